@@ -7,6 +7,7 @@
 #   make mutants  MUTANTS wrong programs, under asan and ubsan
 #   make wheel    a wheel in dist/                        make format   clang-format on what you changed
 #   make operators   docs/operators.md anew               make clean    forget what was built
+#   make docs     the site, build/docs/html               make docs-links  look up its links to other sites
 PRESET       ?= dev
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
@@ -20,7 +21,7 @@ PYTHON := $(CURDIR)/$(BIN)/python
 STAMP  := .venv/setup.stamp
 export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
 
-.PHONY: all setup build test check demo asan tsan ubsan bench fuzz mutants soak wheel operators format clean
+.PHONY: all setup build test check demo asan tsan ubsan bench fuzz mutants soak wheel operators docs docs-links format clean
 all: build
 
 setup: $(STAMP)
@@ -96,6 +97,14 @@ wheel: setup
 
 operators: build
 	$(PYTHON) docs/make_operators.py
+
+# A warning is an error: a link that leads nowhere is one.
+docs: build
+	$(PYTHON) -m sphinx -q -E -W --keep-going -j $(JOBS) -c docs -d build/docs/pages . build/docs/html
+	@echo "docs: build/docs/html/docs/index.html"
+
+docs-links: build
+	$(PYTHON) -m sphinx -q -W --keep-going -b linkcheck -c docs -d build/docs/pages . build/docs/links
 
 format:
 	deploy/setup.sh format

@@ -16,6 +16,8 @@ class AsyncExecutor:
     """Fluid's executor over text files: threads take batches and update the same parameters without waiting for each other (Hogwild).
 
     ``Executor.train_from_dataset`` does the same. In a job each trainer is given files of its own, and one thread runs.
+
+    ``run_mode`` must be empty.
     """
 
     def __init__(self, place: CPUPlace | None = None, run_mode: str = "") -> None:

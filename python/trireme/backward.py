@@ -33,6 +33,8 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
     says which pairs are returned; it may name any variables. Variables of ``no_grad_set`` get none, nor do those with ``stop_gradient`` that
     are not in ``parameter_list``.
 
+    ``callbacks`` is accepted for old programs and changes nothing.
+
     >>> x = fluid.layers.data("x", [13])
     >>> loss = fluid.layers.mean(fluid.layers.fc(x, 1))
     >>> [(p.name, g.name) for p, g in fluid.backward.append_backward(loss)]
@@ -107,6 +109,8 @@ def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
                   no_grad_set: Iterable[Any] | None = None) -> Variable | list[Variable | None] | None:
     """As ``gradients``, but with one input the gradient itself is returned, not a list of one: so does Fluid.
 
+    ``targets``, ``inputs``, ``target_gradients`` and ``no_grad_set`` are those of ``gradients``.
+
     >>> x = fluid.layers.data("x", [3])
     >>> x.stop_gradient = False
     >>> fluid.backward.calc_gradient(fluid.layers.square(x), x)
@@ -123,6 +127,8 @@ def gradients(targets: Any, inputs: Any, target_gradients: Any = None,
     The gradient of ``x`` is ``x@GRAD``; when the program has that already ``x@GRAD_0``, and so on.
     ``target_gradients`` weigh the targets' elements (default: ones). None is returned for an input that no
     target depends on.
+
+    Variables of ``no_grad_set`` get no gradient, and none flows through them.
 
     >>> x = fluid.layers.data("x", [3])
     >>> x.stop_gradient = False

@@ -36,6 +36,9 @@ class Variable(VariableMath):
     Unknown dimensions are None; -1 means the same where a shape is given. ``block`` is the current block of the
     default program unless given.
 
+    ``persistable`` variables keep their values from run to run. ``is_data`` ones are fed. ``error_clip`` limits the gradient on its way
+    through the variable (``fluid.ErrorClipByValue``).
+
     >>> Variable(shape=[None, 784], dtype="float32", name="image")
     Variable('image', float32[?, 784])
     >>> Variable(shape=[-1, 1], dtype="int64", prefix="label").name
@@ -170,6 +173,9 @@ class Parameter(Variable):
 
     ``initialize_attrs`` and ``optimize_attrs`` say how it starts and how it is optimised; the latter's
     ``"learning_rate"`` multiplies the optimizer's.
+
+    ``trainable``, ``regularizer``, ``gradient_clip_attr``, ``do_model_average``, ``initializer`` and ``optimize_attr`` are those of a
+    ``ParamAttr``. ``is_distributed`` ones are sparse tables.
     """
 
     def __init__(self, block: Block, shape: Sequence[int], dtype: Any, *, name: str | None = None,
@@ -211,7 +217,10 @@ def _dims(shape: Sequence[int | None], name: str) -> list[int]:
 
 
 class Operator:
-    """An operator of a block. Made by ``Block.append_op``; afterwards its attributes are read from the core."""
+    """An operator of a block. Made by ``Block.append_op``; afterwards its attributes are read from the core.
+
+    ``desc`` is the core's description.
+    """
 
     def __init__(self, block: Block, desc: core.OpDesc) -> None:
         self.block = block
@@ -291,6 +300,8 @@ class Operator:
 
 class Block:
     """Variables and operators, like the braces of a programming language. A name is looked up outward.
+
+    ``idx`` is its number in the program; 0 is the global block.
 
     >>> block = fluid.Program().global_block()
     >>> x = block.create_var(name="x", shape=[None, 4], dtype="float32")
@@ -611,7 +622,10 @@ _name_scope = _NameScope()
 
 @contextlib.contextmanager
 def name_scope(prefix: str) -> Iterator[None]:
-    """Group the operators of the block under a name, for reading and drawing the program."""
+    """Group the operators of the block under a name, for reading and drawing the program.
+
+    ``prefix`` is that name.
+    """
     if not prefix or "/" in prefix:
         raise ValueError(f"name_scope: the prefix must be a word without '/', got {prefix!r}")
     old = _name_scope.path

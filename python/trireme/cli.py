@@ -33,16 +33,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code."""
     _hold_descriptors()
-    parser = _Parser(prog="trireme", description="Train on parameter servers over MPI.")
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    add_launch(commands)
-    add_explain(commands)
-    add_doctor(commands)
-    add_checkpoint(commands)
-    add_port(commands)
-    add_predict(commands)
-    add_observers(commands)
+    parser = command_parser()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{options.parser.near(unknown)}")
@@ -60,6 +51,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:                            # `trireme explain logs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+
+
+def command_parser() -> _Parser:
+    """Return what reads the command line; the reference of commands is made of it, too."""
+    parser = _Parser(prog="trireme", description="Train on parameter servers over MPI.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    add_launch(commands)
+    add_explain(commands)
+    add_doctor(commands)
+    add_checkpoint(commands)
+    add_port(commands)
+    add_predict(commands)
+    add_observers(commands)
+    return parser
 
 
 def _hold_descriptors() -> None:

@@ -92,6 +92,8 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
     """Shorten all gradients alike, when their common length ``sqrt(sum of squares)`` is above ``clip_norm``.
 
     The sum is exact and rounded once, so the length does not depend on how many servers share the gradients.
+
+    Gradients of one ``group_name`` have one common length.
     """
 
     def __init__(self, clip_norm: float, group_name: str = "default_group") -> None:
@@ -139,7 +141,10 @@ def _values(grad: Variable) -> Variable:
 
 def set_gradient_clip(clip: BaseGradientClipAttr, param_list: Sequence[Any] | None = None,
                       program: Program | None = None) -> None:
-    """Limit the gradients of these parameters (default: of all there are) by ``clip``."""
+    """Limit the gradients of these parameters (default: of all there are) by ``clip``.
+
+    ``param_list`` has Parameters or names.
+    """
     if not isinstance(clip, BaseGradientClipAttr):
         raise TypeError(f"set_gradient_clip takes GradientClipByValue, ByNorm or ByGlobalNorm, got {clip!r}")
     program = program or default_main_program()

@@ -144,6 +144,8 @@ class CompiledProgram:
 
     A loss that each replica computes is fetched as one array of all replicas' values, as ``np.mean(loss)`` expects. In a job each
     trainer has its replicas, and servers get one gradient from each trainer.
+
+    ``program_or_graph`` is the Program; ``build_strategy`` is as in ``with_data_parallel``.
     """
 
     _is_compiled = True

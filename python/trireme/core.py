@@ -24,15 +24,20 @@ GRAD_SUFFIX = "@GRAD"
 
 
 def grad_var_suffix() -> str:
+    """Return what the name of a gradient ends with: ``"@GRAD"``."""
     return GRAD_SUFFIX
 
 
 def kEmptyVarName() -> str:
+    """Return the name that stands where an operator has no variable: ``"@EMPTY@"``."""
     return "@EMPTY@"
 
 
 def set_num_threads(count: int) -> None:
-    """Set the threads that operators use; 0 is the default. Results do not depend on it."""
+    """Set the threads that operators use; 0 is the default. Results do not depend on it.
+
+    ``count`` is a whole number from 0 to 256.
+    """
     if count < 0:
         raise ValueError(f"the number of threads must be at least 0, got {count!r}")
     lib.tr_set_num_threads(count)
@@ -61,6 +66,8 @@ class op_proto_and_checker_maker:
     """Names of the attributes that every operator carries."""
 
     class OpRole:
+        """What an operator is for: the attribute ``op_role``, a number."""
+
         Forward = 0x0000
         Backward = 0x0001
         Optimize = 0x0002

@@ -62,6 +62,8 @@ class _SlotDesc:
 class DataFeedDesc:
     """What lines of multislot text hold, read from a file in protobuf's text format (``data_feed.proto``).
 
+    ``proto_file`` is that file's path.
+
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "feed.proto")
     >>> _ = open(path, "w").write('''name: "MultiSlotDataFeed" batch_size: 2

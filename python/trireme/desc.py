@@ -44,7 +44,10 @@ def take_text(out: Any) -> str:
 
 
 class VarDesc:
-    """A variable of a block: its name, kind, data type, shape."""
+    """A variable of a block: its name, kind, data type, shape.
+
+    ``ptr`` is the core's handle of it.
+    """
 
     __slots__ = ("_ptr", "_block")
 
@@ -305,7 +308,10 @@ def attr_kind(op: str, name: str, value: Any) -> int:
 
 
 class BlockDesc:
-    """A block: its variables by name, its operators in order."""
+    """A block: its variables by name, its operators in order.
+
+    ``ptr`` is the core's handle of it; ``program`` keeps that alive.
+    """
 
     __slots__ = ("_ptr", "_program", "_vars", "_ops")
 
@@ -582,7 +588,10 @@ class AttrProto:
 
 
 class OpProto:
-    """What an operator says of itself: its slots, its attributes with default and range, its comment."""
+    """What an operator says of itself: its slots, its attributes with default and range, its comment.
+
+    ``op`` is the core's record.
+    """
 
     __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "io", "is_composite", "_ptr")
 
@@ -611,7 +620,10 @@ _protos: dict[str, OpProto | None] = {}
 
 
 def op_proto(type: str) -> OpProto | None:
-    """Return the proto of an operator, or None when there is no such operator."""
+    """Return the proto of an operator, or None when there is no such operator.
+
+    ``type`` is the operator's name, such as ``"mul"``.
+    """
     if type not in _protos:
         op = lib.tr_op_find(name_chars(type))
         _protos[type] = OpProto(op) if op else None

@@ -103,7 +103,10 @@ class LengthsError(ShapeError, AssertionError):
 
 
 def check_whole(what: str, value: Any, least: int = 0, most: int = (1 << 31) - 1) -> None:
-    """Raise what says so, unless this is a whole number from ``least`` to ``most``; ``what`` it is: "checkpoint: keep"."""
+    """Raise what says so, unless this is a whole number from ``least`` to ``most``; ``what`` it is: "checkpoint: keep".
+
+    ``value`` is what is looked at.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= value <= most:
         raise InvalidArgumentError(f"{what}={value!r}; a whole number from {least} to {most} is possible")
 
@@ -138,7 +141,10 @@ def _user_source() -> str:
 
 
 def error_of(status: int) -> EnforceNotMet:
-    """Return the exception for a failure that the core has just reported."""
+    """Return the exception for a failure that the core has just reported.
+
+    ``status`` is the core's code of the failure.
+    """
     from ._core import ffi, lib
 
     name = ffi.string(lib.tr_status_name(status)).decode()

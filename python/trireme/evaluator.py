@@ -64,6 +64,8 @@ def _share(part: Any, whole: Any) -> float:
 class ChunkEvaluator(Evaluator):
     """Precision, recall and F1 score of chunks: see ``layers.chunk_eval``, whose arguments these are.
 
+    ``chunk_scheme`` is ``"IOB"``, ``"IOE"``, ``"IOBES"`` or ``"plain"``; chunks of ``excluded_chunk_types`` do not count.
+
     >>> found, real = (fluid.layers.data(name, [1], dtype="int64", lod_level=1) for name in ("found", "real"))
     >>> chunks = fluid.evaluator.ChunkEvaluator(found, real, "IOB", num_chunk_types=2)
     >>> exe = fluid.Executor(fluid.CPUPlace())
@@ -92,7 +94,10 @@ class ChunkEvaluator(Evaluator):
 
 
 class EditDistance(Evaluator):
-    """The mean edit distance of sequences, and the share of those that are not right: see ``layers.edit_distance``."""
+    """The mean edit distance of sequences, and the share of those that are not right: see ``layers.edit_distance``.
+
+    Elements among ``ignored_tokens`` are left out before sequences are compared.
+    """
 
     def __init__(self, input: Variable, label: Variable, ignored_tokens: Sequence[int] | None = None, **kwargs: Any) -> None:
         super().__init__("edit_distance", **kwargs)

@@ -477,14 +477,20 @@ class Executor:
 
 
 def as_numpy(tensor: Any) -> Any:
-    """Return the array of a LoDTensor, or a list of them."""
+    """Return the array of a LoDTensor, or a list of them.
+
+    ``tensor`` is a LoDTensor, or a list of such and of lists.
+    """
     if isinstance(tensor, (list, tuple)):
         return [as_numpy(one) for one in tensor]
     return np.asarray(tensor)
 
 
 def fetch_var(name: str | Variable, scope: Scope | None = None, return_numpy: bool = True) -> Any:
-    """Return the value that a variable has in a scope."""
+    """Return the value that a variable has in a scope.
+
+    With ``return_numpy`` (True) it is an array, otherwise a LoDTensor.
+    """
     name = name.name if isinstance(name, Variable) else name
     var = (scope or _global_scope).find_var(name)
     if var is None or var.kind() is None:

@@ -22,6 +22,8 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
     """Return so many places, each for one replica of a program (``CompiledProgram``): by default ``CPU_NUM`` of the environment, or as
     many as the process has threads.
 
+    ``device_count`` is the number of places; None: the default.
+
     >>> fluid.cpu_places(2)
     [CPUPlace, CPUPlace]
     """

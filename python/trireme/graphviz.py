@@ -63,7 +63,10 @@ def to_dot(program: Program, highlights: Iterable[str] = ()) -> str:
 
 
 def draw(program: Program, path: str, highlights: Iterable[str] = ()) -> str:
-    """Write a drawing to ``path``: ``.dot`` is text, other endings (``.svg``, ``.png``, ``.pdf``) need Graphviz."""
+    """Write a drawing to ``path``: ``.dot`` is text, other endings (``.svg``, ``.png``, ``.pdf``) need Graphviz.
+
+    Variables whose names are among ``highlights`` are coloured.
+    """
     text = to_dot(program, highlights)
     ending = os.path.splitext(path)[1].lstrip(".").lower()
     if ending in ("dot", "gv", ""):
@@ -82,7 +85,10 @@ def draw(program: Program, path: str, highlights: Iterable[str] = ()) -> str:
 
 
 def draw_block_graphviz(block: Block, highlights: Iterable[str] | None = None, path: str = "./temp.dot") -> str:
-    """Write the drawing of a block's program."""
+    """Write the drawing of a block's program.
+
+    ``path`` and ``highlights`` are those of ``draw``.
+    """
     return draw(block.program, path, highlights or ())
 
 

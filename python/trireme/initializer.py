@@ -79,7 +79,10 @@ class NormalInitializer(Initializer):
 
 
 class TruncatedNormalInitializer(NormalInitializer):
-    """Normal, without what is further than two standard deviations from the mean."""
+    """Normal, without what is further than two standard deviations from the mean.
+
+    ``loc`` is the mean and ``scale`` the standard deviation.
+    """
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         return _random(block, var, "truncated_gaussian_random", self._seed, mean=self._loc, std=self._scale)
@@ -148,6 +151,8 @@ class BilinearInitializer(Initializer):
 
 class NumpyArrayInitializer(Initializer):
     """The values of an array.
+
+    ``value`` is an array of the parameter's shape.
 
     >>> w = fluid.layers.create_parameter([2, 2], "float32", name="w",
     ...     default_initializer=fluid.initializer.NumpyArrayInitializer(np.eye(2)))

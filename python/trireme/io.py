@@ -24,12 +24,18 @@ _NOT_SAVED = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarTyp
 
 
 def is_parameter(var: Variable) -> bool:
-    """Return whether a variable is a parameter."""
+    """Return whether a variable is a parameter.
+
+    ``var`` is any Variable.
+    """
     return isinstance(var, Parameter)
 
 
 def is_persistable(var: Variable) -> bool:
-    """Return whether a variable outlives a run and can be saved."""
+    """Return whether a variable outlives a run and can be saved.
+
+    ``var`` is any Variable.
+    """
     return var.persistable and var.type not in _NOT_SAVED
 
 
@@ -88,6 +94,8 @@ def save_vars(executor: Executor, dirname: str, main_program: Program | None = N
     folder of its own in that: ``about.json``, and ``rows-00.npy`` and so on, which NumPy reads. In a job all
     trainers make this call, or trainer 0 alone; it returns when the files are complete, and fails on all trainers where trainer 0 cannot
     write them (``FileError``).
+
+    ``vars`` is a list of Variables or names. None: those of the program for which ``predicate(variable)`` is true.
     """
     chosen, tables = _apart(_chosen(main_program, vars, predicate, "save_vars"), main_program)
     if chosen or tables:
@@ -119,6 +127,8 @@ def load_vars(executor: Executor, dirname: str, main_program: Program | None = N
 
     Nothing outside of ``dirname`` is read, whatever the variables' names or symbolic links say (InvalidArgumentError).
     In a job tables are loaded before the first step; trainer 0's rows go to the servers then.
+
+    ``vars`` is a list of Variables or names. None: those of the program for which ``predicate(variable)`` is true.
     """
     chosen, tables = _apart(_chosen(main_program, vars, predicate, "load_vars"), main_program)
     folders = {name: path_inside(dirname, name) for name in tables}
@@ -219,6 +229,8 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
 
     The program is written to ``__model__`` (or ``model_filename``), the parameters one by one or all into
     ``params_filename``. Returns the targets' names.
+
+    ``feeded_var_names`` is a list of names. ``export_for_deployment`` is accepted for old programs and changes nothing.
     """
     if str(dirname).endswith(".onnx"):
         raise InvalidArgumentError(f"save_inference_model: {dirname!r} is a folder of Trireme's own format; a model of ONNX is written by "
@@ -258,6 +270,8 @@ def load_inference_model(dirname: str, executor: Executor, model_filename: str |
 
         program, feeds, targets = fluid.io.load_inference_model("model", exe)
         exe.run(program, feed={feeds[0]: image}, fetch_list=targets)
+
+    ``model_filename`` and ``params_filename`` are those that were given to ``save_inference_model``.
     """
     if not os.path.isdir(dirname):
         raise ValueError(f"load_inference_model: there is no folder {dirname!r}")
@@ -295,7 +309,10 @@ def get_inference_program(target_vars: Any, main_program: Program | None = None)
 
 
 def get_parameter_value(para: Parameter, executor: Executor) -> Any:
-    """Return a parameter's value in the global scope."""
+    """Return a parameter's value in the global scope.
+
+    ``para`` is the Parameter.
+    """
     return fetch_var(para.name)
 
 

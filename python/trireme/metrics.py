@@ -131,6 +131,8 @@ class Recall(_Counts):
 class Auc(MetricBase):
     """The area under the curve of true over false positives, from counts in equal steps of the prediction.
 
+    ``num_thresholds`` is the number of these steps. More make the area more exact.
+
     >>> metric = fluid.metrics.Auc("auc")
     >>> metric.update(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([[0], [1], [1]]))
     >>> metric.eval()

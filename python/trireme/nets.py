@@ -19,6 +19,9 @@ def simple_img_conv_pool(input: Variable, num_filters: int, filter_size: Any, po
                          use_cudnn: bool = True) -> Variable:
     """Return a convolution with its activation, then a pooling.
 
+    ``conv_stride``, ``conv_padding``, ``conv_dilation`` and ``conv_groups`` are ``conv2d``'s ``stride``, ``padding``, ``dilation`` and
+    ``groups``.
+
     >>> image = fluid.layers.data("image", [1, 28, 28])
     >>> fluid.nets.simple_img_conv_pool(image, num_filters=20, filter_size=5, pool_size=2, pool_stride=2, act="relu")
     Variable('pool2d_0.tmp_0', float32[?, 20, 12, 12])
@@ -35,6 +38,10 @@ def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: A
     """Return several convolutions, each perhaps with batch normalisation and dropout, then one pooling.
 
     What is given as one value holds for all convolutions, a list has one for each.
+
+    ``conv_num_filter`` has the number of filters of each convolution, and so says how many there are; ``conv_filter_size`` and
+    ``conv_padding`` are those of ``conv2d``. ``conv_with_batchnorm`` says whether batch normalisation follows, and
+    ``conv_batchnorm_drop_rate`` the dropout behind it.
 
     >>> image = fluid.layers.data("image", [3, 32, 32])
     >>> fluid.nets.img_conv_group(image, [64, 64], pool_size=2, pool_stride=2, conv_act="relu")
@@ -87,6 +94,8 @@ def scaled_dot_product_attention(queries: Variable, keys: Variable, values: Vari
                                  dropout_rate: float = 0.0) -> Variable:
     """Return ``softmax(q k' / sqrt(d)) v`` for [n, length, width], in ``num_heads`` parts of the width.
 
+    ``queries`` are q, ``keys`` k and ``values`` v.
+
     >>> q, k, v = (fluid.layers.data(name, [5, 8]) for name in "qkv")
     >>> fluid.nets.scaled_dot_product_attention(q, k, v, num_heads=2).shape
     (None, 5, 8)
@@ -138,6 +147,8 @@ def residual_block(input: Variable, num_filters: int, stride: int = 1, bottlenec
     Two convolutions of 3 x 3, or with ``bottleneck`` 1 x 1, 3 x 3 and 1 x 1, the last with 4 times as many filters. The input goes through
     a convolution of 1 x 1 where its channels or its size differ from the result's. ``squeeze_reduction`` above 0 puts
     `squeeze_excite` before the sum. (He et al., 2016)
+
+    ``num_filters`` is the number of filters of the first convolution.
 
     >>> fluid.nets.residual_block(fluid.layers.data("image", [16, 8, 8]), 32, stride=2).shape
     (None, 32, 4, 4)

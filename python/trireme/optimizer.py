@@ -181,7 +181,10 @@ class SGDOptimizer(Optimizer):
 
 
 class MomentumOptimizer(Optimizer):
-    """``v = momentum * v + g;  w -= rate * v``, or, by Nesterov, ``w -= rate * (g + momentum * v)``"""
+    """``v = momentum * v + g;  w -= rate * v``, or, by Nesterov, ``w -= rate * (g + momentum * v)``
+
+    ``use_nesterov`` chooses the second form.
+    """
 
     type = "momentum"
 
@@ -204,6 +207,8 @@ class LarsMomentumOptimizer(Optimizer):
 
     In a sparse table, of which a step knows only the rows that it uses, each row has a rate of its own. From You, Gitman
     and Ginsburg, "Large batch training of convolutional networks", 2017.
+
+    ``momentum`` is that of ``Momentum``; ``coeff`` is ``lars_coeff`` and ``decay`` is ``lars_weight_decay``.
     """
 
     type = "lars_momentum"
@@ -229,6 +234,8 @@ class AdagradOptimizer(Optimizer):
     """``m += g * g;  w -= rate * g / (sqrt(m) + epsilon)``
 
     From Duchi, Hazan and Singer, "Adaptive subgradient methods", JMLR 2011.
+
+    ``m`` begins with ``initial_accumulator_value``.
     """
 
     type = "adagrad"
@@ -402,6 +409,9 @@ class FtrlOptimizer(Optimizer):
     """Follow the regularised leader, with sums of squares ``n`` and of gradients ``z`` for each weight.
 
     From McMahan and others, "Ad click prediction: a view from the trenches", KDD 2013, algorithm 1.
+
+    ``l1`` and ``l2`` are the weights of the two penalties, of at least 0. ``lr_power`` is the power of the sum of squares by which the rate
+    falls; -0.5 is its root.
     """
 
     type = "ftrl"
@@ -432,6 +442,8 @@ class LambOptimizer(AdamOptimizer):
 
     ``exclude_from_weight_decay_fn`` takes a parameter and says whether it does not decay. In a sparse table each row has a step of its
     own. From You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020.
+
+    ``beta1`` and ``beta2`` are those of ``Adam``: the weights of the old in the averages of gradients and of their squares.
     """
 
     type = "lamb"

@@ -21,6 +21,8 @@ class ParallelExecutor:
     ``use_cuda`` must be False. There are as many replicas as ``fluid.cpu_places()``: set ``CPU_NUM``. ``share_vars_from`` is an executor
     whose scope this one uses, such as a test's that of the training. More processes are trainers of a job: ``num_trainers`` must be 1.
 
+    ``exec_strategy`` and ``build_strategy`` are those of ``CompiledProgram``. ``trainer_id`` must be 0.
+
     >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), size=1))
     >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
     >>> _ = fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())

@@ -23,6 +23,9 @@ class ParamAttr:
     Where a layer takes ``param_attr`` or ``bias_attr``, a string is a name, an initializer or a regularizer
     stands for a ParamAttr with only that, None is the default, and False means: no such parameter.
 
+    A parameter that is not ``trainable`` gets no gradient. ``gradient_clip`` is one of ``fluid.clip``'s classes. ``do_model_average`` says
+    whether ``ModelAverage`` averages it.
+
     >>> x = fluid.layers.data("x", [4])
     >>> y = fluid.layers.fc(x, 2, param_attr=fluid.ParamAttr(name="w", learning_rate=0.5), bias_attr=False)
     >>> fluid.default_main_program().global_block().var("w").optimize_attr

@@ -27,12 +27,18 @@ class CUDAPinnedPlace(_NoPlace):
 
 
 def cuda_places(device_ids: Any = None) -> list[Any]:
-    """Refuse: there are no GPUs. ``fluid.cpu_places()`` lists the processor."""
+    """Refuse: there are no GPUs. ``fluid.cpu_places()`` lists the processor.
+
+    ``device_ids`` is what Fluid's function takes.
+    """
     return [CUDAPlace(0)]
 
 
 def cuda_pinned_places(device_count: int | None = None) -> list[Any]:
-    """Refuse, as ``cuda_places`` does."""
+    """Refuse, as ``cuda_places`` does.
+
+    ``device_count`` is what Fluid's function takes.
+    """
     return [CUDAPinnedPlace()]
 
 

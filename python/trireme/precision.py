@@ -68,6 +68,8 @@ def set_winograd(allow: bool) -> None:
     of the exact value, without it within about a quarter of that. It holds for runs that begin later. ``TRIREME_WINOGRAD=0`` is False
     for a process whose script does not say.
 
+    ``allow`` is that choice.
+
     >>> fluid.set_winograd(False)
     >>> fluid.get_winograd()
     False

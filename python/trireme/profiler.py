@@ -21,7 +21,10 @@ _COLUMNS = ("Calls", "Total ms", "Max ms", "Min ms", "Ave ms", "Share")
 
 
 def start_profiler(state: str = "CPU", tracer_option: str | None = None) -> None:
-    """Record from now on."""
+    """Record from now on.
+
+    ``state`` is ``"CPU"``, ``"All"`` or ``"GPU"``, and ``tracer_option`` any text: all mean the same here. Another state is a ValueError.
+    """
     if state not in ("CPU", "All", "GPU"):
         raise ValueError(f"the profiler's state must be 'CPU' or 'All', got {state!r}")
     lib.tr_profiler_start()
@@ -54,7 +57,10 @@ def _stop_into_stream(sorted_key: str, path: str) -> None:
 
 
 def summary(path: str, sorted_key: str = "total") -> str:
-    """Return the table of a trace: for each operator, how often it ran and how long."""
+    """Return the table of a trace: for each operator, how often it ran and how long.
+
+    ``path`` is the trace's file. ``sorted_key`` is one of default, calls, total, max, min, ave.
+    """
     with open(path, encoding="utf-8") as file:
         trace = json.load(file)
     events = trace["traceEvents"] if isinstance(trace, dict) else trace
@@ -76,7 +82,10 @@ def summary(path: str, sorted_key: str = "total") -> str:
 @contextlib.contextmanager
 def profiler(state: str = "CPU", sorted_key: str | None = None, profile_path: str | None = None,
              tracer_option: str | None = None) -> Iterator[None]:
-    """Record inside the block."""
+    """Record inside the block.
+
+    ``state`` and ``tracer_option`` are those of ``start_profiler``, ``sorted_key`` and ``profile_path`` those of ``stop_profiler``.
+    """
     start_profiler(state, tracer_option)
     try:
         yield

@@ -309,6 +309,7 @@ def switch_main_program(program: Program) -> Program:
 
 
 def switch_startup_program(program: Program) -> Program:
+    """Make ``program`` the default startup program; return the one before."""
     global _startup_program
     old, _startup_program = _startup_program, program
     return old

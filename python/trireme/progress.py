@@ -36,6 +36,8 @@ class Progress:
     prints the mean loss of each so many batches as JSON, under the name ``run``. ``test`` is called after each epoch;
     the numbers that it returns, by name, are a point of the curve, too, and the last ones are kept in ``tested``.
 
+    A line is printed every ``every`` seconds, to ``out`` (standard output).
+
     >>> progress = fluid.Progress(epochs=1, curve=2, run="circle")
     >>> for cost in (3.0, 2.0, 2.0, 1.0):
     ...     progress(fluid.trainer.EndIteration(pass_id=0, batch_id=0, cost=cost, metrics={}, samples=10))
@@ -121,7 +123,10 @@ class Progress:
 
 class LoopLines:
     """What ``train_from_dataset`` prints: the fetched values, then the rate, the epoch and the time that is left. One process of a job prints, and the rate
-    is that of the whole job."""
+    is that of the whole job.
+
+    ``epochs`` and ``steps`` are those of ``train_from_dataset``.
+    """
 
     def __init__(self, epochs: int, steps: int, known: int = 0) -> None:
         """``steps``: of the whole loop, 0: as the data has; ``known``: steps of one epoch, where that is known."""

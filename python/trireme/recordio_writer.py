@@ -37,6 +37,9 @@ def convert_reader_to_recordio_file(filename: str, reader_creator: Callable[[], 
 
     ``max_num_records`` is the most that a chunk of the file has. ``feed_order`` are the names of the variables in the order of the file. Nothing is
     compressed, whatever ``compressor`` is. The file appears when it is complete.
+
+    ``reader_creator`` is a function that returns an iterable of batches (lists of samples); ``feeder`` is the DataFeeder that makes arrays of
+    them.
     """
     check_whole("convert_reader_to_recordio_file: max_num_records", max_num_records, 1)
     with new_file(filename) as out:
@@ -49,7 +52,10 @@ def convert_reader_to_recordio_file(filename: str, reader_creator: Callable[[], 
 
 def convert_reader_to_recordio_files(filename: str, batch_per_file: int, reader_creator: Callable[[], Iterable[Any]], feeder: DataFeeder,
                                      compressor: Any = None, max_num_records: int = 1000, feed_order: Sequence[str] | None = None) -> list[int]:
-    """The same in several files of ``batch_per_file`` batches: ``x.recordio`` becomes ``x-00000.recordio``, ... Return the batches of each."""
+    """The same in several files of ``batch_per_file`` batches: ``x.recordio`` becomes ``x-00000.recordio``, ... Return the batches of each.
+
+    ``reader_creator``, ``feeder``, ``compressor``, ``max_num_records`` and ``feed_order`` are those of ``convert_reader_to_recordio_file``.
+    """
     check_whole("convert_reader_to_recordio_files: batch_per_file", batch_per_file, 1)
     check_whole("convert_reader_to_recordio_files: max_num_records", max_num_records, 1)
     stem, extension = os.path.splitext(filename)

@@ -59,7 +59,8 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
              check_nan: bool = False, matmul_precision: str | None = None) -> None:
     """Write a file that ``trireme-trainer`` runs: the startup program, then ``program`` over ``dataset``.
 
-    The settings are those of ``Executor.train_from_dataset``. ``in_memory`` reads all lines first, and ``shuffle_seed``
+    ``fetch_list``, ``fetch_info``, ``print_period``, ``epochs``, ``steps`` and ``thread`` are those of ``Executor.train_from_dataset``, ``check_nan`` is
+    that of ``Executor``. ``in_memory`` reads all lines first, and ``shuffle_seed``
     then shuffles them before each epoch. ``save_folder`` is where the variables that persist are written at the end, as
     ``io.save_persistables`` does. ``servers`` are the numbers of parameter servers that the job shall be able to
     run with (1, or (1, 2, 4)), in ``mode``; none: it runs in one process. ``matmul_precision`` is as ``Executor`` takes it; None: as

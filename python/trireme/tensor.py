@@ -359,7 +359,10 @@ class LoDTensorArray(Sequence):
 
 
 class ScopeVariable:
-    """A variable of a scope, by ``scope.var(name)`` or ``scope.find_var(name)``."""
+    """A variable of a scope, by ``scope.var(name)`` or ``scope.find_var(name)``.
+
+    ``ptr`` is the core's handle of it.
+    """
 
     def __init__(self, scope: Scope, ptr: Any, name: str) -> None:
         self._scope = scope
@@ -386,6 +389,8 @@ class ScopeVariable:
 
 class Scope:
     """Variables by name. A scope looks a name up in itself and then in its parents.
+
+    ``parent`` is the scope around it; None: there is none.
 
     >>> scope = fluid.core.Scope()
     >>> scope.var("w").get_tensor().set(np.ones(3, "float32"))
@@ -467,6 +472,8 @@ def lengths_to_offsets(lengths: Sequence[Sequence[int]]) -> list[list[int]]:
 def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]],
                       place: CPUPlace | None = None) -> LoDTensor:
     """Return a LoDTensor of an array, of another LoDTensor, or of a list of sequences of int64 numbers.
+
+    ``data`` is that array, LoDTensor or list. The lengths must fit: an error shows both sums.
 
     >>> fluid.create_lod_tensor(np.zeros((5, 1), "int64"), [[2, 3]], fluid.CPUPlace())
     LoDTensor(int64[5, 1], lod=[[0, 2, 5]])

@@ -33,7 +33,10 @@ def generate(key: str) -> str:
 
 
 def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
-    """Use another generator (a new one by default) from now on; return the one before."""
+    """Use another generator (a new one by default) from now on; return the one before.
+
+    ``new_generator`` is a UniqueNameGenerator or None.
+    """
     global _generator
     old, _generator = _generator, new_generator if new_generator is not None else UniqueNameGenerator()
     return old
@@ -41,7 +44,10 @@ def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenera
 
 @contextlib.contextmanager
 def guard(new_generator: UniqueNameGenerator | str | None = None) -> Iterator[None]:
-    """Use another generator, or one that begins every name with the given text, inside the block."""
+    """Use another generator, or one that begins every name with the given text, inside the block.
+
+    ``new_generator`` is the generator, the text, or None for a new one.
+    """
     if isinstance(new_generator, (str, bytes)):
         text = new_generator.decode() if isinstance(new_generator, bytes) else new_generator
         new_generator = UniqueNameGenerator(text)

@@ -20,6 +20,8 @@ class Training:
     """The training under way, as its callbacks see it.
 
     ``program``, ``scope`` and ``executor`` are those of the training, ``epochs`` is how many were asked for, ``history`` what they gave so far.
+
+    ``stop()`` ends the training.
     """
 
     def __init__(self, program: Program, scope: Scope, executor: Executor, epochs: int, stop: Callable[[], None]) -> None:

@@ -41,6 +41,8 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     find its place in the data again. All but the newest ``keep`` checkpoints of the folder are removed. In a job trainer 0
     writes for all, with what the servers have; ``distributed.checkpoint`` does so without stopping the training.
 
+    ``checkpoint_dir`` is the folder of all checkpoints; each is a folder in it.
+
     >>> import tempfile
     >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1))
     >>> _ = fluid.optimizer.Adam(0.1).minimize(loss)
@@ -99,6 +101,8 @@ def load_checkpoint(executor: Executor | Scope, checkpoint_dir: str, main_progra
     All that persists in ``main_program`` must be in it, with the program's shapes and types; what is read then is all of
     it, or nothing where one does not fit. A program without optimizers, for inference, takes the parameters alone. An
     executor goes on to draw the random numbers (dropout) that the training would have drawn.
+
+    ``checkpoint_dir`` is the folder that ``save_checkpoint`` was given.
     """
     scope = scope_of(executor, "load_checkpoint")
     program = program_of(main_program, "load_checkpoint")

@@ -34,6 +34,8 @@ class DecoupledWeightDecay:
 def extend_with_decoupled_weight_decay(base_optimizer: type[Optimizer]) -> type[Optimizer]:
     """Return an optimizer with decoupled weight decay made of another one; it takes ``weight_decay`` and what that takes, by keyword.
 
+    ``base_optimizer`` is a class, such as ``fluid.optimizer.Momentum``.
+
     >>> AdamW = fluid.contrib.extend_optimizer.extend_with_decoupled_weight_decay(fluid.optimizer.Adam)
     >>> x, y = fluid.layers.data("x", [13]), fluid.layers.data("y", [1])
     >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))

@@ -37,7 +37,10 @@ def roots() -> list[str]:
 
 
 def find(folder: str, name: str) -> str | None:
-    """Return the path of a file, or of the same with ``.gz``, or None."""
+    """Return the path of a file, or of the same with ``.gz``, or None.
+
+    ``folder`` is the data set's folder, such as ``"mnist"``, in each place where data may lie; ``name`` is the file's name in it.
+    """
     for root in roots():
         for path in (os.path.join(root, folder, name), os.path.join(root, folder, name + ".gz")):
             if os.path.isfile(path):
@@ -46,6 +49,7 @@ def find(folder: str, name: str) -> str | None:
 
 
 def sha256_of(data: bytes) -> str:
+    """Return the SHA-256 checksum of ``data``, in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -53,6 +57,8 @@ def read(folder: str, name: str, url: str, sha256: str) -> bytes:
     """Return the content of a data set's file, unpacked when it is gzipped; ``sha256`` is that of the content.
 
     Where ``url`` names a zip archive, the file is the one of this name in it.
+
+    ``folder`` and ``name`` are those of `find`.
     """
     path = find(folder, name)
     if path is None:

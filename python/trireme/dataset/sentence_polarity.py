@@ -57,7 +57,10 @@ def train(words: dict[str, int] | None = None) -> Reader:
 
 
 def test(words: dict[str, int] | None = None) -> Reader:
-    """Return a reader of the test sentences."""
+    """Return a reader of the test sentences.
+
+    ``words`` numbers the words, as ``word_dict`` returns it; None: ``word_dict()``.
+    """
     return _reader(True, words)
 
 

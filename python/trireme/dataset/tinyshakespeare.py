@@ -33,7 +33,7 @@ def characters() -> str:
 
 
 def encode(words: str) -> np.ndarray:
-    """Return the ids, int64 [n], of a text's characters; a ValueError names one that Tiny Shakespeare does not use."""
+    """Return the ids, int64 [n], of the characters of ``words``; a ValueError names one that Tiny Shakespeare does not use."""
     known = characters()
     unknown = sorted(set(words) - set(known))
     if unknown:
@@ -81,7 +81,11 @@ def train(length: int = 128, step: int | None = None) -> Reader:
 
 
 def test(length: int = 128, step: int | None = None) -> Reader:
-    """Return a reader of windows of the held-out text."""
+    """Return a reader of windows of the held-out text.
+
+    A window has ``length`` characters, and begins ``step`` characters behind the one before (None: ``length``, so that none is in two
+    windows).
+    """
     return _reader(1, length, step)
 
 

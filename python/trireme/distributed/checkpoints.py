@@ -117,7 +117,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
                keep: int = 3, resume: bool = False, position: Callable[[], bytes] | None = None) -> None:
     """Let this script's job keep checkpoints in ``folder``, which all its hosts see; call it before the first step.
 
-    One is written every so many steps or seconds (default: ten minutes), in the background, and one at the end. ``resume``
+    One is written every ``every_steps`` steps or ``every_seconds`` seconds (default: ten minutes), in the background, and one at the end. ``resume``
     goes on from the newest valid one, if there is one. ``position`` returns what a reader needs to find its place again;
     ``resumed`` needs none. ``trireme launch --checkpoint`` goes before all this.
 
@@ -168,6 +168,8 @@ def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
 
     A script need not use it: the first runs of a job that goes on are not computed, and hand out what they fetched. With it the script does
     not see these batches at all; an epoch that was done gives none.
+
+    ``batch_reader`` is a function that returns an iterable of batches.
 
     >>> list(fluid.distributed.resumed(lambda: iter([1, 2, 3]))())
     [1, 2, 3]

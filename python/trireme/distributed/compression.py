@@ -40,6 +40,9 @@ def set_compression(method: str) -> None:
 
     ``trireme launch --compress`` goes before it. In one process nothing is sent.
 
+    ``method`` is ``"none"``, ``"fp16"``, ``"bf16"``, ``"int8"`` or ``"topk(SHARE)"`` with a share from above 0 to 1. Another text is an
+    InvalidArgumentError.
+
     >>> fluid.distributed.set_compression("topk(0.01)")
     >>> fluid.distributed.set_compression("none")
     """

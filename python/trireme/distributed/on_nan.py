@@ -37,6 +37,8 @@ def set_on_nan(word: str) -> None:
     ``"stop"``, the default, ends the job; ``"skip"`` leaves this trainer's step out, on all servers; ``"ignore"`` does not look.
     ``trireme launch --on-nan`` goes before it. Without effect in one process, where ``Executor(check_nan=True)`` looks.
 
+    ``word`` is one of these three. Another is an InvalidArgumentError.
+
     >>> fluid.distributed.set_on_nan("skip")
     >>> fluid.distributed.set_on_nan("stop")
     """

@@ -18,6 +18,8 @@ def shard(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
     are lists of samples, arrays, or dicts or tuples of arrays. A trainer's slice may be empty; it takes part in the
     step all the same. Every trainer must read the same batches.
 
+    ``batch_reader`` is a function that returns an iterable of batches.
+
     >>> list(fluid.distributed.shard(lambda: iter([[1, 2, 3], [4]]))())
     [[1, 2, 3], [4]]
     """

@@ -16,7 +16,12 @@ from . import job as _jobs
 
 @dataclass(frozen=True)
 class TablePart:
-    """One server's part of a table; in one process the whole table. Bytes of rows count living rows only."""
+    """One server's part of a table; in one process the whole table. Bytes of rows count living rows only.
+
+    ``rows`` it has; ``waiting`` keys were touched, but not ``entry_count`` times yet. One row takes ``row_bytes``. All rows take ``value_bytes``,
+    ``state_bytes`` (the optimizer's states) and ``header_bytes``; beside them are ``index_bytes``, ``journal_bytes`` (kept to take an update back)
+    and, in all, ``bytes``. ``hot_keys`` are pairs of a key and how many updates touched its row, most first.
+    """
 
     rows: int
     waiting: int                       # keys that were touched, but not ``entry_count`` times yet
@@ -32,7 +37,10 @@ class TablePart:
 
 @dataclass(frozen=True)
 class TableReport:
-    """A table, server by server."""
+    """A table, server by server.
+
+    ``name`` is the table's; ``parts`` has a TablePart for each server.
+    """
 
     name: str
     parts: list[TablePart]
@@ -65,7 +73,10 @@ class TableReport:
 
 
 class TableReports(list[TableReport]):
-    """One of each table; printed, a list of lines for each."""
+    """One of each table; printed, a list of lines for each.
+
+    ``iterable`` has the reports.
+    """
 
     def __str__(self) -> str:
         return "\n".join(map(str, self))

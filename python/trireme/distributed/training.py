@@ -456,6 +456,8 @@ def prefetch(feed: dict[str, Any]) -> None:
 
     They are asked for when the next step's gradients were sent, and come with its update; the keys are sorted while the servers
     work. Keys that were not announced are asked for when their step begins. Without effect where there is no table.
+
+    ``feed`` is the dict of arrays that ``Executor.run`` will get.
     """
     if not isinstance(feed, dict):
         raise TypeError(f"prefetch takes a feed, a dict by names, got {feed!r}")

@@ -446,6 +446,8 @@ class DistributeTranspilerConfig:
 class DistributeTranspiler:
     """Fluid's way to the programs of a job. A script need not use it: ``Executor.run`` does in a job.
 
+    ``config`` is a DistributeTranspilerConfig, or None for its defaults.
+
     >>> x = fluid.layers.data("x", [4])
     >>> loss = fluid.layers.mean(fluid.layers.fc(x, 1))
     >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)

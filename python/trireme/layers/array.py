@@ -57,7 +57,10 @@ def array_length(array: Variable) -> Variable:
 
 
 def lod_rank_table(x: Variable, level: int = 0) -> Variable:
-    """Return the sequences of ``x`` ranked from the longest to the shortest."""
+    """Return the sequences of ``x`` ranked from the longest to the shortest.
+
+    ``level`` is the level of sequences that is ranked; 0 is the outermost.
+    """
     helper = LayerHelper("lod_rank_table")
     table = helper.create_variable(name=unique_name.generate("lod_rank_table"), type=VarType.LOD_RANK_TABLE)
     helper.append_op(type="lod_rank_table", inputs={"X": [x]}, outputs={"Out": [table]}, attrs={"level": level})
@@ -128,7 +131,10 @@ def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[V
 
 
 def merge_lod_tensor(in_true: Variable, in_false: Variable, x: Variable, mask: Variable, level: int = 0) -> Variable:
-    """Return the rows (or sequences) of both in the order they had before ``split_lod_tensor(x, mask, level)``."""
+    """Return the rows (or sequences) of both in the order they had before ``split_lod_tensor(x, mask, level)``.
+
+    ``in_true`` and ``in_false`` are what that returned.
+    """
     return LayerHelper("merge_lod_tensor").append(
         "merge_lod_tensor", {"X": [x], "Mask": [mask], "InTrue": [in_true], "InFalse": [in_false]}, {"level": level},
         dtype=in_true.dtype)

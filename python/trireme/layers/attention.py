@@ -133,6 +133,9 @@ def transformer_decoder_layer(x: Variable, memory: Variable, num_heads: int, inn
     ``memory`` [n, k, width] is what the encoder gives; ``memory_mask`` has 1 for those of its rows that count. The rest is as in
     `transformer_encoder_layer`.
 
+    ``mask`` holds for the attention of ``x`` to itself. With ``normalize_before`` each part normalises what it reads, otherwise what it
+    gives.
+
     >>> x, memory = fluid.layers.data("x", [5, 16]), fluid.layers.data("memory", [7, 16])
     >>> fluid.layers.transformer_decoder_layer(x, memory, num_heads=4, inner_size=32).shape
     (None, 5, 16)

@@ -155,7 +155,12 @@ def logical_not(x: Variable, out: Variable | None = None, name: str | None = Non
 def Print(input: Variable, first_n: int = -1, message: str | None = None, summarize: int = -1,
           print_tensor_name: bool = True, print_tensor_type: bool = True, print_tensor_shape: bool = True,
           print_tensor_lod: bool = True, print_phase: str = "both") -> Variable:
-    """Print a tensor in every run (or only the first ``first_n`` times), and return it."""
+    """Print a tensor in every run (or only the first ``first_n`` times), and return it.
+
+    ``message`` stands before it. ``summarize`` elements are shown (-1: all). ``print_tensor_name``, ``print_tensor_type``,
+    ``print_tensor_shape`` and ``print_tensor_lod`` say what else is. ``print_phase`` is ``"forward"``, ``"backward"`` or ``"both"``: the
+    value, its gradient, or both.
+    """
     return LayerHelper("print").append(
         "print", {"In": [input]}, {"first_n": first_n, "summarize": summarize, "message": message or "",
                                    "print_tensor_name": print_tensor_name, "print_tensor_type": print_tensor_type,

@@ -107,6 +107,8 @@ def conv3d_transpose(input: Variable, num_filters: int, output_size: Any = None,
                      use_cudnn: bool = True, act: Any = None, name: str | None = None) -> Variable:
     """Return volumes [n, c, d, h, w] spread by ``num_filters`` filters: `conv2d_transpose` with one more dimension.
 
+    ``output_size`` is the size of the result, three numbers, where the size of the filters is not given.
+
     >>> video = fluid.layers.data("video", [8, 2, 7, 7])
     >>> fluid.layers.conv3d_transpose(video, num_filters=4, filter_size=2, stride=2)
     Variable('conv3d_transpose_0.tmp_1', float32[?, 4, 4, 14, 14])

@@ -17,6 +17,8 @@ def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True,
     ``shape`` is that of one sample; a batch dimension is put before it, unless ``append_batch_size`` is False
     or a dimension is given as -1 or None.
 
+    ``type`` is the kind of variable: ``VarType.LOD_TENSOR`` is the only one that can be fed.
+
     >>> fluid.layers.data("image", [1, 28, 28])
     Variable('image', float32[?, 1, 28, 28])
     >>> fluid.layers.data("table", [3, 4], append_batch_size=False)

@@ -59,7 +59,10 @@ def exponential_decay(learning_rate: float, decay_steps: int, decay_rate: float,
 
 
 def natural_exp_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
-    """Return ``learning_rate * exp(-decay_rate * step / decay_steps)``."""
+    """Return ``learning_rate * exp(-decay_rate * step / decay_steps)``.
+
+    With ``staircase`` the quotient is rounded down to a whole number.
+    """
     _check("natural_exp_decay", {"learning_rate": learning_rate}, {"decay_steps": decay_steps})
     finite("natural_exp_decay: decay_rate", decay_rate)
     with _schedule():
@@ -67,7 +70,10 @@ def natural_exp_decay(learning_rate: float, decay_steps: int, decay_rate: float,
 
 
 def inverse_time_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
-    """Return ``learning_rate / (1 + decay_rate * step / decay_steps)``."""
+    """Return ``learning_rate / (1 + decay_rate * step / decay_steps)``.
+
+    With ``staircase`` the quotient is rounded down to a whole number.
+    """
     _check("inverse_time_decay", {"learning_rate": learning_rate, "decay_rate": decay_rate}, {"decay_steps": decay_steps})
     with _schedule():
         return learning_rate / (_ratio(decay_steps, staircase) * decay_rate + 1.0)
@@ -78,6 +84,8 @@ def polynomial_decay(learning_rate: float, decay_steps: int, end_learning_rate: 
     """Return ``(learning_rate - end) * (1 - step / decay_steps) ** power + end``, and ``end`` from then on.
 
     With ``cycle`` it starts anew instead, each time over a longer way: ``decay_steps`` times 2, 3, ...
+
+    ``end`` is ``end_learning_rate``.
     """
     _check("polynomial_decay", {"learning_rate": learning_rate, "end_learning_rate": end_learning_rate, "power": power},
            {"decay_steps": decay_steps})
@@ -134,7 +142,10 @@ def noam_decay(d_model: int, warmup_steps: int, learning_rate: float = 1.0) -> V
 
 
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:
-    """Return ``learning_rate * (cos(epoch * pi / epochs) + 1) / 2`` with the whole epochs passed so far."""
+    """Return ``learning_rate * (cos(epoch * pi / epochs) + 1) / 2`` with the whole epochs passed so far.
+
+    An epoch has ``step_each_epoch`` steps.
+    """
     _check("cosine_decay", {"learning_rate": learning_rate}, {"step_each_epoch": step_each_epoch, "epochs": epochs})
     with _schedule():
         epoch = ops.floor(_step() / float(step_each_epoch))

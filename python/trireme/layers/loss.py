@@ -28,6 +28,9 @@ def softmax_with_cross_entropy(logits: Variable, label: Variable, soft_label: bo
                                return_softmax: bool = False) -> Any:
     """Return ``cross_entropy(softmax(logits), label)``, faster and for any size of logits.
 
+    ``label`` is [n, 1] of int64; with ``soft_label`` it is [n, classes], a probability for each class. With ``return_softmax`` the result is
+    a pair: the loss and the softmax.
+
     >>> x, label = fluid.layers.data("x", [10]), fluid.layers.data("label", [1], dtype="int64")
     >>> fluid.layers.softmax_with_cross_entropy(x, label)
     Variable('softmax_with_cross_entropy_0.tmp_1', float32[?, 1])
@@ -45,6 +48,8 @@ def softmax_with_cross_entropy(logits: Variable, label: Variable, soft_label: bo
 def sigmoid_cross_entropy_with_logits(x: Variable, label: Variable, ignore_index: int = IGNORED,
                                       name: str | None = None, normalize: bool = False) -> Variable:
     """Return, for each element, ``-label log(s) - (1 - label) log(1 - s)`` with ``s = sigmoid(x)``.
+
+    With ``normalize`` the result is divided by the number of labels that are not ``ignore_index``.
 
     >>> x, label = fluid.layers.data("x", [1]), fluid.layers.data("label", [1])
     >>> fluid.layers.sigmoid_cross_entropy_with_logits(x, label)
@@ -81,7 +86,12 @@ def huber_loss(input: Variable, label: Variable, delta: float) -> Variable:
 
 def smooth_l1(x: Variable, y: Variable, inside_weight: Variable | None = None,
               outside_weight: Variable | None = None, sigma: float | None = None) -> Variable:
-    """Return the smooth L1 distance of rows, [n, 1]."""
+    """Return the smooth L1 distance of rows, [n, 1].
+
+    It is ``0.5 (sigma d)**2`` where ``|d| < 1 / sigma**2``, else ``|d| - 0.5 / sigma**2``, summed over each row, with ``d = inside_weight *
+    (x - y)``. ``y`` is shaped like ``x``. ``outside_weight`` multiplies each element's distance. Both weights are shaped like ``x``; None: 1.
+    ``sigma`` is 1 by default.
+    """
     inputs = {"X": [x], "Y": [y]}
     for slot, var in (("InsideWeight", inside_weight), ("OutsideWeight", outside_weight)):
         if var is not None:

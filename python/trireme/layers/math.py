@@ -23,6 +23,8 @@ def mul(x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int =
         name: str | None = None) -> Variable:
     """Return the product of two matrices, into which both are flattened after so many dimensions.
 
+    ``x_num_col_dims`` and ``y_num_col_dims`` are those numbers: what stands before is the rows, the rest the columns.
+
     >>> x, y = fluid.layers.data("x", [4]), fluid.layers.data("y", [4, 3], append_batch_size=False)
     >>> fluid.layers.mul(x, y)
     Variable('mul_0.tmp_0', float32[?, 3])
@@ -35,6 +37,8 @@ def matmul(x: Variable, y: Variable, transpose_x: bool = False, transpose_y: boo
            name: str | None = None) -> Variable:
     """Return ``alpha x @ y``, the last two dimensions as matrices, those before as a batch of them.
 
+    ``transpose_x`` and ``transpose_y`` swap the last two dimensions of a factor first.
+
     >>> x, y = fluid.layers.data("x", [5, 4]), fluid.layers.data("y", [5, 3])
     >>> fluid.layers.matmul(x, y, transpose_x=True)
     Variable('matmul_0.tmp_0', float32[?, 4, 3])
@@ -46,6 +50,8 @@ def matmul(x: Variable, y: Variable, transpose_x: bool = False, transpose_y: boo
 def scale(x: Variable, scale: float = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None,
           name: str | None = None) -> Variable:
     """Return ``scale x + bias``, or ``scale (x + bias)``.
+
+    ``bias_after_scale`` (True) chooses the first.
 
     >>> fluid.layers.scale(fluid.layers.data("x", [4]), scale=2.0, bias=1.0)
     Variable('scale_0.tmp_0', float32[?, 4])

@@ -18,6 +18,8 @@ def accuracy(input: Variable, label: Variable, k: int = 1, correct: Variable | N
 
     A label below 0, or not below ``classes``, is an error.
 
+    ``correct`` and ``total``, int32 [1], get the two counts whose quotient is returned; None: new variables.
+
     >>> x, label = fluid.layers.data("x", [10]), fluid.layers.data("label", [1], dtype="int64")
     >>> fluid.layers.accuracy(x, label)
     Variable('accuracy_0.tmp_0', float32[1])
@@ -41,6 +43,8 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
 
     ``input`` is [n, 2]: the probabilities of 0 and 1. ``label`` is [n, 1] of int64. A label that is neither 0 nor 1, and a
     probability that is not from 0 to 1, are errors.
+
+    Predictions are counted in ``num_thresholds`` + 1 equal steps. The second result is of the last ``slide_steps`` runs; ``topk`` is accepted for old programs and changes nothing.
 
     >>> x, label = fluid.layers.data("x", [2]), fluid.layers.data("label", [1], dtype="int64")
     >>> area, batch_area, _ = fluid.layers.auc(x, label)

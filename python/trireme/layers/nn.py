@@ -151,6 +151,9 @@ def pool2d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_st
            exclusive: bool = True) -> Variable:
     """Return the greatest element (or the mean, ``"avg"``) of each window of images [n, c, h, w].
 
+    ``ceil_mode`` rounds the size of the result up, so that the last window may reach over the edge; otherwise it is rounded down. With
+    ``exclusive`` a mean counts only elements of the image, and not the padding.
+
     >>> image = fluid.layers.data("image", [1, 28, 28])
     >>> fluid.layers.pool2d(image, pool_size=2, pool_stride=2)
     Variable('pool2d_0.tmp_0', float32[?, 1, 14, 14])
@@ -180,6 +183,9 @@ def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum
     """Return each channel with mean 0 and variance 1 over the batch, then scaled and shifted.
 
     Training keeps running averages of means and variances; ``is_test`` (a program cloned for tests) uses them.
+
+    ``momentum`` is the weight of the old average in a running average. ``use_global_stats`` uses the running averages in training, too.
+    ``fuse_with_relu`` is accepted for old programs and changes nothing. ``data_layout`` may also be ``"NHWC"``: [n, height, width, channels].
 
     >>> image = fluid.layers.data("image", [3, 8, 8])
     >>> fluid.layers.batch_norm(image)
@@ -244,6 +250,8 @@ def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_no
                name: str | None = None) -> Variable:
     """Return each sample with mean 0 and variance 1 over its dimensions from ``begin_norm_axis`` on.
 
+    ``scale`` and ``shift`` say whether the result is multiplied by a weight, and a bias added, for each of these dimensions' elements.
+
     >>> fluid.layers.layer_norm(fluid.layers.data("x", [8]))
     Variable('layer_norm_0.tmp_2', float32[?, 8])
     """
@@ -272,6 +280,8 @@ def dropout(x: Variable, dropout_prob: float, is_test: bool = False, seed: int |
     """Return ``x`` with each element zero with probability ``dropout_prob``.
 
     ``"downgrade_in_infer"`` multiplies by 1 - dropout_prob in tests, ``"upscale_in_train"`` divides in training.
+
+    These two texts are the values of ``dropout_implementation``.
 
     >>> fluid.layers.dropout(fluid.layers.data("x", [8]), dropout_prob=0.5)
     Variable('dropout_0.tmp_0', float32[?, 8])

@@ -96,6 +96,8 @@ def spectral_norm(weight: Variable, dim: int = 0, power_iters: int = 1, eps: flo
     ``weight`` of rank 2 to 5 is a matrix whose rows are dimension ``dim``: 0, or 1 for transposed convolutions. The iterations
     begin with normal random vectors that stay as they are.
 
+    ``eps`` is added to the lengths that vectors are divided by.
+
     >>> w = fluid.layers.create_parameter([8, 3, 3, 3], "float32")
     >>> fluid.layers.spectral_norm(w, power_iters=2).shape
     (8, 3, 3, 3)

@@ -52,7 +52,7 @@ def _unary(type: str, formula: str, **attrs: float) -> Unary:
     return cast(Unary, layer)
 
 
-abs = _unary("abs", "|x|")
+abs = _unary("abs", "``|x|``")
 acos = _unary("acos", "the angle whose cosine is x")
 asin = _unary("asin", "the angle whose sine is x")
 atan = _unary("atan", "the angle whose tangent is x")
@@ -63,7 +63,7 @@ elu = _unary("elu", "x where x > 0, else alpha (exp(x) - 1)", alpha=1.0)
 exp = _unary("exp", "exp(x)")
 floor = _unary("floor", "the greatest whole number that is not above x")
 gelu = _unary("gelu", "x (1 + erf(x / sqrt(2))) / 2")
-hard_shrink = _unary("hard_shrink", "x where |x| > threshold, else 0", threshold=0.5)
+hard_shrink = _unary("hard_shrink", "x where ``|x| > threshold``, else 0", threshold=0.5)
 hard_sigmoid = _unary("hard_sigmoid", "min(max(slope x + offset, 0), 1)", slope=0.2, offset=0.5)
 leaky_relu = _unary("leaky_relu", "x where x > 0, else alpha x", alpha=0.02)
 log = _unary("log", "the natural logarithm of x")
@@ -83,7 +83,7 @@ soft_relu = _unary("soft_relu", "log(1 + exp(min(max(x, -threshold), threshold))
 softplus = _unary("softplus", "log(1 + exp(x))")
 softshrink = _unary("softshrink", "x - lambda where x > lambda, x + lambda where x < -lambda, else 0",
                     **{"lambda": 0.5})
-softsign = _unary("softsign", "x / (1 + |x|)")
+softsign = _unary("softsign", "``x / (1 + |x|)``")
 sqrt = _unary("sqrt", "the square root of x")
 square = _unary("square", "x x")
 stanh = _unary("stanh", "scale_b tanh(scale_a x)", scale_a=2.0 / 3.0, scale_b=1.7159)
@@ -108,6 +108,8 @@ def uniform_random(shape: Sequence[int], dtype: Any = "float32", min: float = -1
 def gaussian_random(shape: Sequence[int], mean: float = 0.0, std: float = 1.0, seed: int = 0,
                     dtype: Any = "float32") -> Variable:
     """Return normal numbers with the given mean and standard deviation.
+
+    These are ``mean`` and ``std``.
 
     >>> fluid.layers.gaussian_random([2, 3])
     Variable('gaussian_random_0.tmp_0', float32[2, 3])

@@ -86,6 +86,8 @@ def tree_conv(nodes_vector: Variable, edge_set: Variable, output_size: int, num_
     ``edge_set`` [n, edges, 2], int32, has the pairs (parent, child) of each tree; nodes count from 1, and the first 0 ends the
     list. The window of a node is its descendants of fewer than ``max_depth`` generations.
 
+    ``nodes_vector`` has the features of the nodes.
+
     >>> nodes, edges = fluid.layers.data("nodes", [10, 5]), fluid.layers.data("edges", [9, 2], dtype="int32")
     >>> fluid.layers.tree_conv(nodes, edges, output_size=6, num_filters=2).shape
     (None, 10, 6, 2)

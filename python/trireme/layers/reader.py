@@ -49,7 +49,10 @@ def py_reader(capacity: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[A
 
 
 def create_py_reader_by_data(capacity: int, feed_list: Sequence[Variable], name: str | None = None, use_double_buffer: bool = True) -> PyReader:
-    """Return a reader, as ``py_reader``, that feeds variables of ``layers.data``."""
+    """Return a reader, as ``py_reader``, that feeds variables of ``layers.data``.
+
+    ``feed_list`` has the variables. ``capacity`` batches are ready ahead, at most.
+    """
     return PyReader(feed_list, capacity, use_double_buffer, name=name)
 
 
@@ -83,7 +86,10 @@ def _self_starting(what: str, vars: Sequence[Variable], records: _Records, capac
 
 def random_data_generator(low: float, high: float, shapes: Sequence[Sequence[int]], lod_levels: Sequence[int] | None = None,
                           for_parallel: bool = True) -> PyReader:
-    """Return a reader of endless float32 batches with elements from [``low``, ``high``): for measuring without data. The same in every run."""
+    """Return a reader of endless float32 batches with elements from [``low``, ``high``): for measuring without data. The same in every run.
+
+    ``shapes`` has one shape for each variable. ``for_parallel`` is accepted for old programs and changes nothing.
+    """
     if not (isinstance(low, numbers.Real) and isinstance(high, numbers.Real) and low < high):
         raise InvalidArgumentError(f"random_data_generator: low={low!r}, high={high!r}; low must be below high")
     if any(dim < 0 for shape in shapes for dim in shape):
@@ -102,6 +108,8 @@ def open_files(filenames: Sequence[str] | str, shapes: Sequence[Sequence[int]], 
     """Return a reader of RecordIO files (``fluid.recordio_writer``), one record a run, in the order of the files, ``pass_num`` times.
 
     A thread reads up to ``buffer_size`` (64) records ahead. ``thread_num`` and ``is_test`` are accepted: records come in order in any case.
+
+    ``filenames`` is one path or a list; ``shapes`` and ``dtypes`` have an entry for each variable of a record.
     """
     files = [filenames] if isinstance(filenames, (str, os.PathLike)) else list(filenames)
     check_whole("open_files: pass_num", pass_num, 1)

@@ -83,6 +83,9 @@ def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: AttrLi
     As ``dynamic_lstm``, but the hidden state is multiplied by a matrix ``[hidden, proj_size]`` on its way out. ``cell_clip``
     and ``proj_clip`` bound the cell and the projection.
 
+    ``h_0`` [n, proj_size] and ``c_0`` [n, hidden] are the first projection and cell of each sequence; None: zeros. ``use_peepholes`` lets the
+    gates see the cell. ``proj_activation`` is applied to the projection.
+
     >>> words = fluid.layers.data("words", [8], lod_level=1)
     >>> fluid.layers.dynamic_lstmp(fluid.layers.fc(words, 4 * 16), size=4 * 16, proj_size=5)
     (Variable('lstmp_0.tmp_0', float32[?, 5]), Variable('lstmp_0.tmp_1', float32[?, 16]))
@@ -118,6 +121,8 @@ def dynamic_gru(input: Variable, size: int, param_attr: AttrLike = None, bias_at
     The input is projected already, to update gate, reset gate and candidate. A state is ``(1 - u) * before + u * candidate``,
     the other way round in ``origin_mode``.
 
+    ``h_0`` [n, size] is the first hidden state of each sequence; None: zeros.
+
     >>> words = fluid.layers.data("words", [8], lod_level=1)
     >>> fluid.layers.dynamic_gru(fluid.layers.fc(words, 3 * 16), size=16)
     Variable('gru_0.tmp_0', float32[?, 16])
@@ -151,6 +156,8 @@ def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: AttrLike 
 
     ``size`` is 3 times the hidden size: ``input`` is projected already, as for ``dynamic_gru``.
 
+    ``activation`` is that of the candidate. A state is ``(1 - u) * before + u * candidate``, the other way round in ``origin_mode``.
+
     >>> x, before = fluid.layers.data("x", [48]), fluid.layers.data("before", [16])
     >>> fluid.layers.gru_unit(x, before, size=48)[0]
     Variable('gru_unit_0.tmp_2', float32[?, 16])
@@ -175,6 +182,8 @@ def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: AttrLike 
 def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, forget_bias: float = 0.0,
               param_attr: AttrLike = None, bias_attr: AttrLike = None, name: str | None = None) -> tuple[Variable, Variable]:
     """Return the hidden state and the cell after one step of long short-term memory, projection of ``x_t`` included.
+
+    ``hidden_t_prev`` and ``cell_t_prev`` are the state and the cell before the step. ``forget_bias`` is added to the forget gate.
 
     >>> x, hidden, cell = (fluid.layers.data(name, [size]) for name, size in (("x", 8), ("hidden", 16), ("cell", 16)))
     >>> fluid.layers.lstm_unit(x, hidden, cell)

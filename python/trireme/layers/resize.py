@@ -50,6 +50,10 @@ def resize_bilinear(input: Variable, out_shape: Any = None, scale: float | None 
                     actual_shape: Variable | None = None, align_corners: bool = True, align_mode: int = 1) -> Variable:
     """Return images [n, c, h, w] in another size, mixed of the four nearest elements: see `image_resize`.
 
+    The size is ``out_shape`` or ``scale`` times the old one. ``align_mode`` 0 puts the centres of elements at halves, 1 at whole
+    numbers, where
+    ``align_corners`` is False.
+
     >>> fluid.layers.resize_bilinear(fluid.layers.data("image", [3, 8, 8]), scale=1.5).shape
     (None, 3, 12, 12)
     """
@@ -59,6 +63,8 @@ def resize_bilinear(input: Variable, out_shape: Any = None, scale: float | None 
 def resize_nearest(input: Variable, out_shape: Any = None, scale: float | None = None, name: str | None = None,
                    actual_shape: Variable | None = None, align_corners: bool = True) -> Variable:
     """Return images [n, c, h, w] in another size, each element the nearest of the old ones: see `image_resize`.
+
+    The size is ``out_shape`` or ``scale`` times the old one.
 
     >>> fluid.layers.resize_nearest(fluid.layers.data("image", [3, 8, 8]), [4, 6]).shape
     (None, 3, 4, 6)

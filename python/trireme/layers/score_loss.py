@@ -63,6 +63,8 @@ def teacher_student_sigmoid_loss(input: Variable, label: Variable, soft_max_up_b
     ``label`` is -2 (no click) or -1 (click) without a teacher, and z or 1 + z with one who thought z, from 0 to 1. Scores outside of the bounds
     have no gradient.
 
+    The bounds are ``soft_max_lower_bound`` and ``soft_max_up_bound``.
+
     >>> x, label = fluid.layers.data("x", [1]), fluid.layers.data("label", [1])
     >>> fluid.layers.teacher_student_sigmoid_loss(x, label)
     Variable('teacher_student_sigmoid_loss_0.tmp_0', float32[?, 1])
@@ -135,6 +137,9 @@ def sampled_softmax_with_cross_entropy(logits: Variable, label: Variable, num_sa
 
     Classes are drawn without repetition, by the log-uniform distribution, once for all rows; or they are given, the true ones first, with how
     often each is to be expected: [n, num_true + num_samples] both. Each true class counts ``1 / num_true``.
+
+    ``logits`` are the scores. With ``remove_accidental_hits`` a drawn class that is a true one of the row does not count. With
+    ``use_customized_samples`` the classes are ``customized_samples``, and ``customized_probabilities`` says how often each is to be expected.
 
     >>> x, label = fluid.layers.data("x", [1000]), fluid.layers.data("label", [1], dtype="int64")
     >>> fluid.layers.sampled_softmax_with_cross_entropy(x, label, num_samples=25).shape

@@ -74,6 +74,8 @@ def sequence_conv(input: Variable, num_filters: int, filter_size: int = 3, filte
     The window is centred, or begins ``padding_start`` rows away from its row; beyond the ends of a sequence are
     zeros, whatever ``padding`` says.
 
+    ``filter_stride`` must be 1.
+
     >>> words = fluid.layers.data("words", [8], lod_level=1)
     >>> fluid.layers.sequence_conv(words, num_filters=16, filter_size=3, act="tanh")
     Variable('sequence_conv_0.tmp_2', float32[?, 16])

@@ -108,6 +108,8 @@ def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, s
     of the candidates ``ids`` (by default 0 .. k - 1). Of each source, which is a sequence of ``scores`` at ``level``,
     ``beam_size`` candidates are kept. Unless ``is_accumulated``, scores are probabilities of the candidates alone.
 
+    With ``return_parent_idx`` those rows are the third result.
+
     >>> words, before = fluid.layers.data("words", [1], dtype="int64", lod_level=2), fluid.layers.data("before", [1], lod_level=2)
     >>> ids, scores = fluid.layers.data("ids", [4], dtype="int64", lod_level=2), fluid.layers.data("scores", [4], lod_level=2)
     >>> fluid.layers.beam_search(words, before, ids, scores, beam_size=2, end_id=0)

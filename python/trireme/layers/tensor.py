@@ -18,6 +18,8 @@ from ..param_attr import ParamAttr
 def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
     """Return a variable that an operator will fill.
 
+    ``persistable`` keeps its value from run to run.
+
     >>> fluid.layers.create_tensor("float32", name="t")
     Variable('t', float32[])
     """
@@ -28,6 +30,8 @@ def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False
 def create_parameter(shape: Sequence[int], dtype: Any, name: str | None = None, attr: Any = None,
                      is_bias: bool = False, default_initializer: Initializer | None = None) -> Parameter:
     """Return a parameter that belongs to no layer.
+
+    ``attr`` is a ``ParamAttr`` or what stands for one. ``is_bias`` makes 0 the first value where nothing else is said.
 
     >>> fluid.layers.create_parameter([2, 3], "float32", name="w")
     Parameter('w', float32[2, 3])
@@ -80,6 +84,9 @@ def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: 
                                   input_dim_idx: int = 0, output_dim_idx: int = 0) -> Variable:
     """Return ``fill_constant`` with one dimension as large as one of ``input``.
 
+    Dimension ``output_dim_idx`` of ``shape`` is replaced by dimension ``input_dim_idx`` of ``input``; ``value`` is the number that fills the
+    result.
+
     >>> x = fluid.layers.data("x", [4])
     >>> fluid.layers.fill_constant_batch_size_like(x, [-1, 8], "float32", 0.0)
     Variable('fill_constant_batch_size_like_0.tmp_0', float32[?, 8])
@@ -107,6 +114,8 @@ def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
 
 def assign(input: Any, output: Variable | None = None) -> Variable:
     """Return a copy of a variable, or a constant tensor of a NumPy array (float32 or int32).
+
+    ``output`` is the Variable that gets it; None: a new one.
 
     >>> fluid.layers.assign(np.array([[1.0, 2.0]], "float32"))
     Variable('assign_0.tmp_0', float32[1, 2])
@@ -148,6 +157,8 @@ def concat(input: Sequence[Variable], axis: int = 0, name: str | None = None) ->
 def split(input: Variable, num_or_sections: int | Sequence[int], dim: int = -1,
           name: str | None = None) -> list[Variable]:
     """Return the parts of ``input`` along ``dim``: that many equal ones, or ones of the given sizes.
+
+    ``num_or_sections`` is that number, or the list of sizes, of which one may be -1: what is left.
 
     >>> [part.shape for part in fluid.layers.split(fluid.layers.data("x", [6]), [2, 4], dim=1)]
     [(None, 2), (None, 4)]
@@ -232,7 +243,10 @@ def stack(x: Any, axis: int = 0) -> Variable:
 
 
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
-    """Return the slices of ``x`` along ``axis``, without that dimension."""
+    """Return the slices of ``x`` along ``axis``, without that dimension.
+
+    ``num`` is the number of slices, where the dimension is not known.
+    """
     helper = LayerHelper("unstack")
     if num is None:
         num = x.shape[axis]
@@ -245,6 +259,8 @@ def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable
 
 def expand(x: Variable, expand_times: Sequence[int], name: str | None = None) -> Variable:
     """Return ``x`` repeated that often along each dimension.
+
+    ``expand_times`` has a whole number from 1 on for each dimension.
 
     >>> fluid.layers.expand(fluid.layers.data("x", [1, 3]), [1, 4, 1])
     Variable('expand_0.tmp_0', float32[?, 4, 3])
@@ -274,6 +290,8 @@ def gather(input: Variable, index: Variable) -> Variable:
 
 def one_hot(input: Variable, depth: int) -> Variable:
     """Return, for a column [..., 1] of whole numbers, rows with a 1 at each number's place.
+
+    ``depth`` is the length of the rows.
 
     >>> fluid.layers.one_hot(fluid.layers.data("i", [1], dtype="int64"), 10)
     Variable('one_hot_0.tmp_0', float32[?, 10])
@@ -320,7 +338,10 @@ def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variabl
 
 
 def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, step: int = 1) -> Variable:
-    """Return a counter (int64 [1]) that grows by ``step`` in every run, from ``begin`` in the first one."""
+    """Return a counter (int64 [1]) that grows by ``step`` in every run, from ``begin`` in the first one.
+
+    ``counter_name`` names the variable; calls with the same name share the counter.
+    """
     helper = LayerHelper("global_step_counter")
     counter, is_new = helper.create_or_get_global_variable(
         counter_name or "@STEP_COUNTER@", dtype="int64", shape=[1], persistable=True)

@@ -206,7 +206,7 @@ def ones_like(x: Variable, out: Variable | None = None) -> Variable:
 
 
 def eye(num_rows: int, num_columns: int | None = None, batch_shape: Sequence[int] | None = None, dtype: Any = "float32") -> Variable:
-    """Return a matrix with ones on its diagonal and zeros elsewhere, [num_rows, num_columns]; or many, [*batch_shape, ...].
+    """Return a matrix with ones on its diagonal and zeros elsewhere, [num_rows, num_columns]; or many, ``[*batch_shape, ...]``.
 
     >>> fluid.layers.eye(3, 4, batch_shape=[2]).shape
     (2, 3, 4)
@@ -259,6 +259,8 @@ def uniform_random_batch_size_like(input: Variable, shape: Sequence[int], dtype:
                                    output_dim_idx: int = 0, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Variable:
     """Return numbers of [``min``, ``max``) in ``shape``, of which dimension ``output_dim_idx`` is that of ``input``.
 
+    ``input_dim_idx`` is the dimension of ``input`` that is taken.
+
     >>> fluid.layers.uniform_random_batch_size_like(fluid.layers.data("x", [3]), [-1, 5]).shape
     (None, 5)
     """
@@ -269,6 +271,8 @@ def uniform_random_batch_size_like(input: Variable, shape: Sequence[int], dtype:
 def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input_dim_idx: int = 0, output_dim_idx: int = 0, mean: float = 0.0,
                                     std: float = 1.0, seed: int = 0, dtype: Any = "float32") -> Variable:
     """Return normally distributed numbers in ``shape``, of which dimension ``output_dim_idx`` is that of ``input``.
+
+    ``input_dim_idx`` is the dimension of ``input`` that is taken; ``mean`` and ``std`` are those of the distribution.
 
     >>> fluid.layers.gaussian_random_batch_size_like(fluid.layers.data("x", [3]), [-1, 5]).shape
     (None, 5)

@@ -38,6 +38,8 @@ def _plain(text: str) -> str:
 def report(path: str, text: str, shows_all: bool = True) -> tuple[list[str], Counter[str]]:
     """Return the lines that are said of a script, and how many names are there, differ and are missing.
 
+    ``path`` stands in the lines, ``text`` is the script. ``shows_all`` has lines for names that are there as they are, too.
+
     >>> lines, counts = fluid.port.report("net.py", "import paddle.fluid as fluid\\nx = fluid.layers.prior_box(fluid.layers.data('x', [3]))\\n")
     >>> print("\\n".join(lines))
     net.py:1: differs  import paddle.fluid as fluid: write import trireme as fluid
@@ -56,7 +58,10 @@ def report(path: str, text: str, shows_all: bool = True) -> tuple[list[str], Cou
 
 
 def command(paths: Iterable[str], shows_all: bool) -> int:
-    """Print the reports of scripts; return 1 where something is missing, else 0."""
+    """Print the reports of scripts; return 1 where something is missing, else 0.
+
+    ``paths`` are those of the scripts, ``shows_all`` is that of ``report``.
+    """
     total: Counter[str] = Counter()
     for path in paths:
         lines, counts = report(path, read_text(path), shows_all)

@@ -156,6 +156,8 @@ def xmap_readers(mapper: Callable[[Any], Any], reader: Reader, process_num: int,
                  order: bool = False) -> Reader:
     """Return a reader of ``mapper(sample)``, computed by ``process_num`` threads; ``order`` keeps the order.
 
+    ``buffer_size`` samples are ready ahead of the caller, at most.
+
     >>> list(fluid.reader.xmap_readers(lambda x: x * x, lambda: iter(range(4)), 2, 8, order=True)())
     [0, 1, 4, 9]
     """

@@ -31,7 +31,11 @@ _PART = re.compile(r"(?:full|delta)-(\d{9,})")
 
 @dataclass(frozen=True)
 class Export:
-    """What one export has written."""
+    """What one export has written.
+
+    ``version`` counts 1, 2, ... ``is_full`` says whether it is whole. ``rows`` has, by the name of each sparse table, how many of its rows were
+    written. It took ``seconds`` and lies in ``folder``.
+    """
 
     version: int                       # 1, 2, ...
     is_full: bool
@@ -199,6 +203,8 @@ def export_model(dirname: str | os.PathLike[str], feeds: Sequence[str], targets:
     """Write a model for serving, once. Rows of its sparse tables can be mapped, which those of ``save_inference_model`` cannot.
 
     Arguments are those of ``Exporter``. Return what was written; None on trainers that do not write.
+
+    ``feeds`` is a list of names, ``targets`` a list of Variables.
     """
     return Exporter(dirname, feeds, targets, executor, main_program).export(full=True)
 

@@ -19,12 +19,18 @@ def _say_once(name: str) -> None:
 
 def memory_optimize(input_program: Program, skip_opt_set: Iterable[Any] | None = None, print_log: bool = False, level: int = 0,
                     skip_grads: bool = False) -> None:
-    """Do nothing, and say so at the first call: a plan shares memory by itself."""
+    """Do nothing, and say so at the first call: a plan shares memory by itself.
+
+    ``input_program``, ``skip_opt_set``, ``print_log``, ``level`` and ``skip_grads`` are what Fluid's function takes.
+    """
     _say_once("memory_optimize")
 
 
 def release_memory(input_program: Program, skip_opt_set: Iterable[Any] | None = None) -> None:
-    """Do nothing, and say so at the first call."""
+    """Do nothing, and say so at the first call.
+
+    ``input_program`` and ``skip_opt_set`` are what Fluid's function takes.
+    """
     _say_once("release_memory")
 
 

@@ -1,0 +1,62 @@
+"""The settings of the site that `make docs` builds, and the three things that it does to a page's text as it is read.
+
+The folder of sources is the whole tree, since pages link to the README and to files of the code. A page's text stays Markdown that can be
+read on its own: what Sphinx needs beyond it is made here (docs/make_reference.py explains the comments that stand for generated text).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+import make_reference  # noqa: E402
+
+project = "Trireme"
+version = release = re.search(r"project\(trireme VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+root_doc = "docs/index"
+include_patterns = ["README.md", "CHANGELOG.md", "benchmarks/README.md", "pserver/README.md", "docs/**"]
+exclude_patterns = [".*", "build", "dist", "wheelhouse", "output", "docs/**/.ipynb_checkpoints", "**/*.txt"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinxcontrib.mermaid"]
+
+myst_heading_anchors = 4
+myst_fence_as_directive = ["mermaid"]
+nb_execution_mode = "off"                              # tests/python/test_tutorials.py runs the notebooks
+highlight_language = "default"                         # what is no Python is shown as it is
+
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "all"
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_title = f"Trireme {version}"
+html_static_path = []
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+mermaid_fullscreen = False                             # diagrams are drawn in the reader's browser, by a script of jsdelivr.net
+
+linkcheck_timeout = 20
+linkcheck_retries = 2
+
+
+def _prepare(app, name: str, source: list[str]) -> None:
+    """Change the text of one page before it is parsed."""
+    if not (ROOT / f"{name}.md").exists():             # a notebook
+        return
+    text = make_reference.expand(source[0])
+    if name in (root_doc, "docs/adr/index"):
+        text = make_reference.with_toctrees(text)
+    source[0] = make_reference.without_folders(text, (ROOT / name).parent)
+
+
+def setup(app) -> None:
+    app.connect("source-read", _prepare)
+    app.connect("autodoc-process-docstring", make_reference.describe_arguments)

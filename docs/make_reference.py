@@ -1,0 +1,200 @@
+"""The reference of the Python package, made from docstrings as the site is built.
+
+A page of docs/reference says by a comment what stands in its place on the site:
+
+    <!-- reference: trireme.optimizer -->                   each public name of a module: what its __all__ lists
+    <!-- reference: trireme.layers.nn as trireme.layers --> the same, under the names by which scripts call them
+    <!-- commands -->                                       each command of `trireme` with its options
+
+docs/reference/arguments.md describes the arguments that mean the same everywhere. A docstring need not repeat those: the site adds them.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HERE = Path(__file__).parent
+ARGUMENTS = HERE / "reference" / "arguments.md"
+REFERENCE = re.compile(r"^<!-- reference: (\S+?)(?: as (\S+))? -->$", re.M)
+COMMANDS = "<!-- commands -->"
+
+
+# -- pages ----------------------------------------------------------------------------------------------------------
+
+
+def expand(text: str) -> str:
+    """Put what is generated in the place of a page's comments."""
+    text = REFERENCE.sub(lambda found: reference(found[1], found[2] or found[1]), text)
+    return text.replace(COMMANDS, commands()) if COMMANDS in text else text
+
+
+def with_toctrees(text: str) -> str:
+    """Return a page of contents with a table of contents behind each section: the pages that the section's list links to, in its order."""
+    parts = re.split(r"^(?=## )", text, flags=re.M)
+    for place, part in enumerate(parts):
+        pages = dict.fromkeys(re.findall(r"^- \[[^\]]+\]\(([^)#:]+\.(?:md|ipynb))\)", part, re.M))
+        if pages:
+            caption = [f":caption: {found[1]}"] if (found := re.match(r"## (.+)", part)) else []
+            parts[place] = "\n".join([part, "```{toctree}", ":hidden:", *caption, "", *pages, "```", "", ""])
+    return "".join(parts)
+
+
+def without_folders(text: str, folder: Path) -> str:
+    """Return a page without its links to folders: a site has no page for those."""
+    def link(found: re.Match[str]) -> str:
+        if "://" in found[2] or not (folder / found[2]).is_dir():
+            return found[0]
+        return found[1] if found[1].startswith("`") else f"`{found[1]}`"
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s#]+)\)", link, text)
+
+
+# -- names of the package ---------------------------------------------------------------------------------------------
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """The names that a module offers: its ``__all__``, or else what it defines itself."""
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return list(listed)
+    return [name for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__]
+
+
+@cache
+def listed() -> dict[str, tuple[ModuleType, str]]:
+    """What pages show: by its full name, the module that has it and its name there."""
+    found = {}
+    for page in sorted(HERE.joinpath("reference").glob("*.md")):
+        for module_name, shown_as in REFERENCE.findall(page.read_text(encoding="utf-8")):
+            module = importlib.import_module(module_name)
+            found.update({f"{shown_as or module_name}.{name}": (module, name) for name in public_names(module)})
+    return found
+
+
+@cache
+def homes() -> dict[int, str]:
+    """The full name under which each thing is described: in the module that defines it, else where it comes first."""
+    found: dict[int, str] = {}
+    for of_the_module in (True, False):
+        for full, (module, name) in listed().items():
+            value = getattr(module, name)
+            if (getattr(value, "__module__", None) == module.__name__) == of_the_module:
+                found.setdefault(_identity(value, full), full)
+    return found
+
+
+def _identity(value: Any, full: str) -> int | str:
+    """Equal for two names of one thing. A plain value, such as a number, is another thing under each name."""
+    return id(value) if callable(value) else full
+
+
+def reference(module_name: str, shown_as: str) -> str:
+    """Return the entries of a module's names. A name of a thing that is described elsewhere gets a line."""
+    module = importlib.import_module(module_name)
+    entries, others = [], []
+    for name in public_names(module):
+        value, full = getattr(module, name), f"{shown_as}.{name}"
+        home = homes()[_identity(value, full)]
+        if home != full:
+            others.append(f"- `{full}` is {{py:obj}}`{home}`.")
+        elif not inspect.ismodule(value):
+            entries.append(_directive(full, value))
+    text = "\n".join(["```{eval-rst}", *entries, "```", ""]) if entries else ""
+    return text + ("\nOther names:\n\n" + "\n".join(others) + "\n" if others else "")
+
+
+def _directive(name: str, value: Any) -> str:
+    if inspect.isclass(value):
+        nested = [one for one, part in vars(value).items() if inspect.isclass(part)]      # each has an entry of its own
+        left_out = f"   :exclude-members: {', '.join(nested)}\n" if nested else ""
+        return f".. autoclass:: {name}\n   :members:\n   :show-inheritance:\n{left_out}"
+    return f".. {'autofunction' if callable(value) else 'autodata'}:: {name}\n"
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def common_arguments() -> dict[str, str]:
+    """What arguments.md says of each name."""
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.+) \|$", ARGUMENTS.read_text(encoding="utf-8"), re.M)
+    return {name: text for names, text in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def parameters(what: Any) -> list[str]:
+    """The arguments of a function, or of a class's constructor, but for ``*args`` and ``**options``."""
+    if inspect.isclass(what) and issubclass(what, enum.Enum):
+        return []
+    try:
+        found = inspect.signature(what).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in found if one.name not in ("self", "cls") and not one.name.startswith("_")
+            and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+
+
+def documentation(what: Any) -> str:
+    """The docstring; of a class also those of its constructor and of its bases, which the site links to."""
+    parts = [part for one in what.__mro__[:-1] for part in (one, vars(one).get("__init__"))] if inspect.isclass(what) else [what]
+    return "\n".join(part.__doc__ or "" for part in parts if part is not None)
+
+
+def undescribed(what: Any) -> list[str]:
+    """The arguments that neither the docstring names nor arguments.md."""
+    text = documentation(what)
+    return [name for name in parameters(what) if name not in common_arguments() and not re.search(rf"\b{name}\b", text)]
+
+
+def describe_arguments(app: Any, kind: str, name: str, what: Any, options: Any, lines: list[str]) -> None:
+    """For Sphinx: add to a docstring what arguments.md says of the arguments that it does not name."""
+    if kind not in ("function", "class", "method"):
+        return
+    text = documentation(what)
+    added = [f":param {one}: {_as_rst(common_arguments()[one])}" for one in parameters(what)
+             if one in common_arguments() and not re.search(rf"\b{one}\b", text)]
+    if added:
+        lines += ["", *added]
+
+
+def _as_rst(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"``\1``", re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text))
+
+
+# -- commands -----------------------------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """Return a section for each command of ``trireme``, from the parser that reads its options."""
+    from trireme.cli import command_parser
+
+    return "\n".join(_command(parser) for parser in _leaves(command_parser()))
+
+
+def _subparsers(parser: Any) -> list[Any]:
+    return [one for action in parser._actions if hasattr(action, "choices") and isinstance(action.choices, dict)
+            for one in action.choices.values()]
+
+
+def _leaves(parser: Any) -> list[Any]:
+    return [leaf for one in _subparsers(parser) for leaf in (_leaves(one) or [one])]
+
+
+def _command(parser: Any) -> str:
+    rows = []
+    for action in parser._actions:
+        if "--help" in action.option_strings:
+            continue
+        value = "" if action.nargs == 0 else action.metavar or ("\\|".join(action.choices) if action.choices else action.dest.upper())
+        name = f"{', '.join(action.option_strings)} {value}".strip() if action.option_strings else value.replace("ARGS", "...")
+        rows.append(f"| `{name}` | {(action.help or '').replace('|', chr(92) + '|')} |")
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    return "\n".join([f"## {parser.prog}", "", parser.description or "", "", "```text", usage, "```", "",
+                      *(["| argument | meaning |", "|---|---|", *rows] if rows else []), ""])

@@ -1,0 +1,90 @@
+"""The reference has every public name, and says of each argument what it is."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import trireme
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import make_reference  # noqa: E402
+
+#: Modules whose names are parts of others, or are no part of what scripts call.
+ELSEWHERE = {
+    "trireme.operator": "docs/operators.md",
+    "trireme.layer": "trireme.layers",
+    "trireme.dataset": "a page for each data set",
+}
+
+
+NAMES = {full: getattr(module, name) for full, (module, name) in make_reference.listed().items()}
+
+
+def offered(modules):
+    """What ``import trireme as fluid`` offers by name: modules, or other things."""
+    tree = ast.parse(Path(trireme.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    return [alias.name for node in block.body for alias in node.names if (node.module is None) == modules and not alias.name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", offered(modules=True))
+def test_every_public_name_is_in_the_reference(name):
+    module = getattr(trireme, name)
+    if module.__name__ in ELSEWHERE:
+        return
+    shown = {id(value) for value in NAMES.values()} | {id(module) for module, _ in make_reference.listed().values()}
+    names = [one for one in make_reference.public_names(module) if id(getattr(module, one)) not in shown
+             and f"{module.__name__}.{one}" not in NAMES]
+    assert not names, f"no page of docs/reference has `<!-- reference: {module.__name__} -->`, or one of a module that defines these"
+
+
+def test_every_name_of_the_package_is_in_the_reference():
+    shown = {id(value) for value in NAMES.values()}
+    names = offered(modules=False)
+    assert len(names) > 40
+    assert [name for name in names if id(getattr(trireme, name)) not in shown] == []
+
+
+def test_every_data_set_is_in_the_reference():
+    modules = {module.__name__ for module, _ in make_reference.listed().values()}
+    sets = [f"trireme.dataset.{info.name}" for info in pkgutil.iter_modules(trireme.dataset.__path__)]
+    assert [name for name in sets if name not in modules] == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "reference").glob("*.md")), ids=lambda path: path.name)
+def test_a_page_has_each_of_its_names_once(page):
+    text = make_reference.expand(page.read_text())
+    entries = re.findall(r"^\.\. auto\w+:: (\S+)$", text, re.M)
+    assert len(entries) == len(set(entries))
+    assert "<!-- reference" not in text and make_reference.COMMANDS not in text
+
+
+def test_docstrings_say_what_their_arguments_are():
+    lacking = {full: missing for full, value in NAMES.items() if callable(value) and (missing := make_reference.undescribed(value))}
+    assert not lacking, "their docstrings name them not, nor does docs/reference/arguments.md"
+
+
+def test_everything_has_a_docstring():
+    assert [full for full, value in NAMES.items() if callable(value) and not inspect.getdoc(value)] == []
+
+
+def test_arguments_that_are_common_are_those_of_something():
+    used = {one for value in NAMES.values() if callable(value) for one in make_reference.parameters(value)}
+    assert set(make_reference.common_arguments()) <= used
+
+
+def test_commands_are_those_of_the_parser():
+    text = make_reference.commands()
+    assert re.findall(r"^## (.*)$", text, re.M) == [
+        f"trireme {command}" for command in ("launch", "explain", "doctor", "checkpoint list", "checkpoint verify", "checkpoint export",
+                                             "port", "predict", "top", "metrics", "plot", "trace")]
+    assert "`--servers S`" in text and "`--mode MODE`" in text
