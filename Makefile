@@ -6,7 +6,7 @@
 #   make fuzz     mutants, FUZZ_SECONDS for each parser   make soak     faults at random for SOAK_SECONDS
 #   make mutants  MUTANTS wrong programs, under asan and ubsan
 #   make wheel    a wheel in dist/                        make format   clang-format on what you changed
-#   make operators   docs/operators.md anew               make clean    forget what was built
+#   make operators   docs/operators.md, operator.pyi    make clean    forget what was built
 #   make docs     the site, build/docs/html               make docs-links  look up its links to other sites
 PRESET       ?= dev
 FUZZ_SECONDS ?= 600
@@ -97,6 +97,7 @@ wheel: setup
 
 operators: build
 	$(PYTHON) docs/make_operators.py
+	$(PYTHON) docs/make_stubs.py
 
 # A warning is an error: a link that leads nowhere is one.
 docs: build

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    # What stands for a type: a VarType, its number, its name, or NumPy's; of a variable without a type it is None.
+    DTypeLike: TypeAlias = "VarType | int | str | type | np.dtype[Any] | None"
 
 
 class VarType(enum.IntEnum):
@@ -85,7 +91,7 @@ def _name_of(dtype: Any) -> str:
     return dtype if isinstance(dtype, str) else np.dtype(dtype).name
 
 
-def convert_dtype(dtype: Any) -> VarType:
+def convert_dtype(dtype: DTypeLike) -> VarType:
     """Return the VarType for a name, a NumPy type, a number or a VarType.
 
     >>> fluid.core.convert_dtype("float32"), fluid.core.convert_dtype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import unique_name
 from .dtypes import VarType, convert_dtype
@@ -11,6 +11,12 @@ from .framework import (Operator, Parameter, Program, Variable, default_main_pro
 from .initializer import Constant, Initializer, Xavier
 from .param_attr import ParamAttr, WeightNormParamAttr
 from .suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    # A size of each dimension of an image, or one of them all.
+    SizeLike: TypeAlias = "int | Sequence[int]"
 
 
 class LayerHelper:

@@ -9,13 +9,14 @@ from . import layers
 from .framework import Variable
 
 if TYPE_CHECKING:
-    from .param_attr import AttrLike
+    from .layer_helper import SizeLike
+    from .param_attr import ActLike, AttrLike
 
 
-def simple_img_conv_pool(input: Variable, num_filters: int, filter_size: Any, pool_size: Any, pool_stride: Any,
-                         pool_padding: Any = 0, pool_type: str = "max", global_pooling: bool = False,
-                         conv_stride: Any = 1, conv_padding: Any = 0, conv_dilation: Any = 1, conv_groups: int = 1,
-                         param_attr: AttrLike = None, bias_attr: AttrLike = None, act: Any = None,
+def simple_img_conv_pool(input: Variable, num_filters: int, filter_size: SizeLike, pool_size: SizeLike, pool_stride: SizeLike,
+                         pool_padding: SizeLike = 0, pool_type: str = "max", global_pooling: bool = False,
+                         conv_stride: SizeLike = 1, conv_padding: SizeLike = 0, conv_dilation: Any = 1, conv_groups: int = 1,
+                         param_attr: AttrLike = None, bias_attr: AttrLike = None, act: ActLike = None,
                          use_cudnn: bool = True) -> Variable:
     """Return a convolution with its activation, then a pooling.
 
@@ -31,9 +32,9 @@ def simple_img_conv_pool(input: Variable, num_filters: int, filter_size: Any, po
     return layers.pool2d(conv, pool_size, pool_type, pool_stride, pool_padding, global_pooling)
 
 
-def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: Any, conv_padding: Any = 1,
-                   conv_filter_size: Any = 3, conv_act: Any = None, param_attr: AttrLike = None,
-                   conv_with_batchnorm: Any = False, conv_batchnorm_drop_rate: Any = 0.0, pool_stride: Any = 1,
+def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: SizeLike, conv_padding: SizeLike = 1,
+                   conv_filter_size: SizeLike = 3, conv_act: ActLike = None, param_attr: AttrLike = None,
+                   conv_with_batchnorm: Any = False, conv_batchnorm_drop_rate: Any = 0.0, pool_stride: SizeLike = 1,
                    pool_type: str = "max", use_cudnn: bool = True) -> Variable:
     """Return several convolutions, each perhaps with batch normalisation and dropout, then one pooling.
 
@@ -69,7 +70,7 @@ def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: A
 
 
 def sequence_conv_pool(input: Variable, num_filters: int, filter_size: int, param_attr: AttrLike = None,
-                       act: Any = "sigmoid", pool_type: str = "max", bias_attr: AttrLike = None) -> Variable:
+                       act: ActLike = "sigmoid", pool_type: str = "max", bias_attr: AttrLike = None) -> Variable:
     """Return a convolution over each sequence with its activation, then one row for each sequence.
 
     >>> words = fluid.layers.data("words", [8], lod_level=1)

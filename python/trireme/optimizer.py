@@ -7,7 +7,7 @@ persistable variables named after the parameter, with their first values in the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import unique_name
 from .averages import ExponentialMovingAverage, ModelAverage
@@ -21,6 +21,10 @@ from .layer_helper import LayerHelper
 from .layers.tensor import create_global_var
 from .regularizer import append_regularization_ops
 from .sparse_table import Tiles, is_tile
+
+if TYPE_CHECKING:
+    from .dtypes import DTypeLike
+    from .regularizer import WeightDecayRegularizer
 
 
 class Optimizer:
@@ -39,7 +43,7 @@ class Optimizer:
 
     type = ""
 
-    def __init__(self, learning_rate: Any, regularization: Any = None, name: str | None = None, *,
+    def __init__(self, learning_rate: float | Variable, regularization: WeightDecayRegularizer | None = None, name: str | None = None, *,
                  grad_clip: BaseGradientClipAttr | None = None) -> None:
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, Variable)):
             raise TypeError(f"learning_rate must be a number or a Variable, got {learning_rate!r}")
@@ -95,7 +99,7 @@ class Optimizer:
             return own
         return rate if own == 1.0 else rate * finite(f"{param_and_grad[0].name}: learning_rate", own, at_least=0)
 
-    def _add_accumulator(self, name: str, param: Parameter, dtype: Any = None, fill_value: float = 0.0,
+    def _add_accumulator(self, name: str, param: Parameter, dtype: DTypeLike | None = None, fill_value: float = 0.0,
                          shape: Sequence[int] | None = None) -> Variable:
         if self._name is not None:
             name = f"{self._name}_{name}"
@@ -188,7 +192,7 @@ class MomentumOptimizer(Optimizer):
 
     type = "momentum"
 
-    def __init__(self, learning_rate: Any, momentum: float, use_nesterov: bool = False, regularization: Any = None,
+    def __init__(self, learning_rate: float | Variable, momentum: float, use_nesterov: bool = False, regularization: WeightDecayRegularizer | None = None,
                  name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._momentum, self._use_nesterov = self._number("momentum", momentum, at_least=0, at_most=1), bool(use_nesterov)
@@ -213,8 +217,8 @@ class LarsMomentumOptimizer(Optimizer):
 
     type = "lars_momentum"
 
-    def __init__(self, learning_rate: Any, momentum: float, lars_coeff: float = 0.001,
-                 lars_weight_decay: float = 0.0005, regularization: Any = None, name: str | None = None,
+    def __init__(self, learning_rate: float | Variable, momentum: float, lars_coeff: float = 0.001,
+                 lars_weight_decay: float = 0.0005, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
                  **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._attrs = {"mu": self._number("momentum", momentum, at_least=0, at_most=1),
@@ -240,7 +244,7 @@ class AdagradOptimizer(Optimizer):
 
     type = "adagrad"
 
-    def __init__(self, learning_rate: Any, epsilon: float = 1e-6, regularization: Any = None, name: str | None = None,
+    def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
                  initial_accumulator_value: float = 0.0, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._epsilon = self._number("epsilon", epsilon, at_least=0)
@@ -259,7 +263,7 @@ class DecayedAdagradOptimizer(Optimizer):
 
     type = "decayed_adagrad"
 
-    def __init__(self, learning_rate: Any, decay: float = 0.95, epsilon: float = 1e-6, regularization: Any = None,
+    def __init__(self, learning_rate: float | Variable, decay: float = 0.95, epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None,
                  name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._decay = self._number("decay", decay, at_least=0, at_most=1)
@@ -284,8 +288,8 @@ class AdamOptimizer(Optimizer):
 
     type = "adam"
 
-    def __init__(self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
-                 regularization: Any = None, name: str | None = None, lazy_mode: bool = False,
+    def __init__(self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, lazy_mode: bool = False,
                  **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._beta1, self._beta2 = (self._number(what, beta, at_least=0, below=1)
@@ -326,8 +330,8 @@ class AdamaxOptimizer(Optimizer):
 
     type = "adamax"
 
-    def __init__(self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
-                 regularization: Any = None, name: str | None = None, **options: Any) -> None:
+    def __init__(self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._beta1, self._beta2 = (self._number(what, beta, at_least=0, below=1)
                                     for what, beta in (("beta1", beta1), ("beta2", beta2)))
@@ -359,7 +363,7 @@ class AdadeltaOptimizer(Optimizer):
 
     type = "adadelta"
 
-    def __init__(self, learning_rate: Any, epsilon: float = 1e-6, rho: float = 0.95, regularization: Any = None,
+    def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, rho: float = 0.95, regularization: WeightDecayRegularizer | None = None,
                  name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._epsilon = self._number("epsilon", epsilon, at_least=0)
@@ -387,8 +391,8 @@ class RMSPropOptimizer(Optimizer):
 
     type = "rmsprop"
 
-    def __init__(self, learning_rate: Any, rho: float = 0.95, epsilon: float = 1e-6, momentum: float = 0.0,
-                 centered: bool = False, regularization: Any = None, name: str | None = None,
+    def __init__(self, learning_rate: float | Variable, rho: float = 0.95, epsilon: float = 1e-6, momentum: float = 0.0,
+                 centered: bool = False, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
                  **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._attrs = {"decay": self._number("rho", rho, at_least=0, at_most=1),
@@ -416,8 +420,8 @@ class FtrlOptimizer(Optimizer):
 
     type = "ftrl"
 
-    def __init__(self, learning_rate: Any, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5,
-                 regularization: Any = None, name: str | None = None, **options: Any) -> None:
+    def __init__(self, learning_rate: float | Variable, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
         self._attrs = {"l1": self._number("l1", l1, at_least=0), "l2": self._number("l2", l2, at_least=0),
                        "lr_power": self._number("lr_power", lr_power, at_most=0)}
@@ -448,8 +452,8 @@ class LambOptimizer(AdamOptimizer):
 
     type = "lamb"
 
-    def __init__(self, learning_rate: Any = 0.001, lamb_weight_decay: float = 0.01, beta1: float = 0.9, beta2: float = 0.999,
-                 epsilon: float = 1e-6, regularization: Any = None, exclude_from_weight_decay_fn: Any = None, name: str | None = None,
+    def __init__(self, learning_rate: float | Variable = 0.001, lamb_weight_decay: float = 0.01, beta1: float = 0.9, beta2: float = 0.999,
+                 epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None, exclude_from_weight_decay_fn: Any = None, name: str | None = None,
                  **options: Any) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, regularization, name, **options)
         self._weight_decay = self._number("lamb_weight_decay", lamb_weight_decay, at_least=0)

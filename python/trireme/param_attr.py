@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 from .checks import finite
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
+    from .block import Variable
+    from .clip import BaseGradientClipAttr
     from .initializer import Initializer
     from .regularizer import WeightDecayRegularizer
 
     # What a layer takes for param_attr and bias_attr; a list has one for each of several inputs.
     AttrLike: TypeAlias = "ParamAttr | str | Initializer | WeightDecayRegularizer | bool | None | Sequence[ParamAttr | str | Initializer | bool | None]"
+    # What a layer takes for act: a name, a dict of "type" and attributes, or None.
+    ActLike: TypeAlias = "str | Mapping[str, Any] | None"
 
 
 class ParamAttr:
@@ -32,8 +36,9 @@ class ParamAttr:
     {'learning_rate': 0.5}
     """
 
-    def __init__(self, name: str | None = None, initializer: Any = None, learning_rate: float = 1.0,
-                 regularizer: Any = None, trainable: bool = True, gradient_clip: Any = None,
+    def __init__(self, name: str | None = None, initializer: Initializer | None = None, learning_rate: float | Variable = 1.0,
+                 regularizer: WeightDecayRegularizer | None = None, trainable: bool = True,
+                 gradient_clip: BaseGradientClipAttr | None = None,
                  do_model_average: bool = False) -> None:
         if name is not None and (not isinstance(name, str) or not name):
             raise TypeError(f"ParamAttr: name must be a string with at least one letter, got {name!r}")

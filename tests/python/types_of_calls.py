@@ -1,4 +1,4 @@
-"""Right calls, and wrong ones, which a type checker must find: test_types.py runs mypy on this file. It is never imported."""
+"""Right calls, and wrong ones, which a type checker must find: test_types.py runs mypy and pyright on this file. It is never imported."""
 
 import numpy as np
 
@@ -14,6 +14,13 @@ exe.run(feed={"x": np.ones((1, 4), "float32")}, fetch_list=[loss, "z"])
 exe.train_from_dataset(dataset=fluid.Dataset("x.csv", "csv", slots=[x]), epochs=2, callbacks=[fluid.callbacks.EarlyStopping("loss", patience=2)])
 version: int = fluid.serving.Predictor("model").version
 names: list[str] = fluid.formats.export_onnx("m.onnx", ["x"], [z], exe)
+product: fluid.Variable = fluid.operator.mul(X=x, Y="w", x_num_col_dims=1)
+total: fluid.Variable = fluid.operator.add(fluid.operator.sum(x, x), fluid.operator.sum([x, x]))
+parts: list[fluid.Variable] = fluid.operator.split(x, Out=2, num=2, axis=1)
+values, places = fluid.operator.top_k(x, k=2)
+turned = fluid.operator.cast(x, in_dtype=5, out_dtype=fluid.core.VarDesc.VarType.INT64)
+scores = fluid.layers.prelu(x, "all", param_attr="alpha")
+normed = fluid.layers.group_norm(x, 2, param_attr=False, bias_attr=fluid.ParamAttr("b", initializer=fluid.initializer.Constant(0.0)), act="relu")
 
 fluid.layers.fc(x, "2")                                # wrong
 fluid.layers.fc(x, 2, param_attr=3.5)                  # wrong
@@ -29,3 +36,15 @@ fluid.callbacks.TensorBoard(7)                         # wrong
 fluid.serving.Predictor(3)                             # wrong
 fluid.serving.Exporter("exports", ["x"], z, exe)       # wrong
 fluid.distributed.set_mode(3)                          # wrong
+fluid.operator.mul(X=x, Y=3)                           # wrong
+fluid.operator.mul(X=x, Y=x, x_num_col_dims="1")       # wrong
+fluid.operator.mul(X=x, Y=x, x_num_cols=1)             # wrong
+fluid.operator.mull(X=x, Y=x)                          # wrong
+fluid.operator.concat([x, 1], axis=1)                  # wrong
+fluid.operator.top_k(x, k=2).shape                     # wrong
+fluid.operator.dropout(x, dropout_prob="half")         # wrong
+fluid.layers.group_norm(x, 2, param_attr=7)            # wrong
+fluid.layers.prelu(x, "all", param_attr=[3])           # wrong
+fluid.layers.fc(x, 2, act=3)                           # wrong
+fluid.ParamAttr("w", initializer="Constant")           # wrong
+fluid.ParamAttr("w", regularizer=0.1)                  # wrong

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import unique_name
 from ..dtypes import VarType
 from ..framework import Variable
 from ..layer_helper import LayerHelper
 
+if TYPE_CHECKING:
+    from ..dtypes import DTypeLike
 
-def create_array(dtype: Any, name: str | None = None) -> Variable:
+
+def create_array(dtype: DTypeLike, name: str | None = None) -> Variable:
     """Return an empty tensor array, for ``array_write``.
 
     >>> fluid.layers.create_array("float32", name="steps")

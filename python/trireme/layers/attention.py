@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..framework import Variable
 from ..layer_helper import LayerHelper
@@ -13,6 +13,9 @@ from .ops import sigmoid, tanh
 from .rnn import StaticRNN
 from .tensor import cast, concat, reshape, slice, squeeze, transpose, unsqueeze, zeros_like
 from .tensor_ops import cumsum, reverse
+
+if TYPE_CHECKING:
+    from ..param_attr import AttrLike
 
 _NEVER = 1e9                                               # taken from a score that must not count
 
@@ -44,7 +47,7 @@ def _bias(queries: Variable, keys: Variable, mask: Variable | None, causal: bool
 
 def multi_head_attention(queries: Variable, keys: Variable | None = None, values: Variable | None = None, *, size: int | None = None,
                          num_heads: int = 8, mask: Variable | None = None, causal: bool = False, dropout_rate: float = 0.0,
-                         is_test: bool = False, param_attr: Any = None, bias_attr: Any = None, name: str | None = None) -> Variable:
+                         is_test: bool = False, param_attr: AttrLike = None, bias_attr: AttrLike = None, name: str | None = None) -> Variable:
     """Return attention in several heads: [n, q, size]. (Vaswani et al., Attention is all you need, 2017)
 
     ``queries`` is [n, q, width], ``keys`` [n, k, ...] and ``values`` [n, k, ...]; keys are the queries unless given, values the keys.
@@ -148,7 +151,7 @@ def transformer_decoder_layer(x: Variable, memory: Variable, num_heads: int, inn
     return _around(x, lambda x: _feed_forward(x, inner_size, act, name), *around, f"{name}.dense")
 
 
-def learned_position_encoding(x: Variable, max_length: int, param_attr: Any = None, name: str | None = None) -> Variable:
+def learned_position_encoding(x: Variable, max_length: int, param_attr: AttrLike = None, name: str | None = None) -> Variable:
     """Return ``x`` [n, length, width] plus a learnt row for each place; ``length`` is at most ``max_length``.
 
     `add_position_encoding` adds sines and cosines instead, which are not learnt.

@@ -12,7 +12,8 @@ from ..initializer import Constant, Normal
 from ..layer_helper import LayerHelper
 
 if TYPE_CHECKING:
-    from ..param_attr import AttrLike
+    from ..layer_helper import SizeLike
+    from ..param_attr import ActLike, AttrLike
 
 _AXES = {2: "[n, channels, height, width]", 3: "[n, channels, depth, height, width]"}
 
@@ -36,8 +37,8 @@ def _channels(layer: str, input: Variable, spatial: int, groups: int | None, num
     return channels, groups
 
 
-def conv3d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None, use_cudnn: bool = True, act: Any = None,
+def conv3d(input: Variable, num_filters: int, filter_size: SizeLike, stride: SizeLike = 1, padding: SizeLike = 0, dilation: SizeLike = 1,
+           groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None, use_cudnn: bool = True, act: ActLike = None,
            name: str | None = None) -> Variable:
     """Return volumes [n, c, d, h, w] convolved with ``num_filters`` filters: [n, num_filters, d', h', w'].
 
@@ -61,8 +62,8 @@ def conv3d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1,
     return helper.append_activation(helper.append_bias_op(out, dim_start=1, dim_end=2))
 
 
-def _transposed(spatial: int, input: Variable, num_filters: int, output_size: Any, filter_size: Any, padding: Any, stride: Any,
-                dilation: Any, groups: int | None, param_attr: AttrLike, bias_attr: AttrLike, act: Any, name: str | None) -> Variable:
+def _transposed(spatial: int, input: Variable, num_filters: int, output_size: Any, filter_size: SizeLike | None, padding: SizeLike, stride: SizeLike,
+                dilation: SizeLike, groups: int | None, param_attr: AttrLike, bias_attr: AttrLike, act: ActLike, name: str | None) -> Variable:
     layer = f"conv{spatial}d_transpose"
     helper = LayerHelper(layer, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     helper.check_variable(input, "input")
@@ -85,9 +86,9 @@ def _transposed(spatial: int, input: Variable, num_filters: int, output_size: An
     return helper.append_activation(helper.append_bias_op(out, dim_start=1, dim_end=2))
 
 
-def conv2d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: Any = None, padding: Any = 0,
-                     stride: Any = 1, dilation: Any = 1, groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None,
-                     use_cudnn: bool = True, act: Any = None, name: str | None = None) -> Variable:
+def conv2d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: SizeLike | None = None, padding: SizeLike = 0,
+                     stride: SizeLike = 1, dilation: SizeLike = 1, groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None,
+                     use_cudnn: bool = True, act: ActLike = None, name: str | None = None) -> Variable:
     """Return images [n, c, h, w] spread by ``num_filters`` filters: the gradient of a convolution's input.
 
     An extent becomes ``(extent - 1) stride - 2 padding + dilation (filter - 1) + 1``. Where ``stride`` is above 1,
@@ -102,9 +103,9 @@ def conv2d_transpose(input: Variable, num_filters: int, output_size: Any = None,
                        name)
 
 
-def conv3d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: Any = None, padding: Any = 0,
-                     stride: Any = 1, dilation: Any = 1, groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None,
-                     use_cudnn: bool = True, act: Any = None, name: str | None = None) -> Variable:
+def conv3d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: SizeLike | None = None, padding: SizeLike = 0,
+                     stride: SizeLike = 1, dilation: SizeLike = 1, groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None,
+                     use_cudnn: bool = True, act: ActLike = None, name: str | None = None) -> Variable:
     """Return volumes [n, c, d, h, w] spread by ``num_filters`` filters: `conv2d_transpose` with one more dimension.
 
     ``output_size`` is the size of the result, three numbers, where the size of the filters is not given.
@@ -122,7 +123,7 @@ def _check_pool_type(layer: str, pool_type: str) -> None:
         raise ValueError(f"{layer}: pool_type must be 'max' or 'avg', got {pool_type!r}")
 
 
-def pool3d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_stride: Any = 1, pool_padding: Any = 0,
+def pool3d(input: Variable, pool_size: SizeLike = -1, pool_type: str = "max", pool_stride: SizeLike = 1, pool_padding: SizeLike = 0,
            global_pooling: bool = False, use_cudnn: bool = True, ceil_mode: bool = False, name: str | None = None,
            exclusive: bool = True) -> Variable:
     """Return the greatest element (or the mean, ``"avg"``) of each window of volumes [n, c, d, h, w].
@@ -144,7 +145,7 @@ def pool3d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_st
          "paddings": _extents(pool_padding, 3, "pool3d: pool_padding"), "ceil_mode": ceil_mode, "exclusive": exclusive})
 
 
-def _adaptive_pool(spatial: int, input: Variable, pool_size: Any, pool_type: str, require_index: bool, name: str | None) -> Any:
+def _adaptive_pool(spatial: int, input: Variable, pool_size: SizeLike, pool_type: str, require_index: bool, name: str | None) -> Any:
     layer = f"adaptive_pool{spatial}d"
     _check_pool_type(layer, pool_type)
     if require_index and pool_type == "avg":
@@ -160,7 +161,7 @@ def _adaptive_pool(spatial: int, input: Variable, pool_size: Any, pool_type: str
     return out, mask
 
 
-def adaptive_pool2d(input: Variable, pool_size: Any, pool_type: str = "max", require_index: bool = False,
+def adaptive_pool2d(input: Variable, pool_size: SizeLike, pool_type: str = "max", require_index: bool = False,
                     name: str | None = None) -> Any:
     """Return the greatest element (or the mean, ``"avg"``) of windows that make an image of ``pool_size`` [height, width].
 
@@ -174,7 +175,7 @@ def adaptive_pool2d(input: Variable, pool_size: Any, pool_type: str = "max", req
     return _adaptive_pool(2, input, pool_size, pool_type, require_index, name)
 
 
-def adaptive_pool3d(input: Variable, pool_size: Any, pool_type: str = "max", require_index: bool = False,
+def adaptive_pool3d(input: Variable, pool_size: SizeLike, pool_type: str = "max", require_index: bool = False,
                     name: str | None = None) -> Any:
     """Return the greatest element (or the mean, ``"avg"``) of windows that make a volume of ``pool_size``.
 
@@ -254,7 +255,7 @@ def temporal_shift(x: Variable, seg_num: int, shift_ratio: float = 0.25, name: s
 
 
 def affine_channel(x: Variable, scale: Variable | None = None, bias: Variable | None = None, data_layout: str = "NCHW",
-                   name: str | None = None, act: Any = None) -> Variable:
+                   name: str | None = None, act: ActLike = None) -> Variable:
     """Return ``act(scale x + bias)``, with a pair of numbers for each channel: [channels] each.
 
     It stands for a batch normalization whose statistics do not change. ``data_layout`` is "NCHW" or "NHWC".

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import VarType
 from ..framework import Variable, default_main_program
 
+if TYPE_CHECKING:
+    from ..dtypes import DTypeLike
 
-def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True, dtype: Any = "float32",
+
+def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True, dtype: DTypeLike = "float32",
          lod_level: int = 0, type: Any = VarType.LOD_TENSOR, stop_gradient: bool = True) -> Variable:
     """Return a variable that is fed: ``exe.run(feed={name: array})``.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..framework import Variable
 from ..layer_helper import LayerHelper
 from .tensor import fill_constant
+
+if TYPE_CHECKING:
+    from ..dtypes import DTypeLike
 
 
 def mean(x: Variable, name: str | None = None) -> Variable:
@@ -62,7 +65,7 @@ def scale(x: Variable, scale: float = 1.0, bias: float = 0.0, bias_after_scale: 
     return helper.append_activation(out)
 
 
-def sums(input: Any, out: Variable | None = None) -> Variable:
+def sums(input: Variable | Sequence[Variable], out: Variable | None = None) -> Variable:
     """Return the sum of tensors of one shape.
 
     >>> a, b = fluid.layers.data("a", [3]), fluid.layers.data("b", [3])
@@ -77,7 +80,7 @@ def sums(input: Any, out: Variable | None = None) -> Variable:
     return out
 
 
-def sum(x: Any) -> Variable:
+def sum(x: Variable | Sequence[Variable]) -> Variable:
     """Return the sum of tensors of one shape."""
     return sums(x)
 
@@ -191,7 +194,7 @@ def cos_sim(X: Variable, Y: Variable) -> Variable:
     return LayerHelper("cos_sim").append("cos_sim", {"X": [X], "Y": [Y]}, extra=["XNorm", "YNorm"])
 
 
-def range(start: Any, end: Any, step: Any, dtype: Any) -> Variable:
+def range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Variable:
     """Return ``start``, ``start + step``, ... below ``end``; each is a number or a variable [1].
 
     >>> fluid.layers.range(0, 10, 2, "int64").dtype

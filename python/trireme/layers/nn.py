@@ -15,12 +15,14 @@ from ..param_attr import ParamAttr
 from ..sparse_table import TableOptions, lookup
 
 if TYPE_CHECKING:
-    from ..param_attr import AttrLike
+    from ..dtypes import DTypeLike
+    from ..layer_helper import SizeLike
+    from ..param_attr import ActLike, AttrLike
 
 
-def fc(input: Any, size: int, num_flatten_dims: int = 1, param_attr: AttrLike = None, bias_attr: AttrLike = None,
-       act: Any = None, is_test: bool = False, name: str | None = None, *, with_bias: bool = True,
-       activation: Any = None) -> Variable:
+def fc(input: Variable | Sequence[Variable], size: int, num_flatten_dims: int = 1, param_attr: AttrLike = None, bias_attr: AttrLike = None,
+       act: ActLike = None, is_test: bool = False, name: str | None = None, *, with_bias: bool = True,
+       activation: ActLike = None) -> Variable:
     """Return ``act(x @ w + b)``: fully connected, ``w: [features, size]``, ``b: [size]``.
 
     Dimensions of ``input`` from ``num_flatten_dims`` on are its features. A list of inputs gets a matrix each;
@@ -60,7 +62,7 @@ fc_layer = fc
 
 
 def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_distributed: bool = False,
-              padding_idx: int | None = None, param_attr: AttrLike = None, dtype: Any = "float32", *,
+              padding_idx: int | None = None, param_attr: AttrLike = None, dtype: DTypeLike = "float32", *,
               row_dtype: Any = "float32", entry_count: int = 0, entry_probability: float = 1.0, max_age: int = 0,
               keep_count: int = 0, max_rows: int = 0) -> Variable:
     """Return the rows of a table ``size = [rows, width]`` that the int64 ids ``input [..., 1]`` name.
@@ -118,9 +120,9 @@ def _pair(value: Any, what: str) -> list[int]:
     return pair
 
 
-def conv2d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+def conv2d(input: Variable, num_filters: int, filter_size: SizeLike, stride: SizeLike = 1, padding: SizeLike = 0, dilation: SizeLike = 1,
            groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None, use_cudnn: bool = True,
-           act: Any = None, name: str | None = None) -> Variable:
+           act: ActLike = None, name: str | None = None) -> Variable:
     """Return images [n, c, h, w] convolved with ``num_filters`` filters: [n, num_filters, h', w'].
 
     >>> image = fluid.layers.data("image", [1, 28, 28])
@@ -146,7 +148,7 @@ def conv2d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1,
     return helper.append_activation(helper.append_bias_op(out, dim_start=1, dim_end=2))
 
 
-def pool2d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_stride: Any = 1, pool_padding: Any = 0,
+def pool2d(input: Variable, pool_size: SizeLike = -1, pool_type: str = "max", pool_stride: SizeLike = 1, pool_padding: SizeLike = 0,
            global_pooling: bool = False, use_cudnn: bool = True, ceil_mode: bool = False, name: str | None = None,
            exclusive: bool = True) -> Variable:
     """Return the greatest element (or the mean, ``"avg"``) of each window of images [n, c, h, w].
@@ -170,12 +172,12 @@ def pool2d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_st
          "paddings": _pair(pool_padding, "pool2d: pool_padding"), "ceil_mode": ceil_mode, "exclusive": exclusive})
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: DTypeLike) -> Any:
     """Return the type of a norm's parameters and statistics: float32 where the input is stored in 16 bits."""
     return VarType.FP32 if dtype in (VarType.FP16, VarType.BF16) else dtype
 
 
-def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
+def batch_norm(input: Variable, act: ActLike = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
                param_attr: AttrLike = None, bias_attr: AttrLike = None, data_layout: str = "NCHW", in_place: bool = False,
                name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
                do_model_average_for_mean_and_var: bool = False, fuse_with_relu: bool = False,
@@ -195,7 +197,7 @@ def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum
                        moving_variance_name, do_model_average_for_mean_and_var, use_global_stats)
 
 
-def sync_batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
+def sync_batch_norm(input: Variable, act: ActLike = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
                     param_attr: AttrLike = None, bias_attr: AttrLike = None, data_layout: str = "NCHW", in_place: bool = False,
                     name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
                     do_model_average_for_mean_and_var: bool = False, use_global_stats: bool = False) -> Variable:
@@ -213,7 +215,7 @@ def sync_batch_norm(input: Variable, act: Any = None, is_test: bool = False, mom
                        moving_mean_name, moving_variance_name, do_model_average_for_mean_and_var, use_global_stats)
 
 
-def _batch_norm(type: str, input: Variable, act: Any, is_test: bool, momentum: float, epsilon: float, param_attr: AttrLike, bias_attr: AttrLike,
+def _batch_norm(type: str, input: Variable, act: ActLike, is_test: bool, momentum: float, epsilon: float, param_attr: AttrLike, bias_attr: AttrLike,
                 data_layout: str, in_place: bool, name: str | None, moving_mean_name: str | None, moving_variance_name: str | None,
                 do_model_average_for_mean_and_var: bool, use_global_stats: bool) -> Variable:
     helper = LayerHelper(type, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
@@ -246,7 +248,7 @@ def _batch_norm(type: str, input: Variable, act: Any, is_test: bool, momentum: f
 
 
 def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_norm_axis: int = 1,
-               epsilon: float = 1e-5, param_attr: AttrLike = None, bias_attr: AttrLike = None, act: Any = None,
+               epsilon: float = 1e-5, param_attr: AttrLike = None, bias_attr: AttrLike = None, act: ActLike = None,
                name: str | None = None) -> Variable:
     """Return each sample with mean 0 and variance 1 over its dimensions from ``begin_norm_axis`` on.
 
@@ -319,7 +321,7 @@ def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Va
     return values, indices
 
 
-def label_smooth(label: Variable, prior_dist: Variable | None = None, epsilon: float = 0.1, dtype: Any = "float32",
+def label_smooth(label: Variable, prior_dist: Variable | None = None, epsilon: float = 0.1, dtype: DTypeLike = "float32",
                  name: str | None = None) -> Variable:
     """Return ``(1 - epsilon) label + epsilon / classes``, or ``+ epsilon prior_dist``, for one-hot labels [n, classes].
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..framework import Variable
 from ..initializer import Constant, Normal
 from ..layer_helper import LayerHelper
 from ..param_attr import ParamAttr
+
+if TYPE_CHECKING:
+    from ..param_attr import ActLike, AttrLike
 
 
 def _channels(layer: str, input: Variable) -> int:
@@ -17,7 +20,7 @@ def _channels(layer: str, input: Variable) -> int:
     return input.shape[1]
 
 
-def group_norm(input: Variable, groups: int, epsilon: float = 1e-5, param_attr: Any = None, bias_attr: Any = None, act: Any = None,
+def group_norm(input: Variable, groups: int, epsilon: float = 1e-5, param_attr: AttrLike = None, bias_attr: AttrLike = None, act: ActLike = None,
                data_layout: str = "NCHW", name: str | None = None) -> Variable:
     """Return images [n, c, ...] in which each of ``groups`` groups of channels has mean 0 and variance 1, then scaled and shifted.
 
@@ -41,7 +44,7 @@ def group_norm(input: Variable, groups: int, epsilon: float = 1e-5, param_attr: 
     return helper.append_activation(out)
 
 
-def instance_norm(input: Variable, epsilon: float = 1e-5, param_attr: Any = None, bias_attr: Any = None,
+def instance_norm(input: Variable, epsilon: float = 1e-5, param_attr: AttrLike = None, bias_attr: AttrLike = None,
                   name: str | None = None) -> Variable:
     """Return images [n, c, ...] in which each channel of each image has mean 0 and variance 1, then scaled and shifted.
 
@@ -54,7 +57,7 @@ def instance_norm(input: Variable, epsilon: float = 1e-5, param_attr: Any = None
                       name=LayerHelper("instance_norm", name=name).name)
 
 
-def data_norm(input: Variable, act: Any = None, epsilon: float = 1e-5, param_attr: Any = None, data_layout: str = "NCHW",
+def data_norm(input: Variable, act: ActLike = None, epsilon: float = 1e-5, param_attr: dict[str, float] | None = None, data_layout: str = "NCHW",
               in_place: bool = False, use_mkldnn: bool = False, name: str | None = None, moving_mean_name: str | None = None,
               moving_variance_name: str | None = None, do_model_average_for_mean_and_var: bool = False) -> Variable:
     """Return rows [n, c] normalized by statistics of all rows seen so far: ``(x - sum / size) sqrt(size / squares)``.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..dtypes import convert_dtype
 from ..framework import Variable
 from ..layer_helper import LayerHelper
+
+if TYPE_CHECKING:
+    from ..dtypes import DTypeLike
 
 #: What ``act=`` of a layer may be, beside None and "linear".
 activations: set[str] = {"softmax"}
@@ -93,7 +96,7 @@ tanh_shrink = _unary("tanh_shrink", "x - tanh(x)")
 thresholded_relu = _unary("thresholded_relu", "x where x > threshold, else 0", threshold=1.0)
 
 
-def uniform_random(shape: Sequence[int], dtype: Any = "float32", min: float = -1.0, max: float = 1.0,
+def uniform_random(shape: Sequence[int], dtype: DTypeLike = "float32", min: float = -1.0, max: float = 1.0,
                    seed: int = 0) -> Variable:
     """Return numbers uniform in [min, max), the same in every run of the program with the same seeds.
 
@@ -106,7 +109,7 @@ def uniform_random(shape: Sequence[int], dtype: Any = "float32", min: float = -1
 
 
 def gaussian_random(shape: Sequence[int], mean: float = 0.0, std: float = 1.0, seed: int = 0,
-                    dtype: Any = "float32") -> Variable:
+                    dtype: DTypeLike = "float32") -> Variable:
     """Return normal numbers with the given mean and standard deviation.
 
     These are ``mean`` and ``std``.

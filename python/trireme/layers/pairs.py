@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..framework import Variable
 from ..initializer import Constant
 from ..layer_helper import LayerHelper
 
+if TYPE_CHECKING:
+    from ..param_attr import ActLike, AttrLike
 
-def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = None) -> Variable:
+
+def prelu(x: Variable, mode: str, param_attr: AttrLike = None, name: str | None = None) -> Variable:
     """Return ``x`` where it is above 0, else ``alpha x`` with a learnt ``alpha``, which begins as 0.25.
 
     ``mode`` says what has an ``alpha`` of its own: "all" (one number), "channel" (each channel) or "element" (each element of
@@ -59,8 +62,8 @@ def similarity_focus(input: Variable, axis: int, indexes: Sequence[int], name: s
                                                              stop_gradient=True)
 
 
-def bilinear_tensor_product(x: Variable, y: Variable, size: int, act: Any = None, name: str | None = None, param_attr: Any = None,
-                            bias_attr: Any = None) -> Variable:
+def bilinear_tensor_product(x: Variable, y: Variable, size: int, act: ActLike = None, name: str | None = None, param_attr: AttrLike = None,
+                            bias_attr: AttrLike = None) -> Variable:
     """Return [n, ``size``]: ``x[n] W[i] y[n]^T + b[i]`` for rows ``x`` [n, a] and ``y`` [n, b], with learnt W [size, a, b] and b.
 
     >>> x, y = fluid.layers.data("x", [3]), fluid.layers.data("y", [4])
@@ -79,8 +82,8 @@ def bilinear_tensor_product(x: Variable, y: Variable, size: int, act: Any = None
     return helper.append_activation(helper.append("bilinear_tensor_product", inputs))
 
 
-def tree_conv(nodes_vector: Variable, edge_set: Variable, output_size: int, num_filters: int = 1, max_depth: int = 2, act: Any = "tanh",
-              param_attr: Any = None, bias_attr: Any = None, name: str | None = None) -> Variable:
+def tree_conv(nodes_vector: Variable, edge_set: Variable, output_size: int, num_filters: int = 1, max_depth: int = 2, act: ActLike = "tanh",
+              param_attr: AttrLike = None, bias_attr: AttrLike = None, name: str | None = None) -> Variable:
     """Return a tree-based convolution of nodes [n, nodes, features]: [n, nodes, output_size, num_filters]. (Mou et al., 2016)
 
     ``edge_set`` [n, edges, 2], int32, has the pairs (parent, child) of each tree; nodes count from 1, and the first 0 ends the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..framework import Variable
 from ..layer_helper import LayerHelper
@@ -10,14 +10,15 @@ from .nn import fc
 from .tensor import concat
 
 if TYPE_CHECKING:
+    from ..dtypes import DTypeLike
     from ..param_attr import AttrLike
 
 
-def _outputs(helper: LayerHelper, dtype: Any, count: int) -> list[Variable]:
+def _outputs(helper: LayerHelper, dtype: DTypeLike, count: int) -> list[Variable]:
     return [helper.create_variable_for_type_inference(dtype) for _ in range(count)]
 
 
-def _kept(helper: LayerHelper, dtype: Any, count: int) -> list[Variable]:
+def _kept(helper: LayerHelper, dtype: DTypeLike, count: int) -> list[Variable]:
     """Variables for the gradient operator alone."""
     return [helper.create_variable_for_type_inference(dtype, stop_gradient=True) for _ in range(count)]
 
@@ -45,7 +46,7 @@ def _first_states(h_0: Variable | None, c_0: Variable | None) -> dict[str, list[
 def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: Variable | None = None, param_attr: AttrLike = None,
                  bias_attr: AttrLike = None, use_peepholes: bool = True, is_reverse: bool = False,
                  gate_activation: str = "sigmoid", cell_activation: str = "tanh", candidate_activation: str = "tanh",
-                 dtype: Any = "float32", name: str | None = None) -> tuple[Variable, Variable]:
+                 dtype: DTypeLike = "float32", name: str | None = None) -> tuple[Variable, Variable]:
     """Return the hidden states and the cells of long short-term memory over sequences ``[rows, size]``.
 
     ``size`` is 4 times the hidden size: the input is projected already, to candidate, input, forget and output gate.
@@ -76,7 +77,7 @@ def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: V
 def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: AttrLike = None, bias_attr: AttrLike = None,
                   use_peepholes: bool = True, is_reverse: bool = False, gate_activation: str = "sigmoid",
                   cell_activation: str = "tanh", candidate_activation: str = "tanh", proj_activation: str = "tanh",
-                  dtype: Any = "float32", name: str | None = None, h_0: Variable | None = None, c_0: Variable | None = None,
+                  dtype: DTypeLike = "float32", name: str | None = None, h_0: Variable | None = None, c_0: Variable | None = None,
                   cell_clip: float | None = None, proj_clip: float | None = None) -> tuple[Variable, Variable]:
     """Return the projections and the cells of long short-term memory that feeds back ``proj_size`` numbers.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import unique_name
 from ..dtypes import VarType, convert_dtype
@@ -13,6 +13,9 @@ from ..layer_helper import LayerHelper
 from .array import array_read, array_to_lod_tensor, array_write, shrink_memory
 from .control_flow import While, _outer_names, less_than
 from .tensor import fill_constant, increment
+
+if TYPE_CHECKING:
+    from ..dtypes import DTypeLike
 
 
 class _Rnn:
@@ -229,7 +232,7 @@ class DynamicRNN(_Rnn):
         assert parent is not None
         return parent
 
-    def _outside(self, type: str, inputs: dict[str, Any], dtype: Any = None, attrs: dict[str, Any] | None = None,
+    def _outside(self, type: str, inputs: dict[str, Any], dtype: DTypeLike = None, attrs: dict[str, Any] | None = None,
                  out: Variable | None = None, kind: VarType = VarType.LOD_TENSOR,
                  stop_gradient: bool = False) -> Variable:
         """Append an operator to the block around, and return its output."""
@@ -269,7 +272,7 @@ class DynamicRNN(_Rnn):
         return self._outside("reorder_lod_tensor_by_rank", {"X": [x], "RankTable": [self.lod_rank_table]}, x.dtype)
 
     def memory(self, init: Variable | None = None, shape: Sequence[int] | None = None, value: float = 0.0,
-               need_reorder: bool = False, dtype: Any = "float32") -> Variable:
+               need_reorder: bool = False, dtype: DTypeLike = "float32") -> Variable:
         """Return a memory: ``init`` at the first step, then what ``update_memory`` gave it at the step before.
 
         ``init`` has a row for each sequence; with ``need_reorder`` in the order of the input, otherwise from the

@@ -15,7 +15,9 @@ from ..framework import Variable
 from ..layer_helper import LayerHelper
 
 if TYPE_CHECKING:
-    from ..param_attr import AttrLike
+    from ..dtypes import DTypeLike
+    from ..layer_helper import SizeLike
+    from ..param_attr import ActLike, AttrLike
 
 _POOLS = ("average", "sum", "sqrt", "max", "last", "first")
 
@@ -66,8 +68,8 @@ def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None 
     return LayerHelper("sequence_softmax", name=name).append("sequence_softmax", {"X": [input]})
 
 
-def sequence_conv(input: Variable, num_filters: int, filter_size: int = 3, filter_stride: int = 1, padding: Any = True,
-                  padding_start: int | None = None, bias_attr: AttrLike = None, param_attr: AttrLike = None, act: Any = None,
+def sequence_conv(input: Variable, num_filters: int, filter_size: int = 3, filter_stride: int = 1, padding: SizeLike = True,
+                  padding_start: int | None = None, bias_attr: AttrLike = None, param_attr: AttrLike = None, act: ActLike = None,
                   name: str | None = None) -> Variable:
     """Return each row's window of ``filter_size`` rows times a matrix ``[filter_size * width, num_filters]``.
 
@@ -91,7 +93,7 @@ def sequence_conv(input: Variable, num_filters: int, filter_size: int = 3, filte
     return helper.append_activation(helper.append_bias_op(out))
 
 
-def row_conv(input: Variable, future_context_size: int, param_attr: AttrLike = None, act: Any = None) -> Variable:
+def row_conv(input: Variable, future_context_size: int, param_attr: AttrLike = None, act: ActLike = None) -> Variable:
     """Return each row mixed with those that follow it: ``sum of x[t + i] * w[i]`` for ``0 <= i <= future_context_size``.
 
     >>> fluid.layers.row_conv(fluid.layers.data("x", [8], lod_level=1), future_context_size=2)
@@ -191,7 +193,7 @@ def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Va
     return LayerHelper("sequence_unpad", name=name).append("sequence_unpad", {"X": [x], "Length": [length]})
 
 
-def sequence_mask(x: Variable, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None) -> Variable:
+def sequence_mask(x: Variable, maxlen: int | None = None, dtype: DTypeLike = "int64", name: str | None = None) -> Variable:
     """Return ``y[..., j] = j < x[...]`` as ones and zeros of ``dtype``; ``maxlen`` defaults to the greatest of ``x``.
 
     >>> fluid.layers.sequence_mask(fluid.layers.data("length", [], dtype="int64"), maxlen=5)
@@ -266,7 +268,7 @@ def _numbers(value: Any, count: int, what: str) -> list[int]:
     return numbers
 
 
-def im2sequence(input: Variable, filter_size: Any = 1, stride: Any = 1, padding: Any = 0,
+def im2sequence(input: Variable, filter_size: SizeLike = 1, stride: SizeLike = 1, padding: SizeLike = 0,
                 input_image_size: Variable | None = None, out_stride: Any = 1, name: str | None = None) -> Variable:
     """Return each image's windows, from left to right and from top to bottom, as the rows of a sequence.
 

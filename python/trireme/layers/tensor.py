@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,12 @@ from ..initializer import Constant, Initializer
 from ..layer_helper import LayerHelper
 from ..param_attr import ParamAttr
 
+if TYPE_CHECKING:
+    from ..dtypes import DTypeLike
+    from ..param_attr import AttrLike
 
-def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
+
+def create_tensor(dtype: DTypeLike, name: str | None = None, persistable: bool = False) -> Variable:
     """Return a variable that an operator will fill.
 
     ``persistable`` keeps its value from run to run.
@@ -27,7 +31,7 @@ def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False
     return helper.create_variable(name=helper.name, dtype=dtype, persistable=persistable)
 
 
-def create_parameter(shape: Sequence[int], dtype: Any, name: str | None = None, attr: Any = None,
+def create_parameter(shape: Sequence[int], dtype: DTypeLike, name: str | None = None, attr: AttrLike = None,
                      is_bias: bool = False, default_initializer: Initializer | None = None) -> Parameter:
     """Return a parameter that belongs to no layer.
 
@@ -46,7 +50,7 @@ def create_parameter(shape: Sequence[int], dtype: Any, name: str | None = None, 
                                                             default_initializer)
 
 
-def create_global_var(shape: Sequence[int], value: float, dtype: Any, persistable: bool = False,
+def create_global_var(shape: Sequence[int], value: float, dtype: DTypeLike, persistable: bool = False,
                       force_cpu: bool = False, name: str | None = None) -> Variable:
     """Return a variable of the global block that starts as ``value`` (in the startup program).
 
@@ -60,7 +64,7 @@ def create_global_var(shape: Sequence[int], value: float, dtype: Any, persistabl
     return var
 
 
-def fill_constant(shape: Sequence[int], dtype: Any, value: float, force_cpu: bool = False,
+def fill_constant(shape: Sequence[int], dtype: DTypeLike, value: float, force_cpu: bool = False,
                   out: Variable | None = None) -> Variable:
     """Return a tensor with ``value`` everywhere.
 
@@ -73,14 +77,14 @@ def fill_constant(shape: Sequence[int], dtype: Any, value: float, force_cpu: boo
 
 
 def _into(helper: LayerHelper, out: Variable | None, type: str, inputs: dict[str, Any],
-          attrs: dict[str, Any] | None = None, dtype: Any = None) -> Variable:
+          attrs: dict[str, Any] | None = None, dtype: DTypeLike = None) -> Variable:
     if out is None:
         return helper.append(type, inputs, attrs, dtype=dtype, stop_gradient=not inputs)
     helper.append_op(type=type, inputs=inputs, outputs={"Out": [out]}, attrs=attrs)
     return out
 
 
-def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: Any, value: float,
+def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: DTypeLike, value: float,
                                   input_dim_idx: int = 0, output_dim_idx: int = 0) -> Variable:
     """Return ``fill_constant`` with one dimension as large as one of ``input``.
 
@@ -97,12 +101,12 @@ def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: 
         "fill_constant_batch_size_like", {"Input": [input]}, attrs, dtype=dtype, stop_gradient=True)
 
 
-def zeros(shape: Sequence[int], dtype: Any, force_cpu: bool = False) -> Variable:
+def zeros(shape: Sequence[int], dtype: DTypeLike, force_cpu: bool = False) -> Variable:
     """Return a tensor of zeros."""
     return fill_constant(shape, dtype, 0.0)
 
 
-def ones(shape: Sequence[int], dtype: Any, force_cpu: bool = False) -> Variable:
+def ones(shape: Sequence[int], dtype: DTypeLike, force_cpu: bool = False) -> Variable:
     """Return a tensor of ones."""
     return fill_constant(shape, dtype, 1.0)
 
@@ -133,7 +137,7 @@ def assign(input: Any, output: Variable | None = None) -> Variable:
     return _into(helper, output, "assign_value", {}, attrs, dtype=dtype)
 
 
-def cast(x: Variable, dtype: Any) -> Variable:
+def cast(x: Variable, dtype: DTypeLike) -> Variable:
     """Return the values of ``x`` as another type.
 
     >>> fluid.layers.cast(fluid.layers.data("x", [3]), "int64")
@@ -231,7 +235,7 @@ def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
     return LayerHelper("flatten", name=name).append("flatten2", {"X": [x]}, {"axis": axis}, extra=["XShape"])
 
 
-def stack(x: Any, axis: int = 0) -> Variable:
+def stack(x: Variable | Sequence[Variable], axis: int = 0) -> Variable:
     """Return tensors of one shape along a new dimension.
 
     >>> a, b = fluid.layers.data("a", [3]), fluid.layers.data("b", [3])

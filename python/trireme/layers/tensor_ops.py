@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ..dtypes import VarType, convert_dtype
 from ..framework import Variable
 from ..layer_helper import LayerHelper
 from .tensor import assign, cast, fill_constant, zeros_like
+
+if TYPE_CHECKING:
+    from ..dtypes import DTypeLike
 
 
 def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:
@@ -105,7 +108,7 @@ def multiplex(inputs: Sequence[Variable], index: Variable) -> Variable:
     return LayerHelper("multiplex").append("multiplex", {"X": list(inputs), "Ids": [index]})
 
 
-def linspace(start: Any, stop: Any, num: Any, dtype: Any) -> Variable:
+def linspace(start: Any, stop: Any, num: Any, dtype: DTypeLike) -> Variable:
     """Return ``num`` numbers at equal distances from ``start`` to ``stop``, both included; each is a number or a variable [1].
 
     ``dtype`` is "float32" or "float64"; a variable ``num`` is int32.
@@ -144,7 +147,7 @@ def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = 
                                                  stop_gradient=True)
 
 
-def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = "float32") -> Variable:
+def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32") -> Variable:
     """Return a column number for each row of ``x`` [n, m], drawn with the probabilities in it: int64 [n].
 
     The random numbers are of [``min``, ``max``); with a ``seed`` other than 0 they are the same in each run. ``dtype`` means
@@ -205,7 +208,7 @@ def ones_like(x: Variable, out: Variable | None = None) -> Variable:
     return out
 
 
-def eye(num_rows: int, num_columns: int | None = None, batch_shape: Sequence[int] | None = None, dtype: Any = "float32") -> Variable:
+def eye(num_rows: int, num_columns: int | None = None, batch_shape: Sequence[int] | None = None, dtype: DTypeLike = "float32") -> Variable:
     """Return a matrix with ones on its diagonal and zeros elsewhere, [num_rows, num_columns]; or many, ``[*batch_shape, ...]``.
 
     >>> fluid.layers.eye(3, 4, batch_shape=[2]).shape
@@ -250,12 +253,12 @@ def get_tensor_from_selected_rows(x: Variable, name: str | None = None) -> Varia
     return LayerHelper("get_tensor_from_selected_rows", name=name).append("get_tensor_from_selected_rows", {"X": [x]}, stop_gradient=True)
 
 
-def _random_like(type: str, input: Variable, shape: Sequence[int], dtype: Any, from_dim: int, to_dim: int, **attrs: Any) -> Variable:
+def _random_like(type: str, input: Variable, shape: Sequence[int], dtype: DTypeLike, from_dim: int, to_dim: int, **attrs: Any) -> Variable:
     return LayerHelper(type).append(type, {"Input": [input]}, {"shape": list(shape), "dtype": int(convert_dtype(dtype)), "input_dim_idx": from_dim,
                                                                "output_dim_idx": to_dim, **attrs}, dtype=dtype, stop_gradient=True)
 
 
-def uniform_random_batch_size_like(input: Variable, shape: Sequence[int], dtype: Any = "float32", input_dim_idx: int = 0,
+def uniform_random_batch_size_like(input: Variable, shape: Sequence[int], dtype: DTypeLike = "float32", input_dim_idx: int = 0,
                                    output_dim_idx: int = 0, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Variable:
     """Return numbers of [``min``, ``max``) in ``shape``, of which dimension ``output_dim_idx`` is that of ``input``.
 
@@ -269,7 +272,7 @@ def uniform_random_batch_size_like(input: Variable, shape: Sequence[int], dtype:
 
 
 def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input_dim_idx: int = 0, output_dim_idx: int = 0, mean: float = 0.0,
-                                    std: float = 1.0, seed: int = 0, dtype: Any = "float32") -> Variable:
+                                    std: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32") -> Variable:
     """Return normally distributed numbers in ``shape``, of which dimension ``output_dim_idx`` is that of ``input``.
 
     ``input_dim_idx`` is the dimension of ``input`` that is taken; ``mean`` and ``std`` are those of the distribution.
