@@ -39,7 +39,7 @@ function(tr_add_mpi_transport)
     add_library(trireme_mpi MODULE ${sources} ${PROJECT_SOURCE_DIR}/framework/memory.c)   # which ends a process without memory
     tr_target_on_floor(trireme_mpi pserver)
     target_link_libraries(trireme_mpi PRIVATE MPI::MPI_C)
-    target_link_options(trireme_mpi PRIVATE -Wl,--exclude-libs,ALL)
+    tr_target_exports(trireme_mpi tr_transport_mpi)
     if(NOT TR_SANITIZE AND NOT TR_FUZZ)
         # It must bring all it needs: a missing symbol is an error now, not in the job that loads it.
         target_link_options(trireme_mpi PRIVATE -Wl,-z,defs)

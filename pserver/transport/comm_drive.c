@@ -201,10 +201,10 @@ void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
         comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);
 }
 
-/* False: it was not to be had for so long. The sanitizer of threads does not know pthread_mutex_clocklock. */
+/* False: it was not to be had for so long. The sanitizer of threads does not know pthread_mutex_clocklock, and glibc has it since 2.30. */
 static bool lock_within(pthread_mutex_t *mutex, int64_t nanoseconds)
 {
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || !__GLIBC_PREREQ(2, 30)
     struct timespec at;
     clock_gettime(CLOCK_REALTIME, &at);
     const int64_t until = (int64_t)at.tv_sec * 1000000000 + at.tv_nsec + nanoseconds;

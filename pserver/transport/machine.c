@@ -152,7 +152,7 @@ static void print(void *self, const char *text)
         return;                                    /* nobody listens */
 }
 
-static _Noreturn void end(void *self, tr_rank_end how, int code)
+static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 {
     (void)self;
     tr__rank_end(how, code);

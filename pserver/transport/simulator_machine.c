@@ -166,7 +166,7 @@ static void print(void *self, const char *text)
     hear(r, "says", r->rank, text);
 }
 
-static _Noreturn void end(void *self, tr_rank_end how, int code)
+static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 {
     tr__sim_rank *r = self;
 

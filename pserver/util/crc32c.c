@@ -66,7 +66,7 @@ static uint64_t moved(uint64_t crc)
     return shift[0][crc & 255] ^ shift[1][crc >> 8 & 255] ^ shift[2][crc >> 16 & 255] ^ shift[3][crc >> 24 & 255];
 }
 
-__attribute__((target("sse4.2"))) static uint64_t three_stretches(uint64_t crc, const uint8_t *at)
+__attribute__((target("sse4.2,crc32"))) static uint64_t three_stretches(uint64_t crc, const uint8_t *at)
 {
     uint64_t second = 0, third = 0, word[3];
 
@@ -81,7 +81,7 @@ __attribute__((target("sse4.2"))) static uint64_t three_stretches(uint64_t crc, 
     return moved(moved(crc) ^ second) ^ third;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const void *data, size_t size)
+__attribute__((target("sse4.2,crc32"))) static uint32_t by_instruction(uint32_t crc, const void *data, size_t size)
 {
     const uint8_t *at = data;
     uint64_t       wide = (uint32_t)~crc;
