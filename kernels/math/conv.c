@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { MIN_WORK = 200000, MAX_RUNS = 16 };                    /* multiplications of a slice; runs of images */
+enum { MIN_WORK = 200000, MAX_RUNS = 16, FEW_FILTERS = 8 };   /* multiplications of a slice; runs of images; of a group */
 
 int64_t tr_conv_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation)
 {
@@ -79,38 +79,39 @@ static int64_t input_row(const tr_conv_shape *s, int64_t z, int64_t dz, int64_t 
 #include "kernels/math/each_float.h"
 #else
 
-/* conv_direct.c and conv_winograd.c multiply in float32. */
-static bool NAME(may_go_directly)(void)
+/* conv_direct.c multiplies in float32. Where that is the finer precision, it goes before columns and products in bfloat16 only
+ * where so few filters share the columns that copying and packing these takes longer. */
+static bool NAME(may_go_directly)(const tr_conv_shape *s)
 {
-    return !T_IS_F32 || tr__precision_now() == TR_PRECISION_FLOAT32;
+    return !T_IS_F32 || tr__precision_now() == TR_PRECISION_FLOAT32 || s->out_channels / s->groups < FEW_FILTERS;
 }
 
-/* The ways that need no columns: true where one has done it. */
+/* The ways that need no columns: true where one has done it. Winograd's is faster than products in bfloat16, too. */
 static bool NAME(short_way)(T *out, const T *x, const T *filter, const T *bias, const tr_conv_shape *s)
 {
 #if T_IS_F32
-    if (NAME(may_go_directly)() && tr__winograd(out, x, filter, bias, s))
+    if (tr__winograd(out, x, filter, bias, s))
         return true;
 #endif
-    return NAME(may_go_directly)() && NAME(tr__conv_direct)(out, x, filter, bias, s);
+    return NAME(may_go_directly)(s) && NAME(tr__conv_direct)(out, x, filter, bias, s);
 }
 
 static bool NAME(short_way_input)(T *dx, const T *dout, const T *filter, const tr_conv_shape *s)
 {
 #if T_IS_F32
-    if (NAME(may_go_directly)() && tr__winograd_grad_input(dx, dout, filter, s))
+    if (tr__winograd_grad_input(dx, dout, filter, s))
         return true;
 #endif
-    return NAME(may_go_directly)() && NAME(tr__conv_direct_grad_input)(dx, dout, filter, s);
+    return NAME(may_go_directly)(s) && NAME(tr__conv_direct_grad_input)(dx, dout, filter, s);
 }
 
 static bool NAME(short_way_filter)(T *dfilter, const T *dout, const T *x, const tr_conv_shape *s)
 {
 #if T_IS_F32
-    if (NAME(may_go_directly)() && tr__winograd_grad_filter(dfilter, dout, x, s))
+    if (tr__winograd_grad_filter(dfilter, dout, x, s))
         return true;
 #endif
-    return NAME(may_go_directly)() && NAME(tr__conv_direct_grad_filter)(dfilter, dout, x, s);
+    return NAME(may_go_directly)(s) && NAME(tr__conv_direct_grad_filter)(dfilter, dout, x, s);
 }
 
 /* -- patches as columns ------------------------------------------------------------------------------------------------------------ */

@@ -1,5 +1,6 @@
 /* Winograd's convolutions stay within the error that their header states, at each level of instructions, with the same bits on any
  * number of threads; the switch brings the other ways back. */
+#include "framework/precision.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv_winograd.h"
 #include "kernels/math/float_lanes.h"
@@ -176,6 +177,30 @@ static void the_switch_brings_the_other_way_back(void **state)
     free(x), free(w), free(y);
 }
 
+/* A run that multiplies in bfloat16 goes this way, too, with factors that are not rounded. */
+static void bfloat16_changes_no_bit(void **state)
+{
+    const tr_conv_shape s = shape_of(3);
+    const int64_t       nx = inputs_of(&s), ny = outputs_of(&s), nw = weights_of(&s);
+    float *x = random_f32(nx, 1, -1, 1), *w = random_f32(nw, 2, -1, 1), *d = random_f32(ny, 3, -1, 1);
+    float *out[2] = {array_new(ny, sizeof *x), array_new(ny, sizeof *x)}, *dw[2] = {array_new(nw, sizeof *x), array_new(nw, sizeof *x)};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const tr_precision before = tr__precision_enter(i ? TR_PRECISION_BFLOAT16 : TR_PRECISION_FLOAT32);
+        tr_conv_f32(out[i], x, w, NULL, &s);
+        tr_conv_grad_filter_f32(dw[i], d, x, &s);
+        tr__precision_enter(before);
+    }
+    if (tr__float_level() != TR_FLOAT_PLAIN) {
+        assert_memory_equal(out[0], out[1], (size_t)ny * sizeof *x);
+        assert_memory_equal(dw[0], dw[1], (size_t)nw * sizeof *x);
+    }
+    for (int i = 0; i < 2; i++)
+        free(out[i]), free(dw[i]);
+    free(x), free(w), free(d);
+}
+
 static void other_shapes_are_left_alone(void **state)
 {
     tr_conv_shape strided = shape_of(0), grouped = shape_of(0), thin = shape_of(0), dilated = shape_of(0);
@@ -196,7 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_stay_within_the_bound),         cmocka_unit_test(a_bias_is_added_once),
         cmocka_unit_test(infinities_stay_in_their_tiles),       cmocka_unit_test(the_switch_brings_the_other_way_back),
-        cmocka_unit_test(other_shapes_are_left_alone),
+        cmocka_unit_test(other_shapes_are_left_alone),          cmocka_unit_test(bfloat16_changes_no_bit),
     };
     if (tr_blas_init() != TR_OK)
         return 1;

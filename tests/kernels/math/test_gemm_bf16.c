@@ -322,7 +322,7 @@ static void batches_are_products(void **state)
     free_operands(&o);
 }
 
-/* A 1x1 convolution of one image is a product: also inside of slices, and not by conv_direct.c. */
+/* A 1x1 convolution of one image is a product: also inside of slices, and not by conv_direct.c nor conv_winograd.c. */
 static void convolutions_round_their_operands(void **state)
 {
     (void)state;
@@ -333,6 +333,27 @@ static void convolutions_round_their_operands(void **state)
     tr_conv_f32(o.c, o.b, o.a, NULL, &s);
     check_result(&o, 1, 0, false);
     free_operands(&o);
+}
+
+/* A group of one filter has no use for columns: its convolution is the same in both precisions where it goes directly, and
+ * close where it does not. */
+static void depthwise_convolutions_are_close(void **state)
+{
+    (void)state;
+    enum { CHANNELS = 24, SIDE = 9 };
+    const tr_conv_shape s = {.batch = 2, .in_channels = CHANNELS, .out_channels = CHANNELS, .groups = CHANNELS, .in = {1, SIDE, SIDE},
+                             .out = {1, SIDE, SIDE}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}};
+    const int64_t       size = 2 * CHANNELS * SIDE * SIDE;
+    float *x = random_f32(size, 1, -1, 1), *w = random_f32(CHANNELS * 9, 2, -1, 1);
+    float *rounded = array_new(size, sizeof *x), *exact = array_new(size, sizeof *x);
+
+    tr_conv_f32(rounded, x, w, NULL, &s);
+    const tr_precision before = tr__precision_enter(TR_PRECISION_FLOAT32);
+    tr_conv_f32(exact, x, w, NULL, &s);
+    tr__precision_enter(before);
+    for (int64_t i = 0; i < size; i++)
+        assert_true(fabsf(rounded[i] - exact[i]) <= 9 * 0x1p-8f);
+    free(x), free(w), free(rounded), free(exact);
 }
 
 static void doubles_keep_theirs(void **state)
@@ -386,6 +407,7 @@ int main(void)
         IN_BFLOAT16(factors_make_the_product),
         IN_BFLOAT16(batches_are_products),
         IN_BFLOAT16(convolutions_round_their_operands),
+        IN_BFLOAT16(depthwise_convolutions_are_close),
         IN_BFLOAT16(doubles_keep_theirs),
         IN_BFLOAT16(slices_have_the_callers_precision),
     };
