@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/call.h"
 #include "framework/frame.h"
 #include "framework/interrupt.h"
 #include "framework/meeting.h"
@@ -425,6 +426,8 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
 
 tr_status tr_plan_run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches)
 {
+    if (tr__call_is_running())
+        return tr_fail(TR_EUNSUPPORTED, "a function that a program calls (py_func) may not run a program: the run that has called it is not over");
     const int64_t      before = tr__tensor_allocations();
     const tr_precision precision = tr__precision_enter(precision_of(plan->workspace));
 

@@ -96,8 +96,8 @@ static const tr_slot *forward_slot(const tr_grad_maker *maker, const tr_op_proto
     return tr__op_desc_slot(maker->forward, !input, input ? proto->in[item->slot].name : proto->out[item->slot].name);
 }
 
-/* The gradient of an output; zeros when it has none but another output of the operator has. */
-static tr_status dout_or_zeros(const char **out, tr_grad_maker *maker, const char *var)
+/* An output may have no gradient where another output of the operator has one. */
+tr_status tr_grad_of_output_or_zeros(const char **out, tr_grad_maker *maker, const char *var)
 {
     *out = tr_grad_of_output(maker, var);
     if (*out)
@@ -116,7 +116,7 @@ static tr_status fill_reads(tr_op_desc *grad, tr_grad_maker *maker, const tr_op_
     tr_status    status = names ? TR_OK : tr_fail(TR_ENOMEM, "%s: no memory for its gradient", maker->forward->type);
     for (int i = 0; status == TR_OK && i < slot->count; i++) {
         if (item->what == TR_GRAD_DOUT)
-            status = dout_or_zeros(&names[i], maker, slot->arg[i]);
+            status = tr_grad_of_output_or_zeros(&names[i], maker, slot->arg[i]);
         else
             names[i] = item->shape_only ? slot->arg[i] : tr_grad_saved(maker, slot->arg[i], item->what == TR_GRAD_OUT);
     }

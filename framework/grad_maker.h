@@ -10,6 +10,8 @@ typedef struct tr_grad_maker tr_grad_maker;
 const tr_op_desc *tr_grad_forward(const tr_grad_maker *maker);
 /* The gradient of a variable that the forward operator writes; NULL: it has none. */
 const char *tr_grad_of_output(const tr_grad_maker *maker, const char *var);
+/* The same, or a variable of zeros. */
+tr_status   tr_grad_of_output_or_zeros(const char **out, tr_grad_maker *maker, const char *var);
 /* A new contribution to the gradient of a variable that the forward operator reads: the name to be written,
  * or NULL when nobody wants it. Each call is one more contribution. */
 const char *tr_grad_for_input(tr_grad_maker *maker, const char *var);

@@ -274,7 +274,7 @@ struct tr_op {
     int                 inplace_count;
     bool                updates;      /* an output may be the same variable as any input: an optimizer's ParamOut and Param */
     bool                has_effect;   /* does more than write outputs (print, save, send): never left out */
-    unsigned            io;           /* reaches beyond the scope: TR_IO_FILES, TR_IO_PEERS. A program from a file may not have it,
+    unsigned            io;           /* reaches beyond the scope: TR_IO_FILES, TR_IO_PEERS, TR_IO_CODE. A program from a file may not have it,
                                          unless the caller allows it (tr_program_check_io) */
     bool                is_random;    /* wants random_key */
     bool                is_varying;   /* random_key changes from run to run (dropout), not only from op to op */

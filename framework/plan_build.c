@@ -54,9 +54,30 @@ static void need_inputs(tr_map *needed, bool *seen, tr_block *block, const tr_op
     }
 }
 
-static bool is_needed(const tr_map *needed, tr_block *block, const tr_op_desc *op, const tr_op *record)
+/* Does the operator, or one in the block that it runs, do more than write outputs? `acts` says so of blocks. */
+static bool has_effect(const bool *acts, tr_block *block, const tr_op_desc *op, const tr_op *record)
 {
-    if (record->has_effect)
+    const tr_block *sub = record && record->has_block ? sub_block_of(block, op) : NULL;
+    return record && (record->has_effect || (sub && acts[sub->index]));
+}
+
+/* A block may stand before or behind the one that it is in, so until nothing changes. */
+static void mark_acting_blocks(bool *acts, tr_program *program)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int b = 0; b < program->block_count; b++) {
+            tr_block *block = program->block[b];
+            for (int i = 0; i < block->op_count && !acts[b]; i++)
+                if (has_effect(acts, block, block->op[i], tr_op_find(block->op[i]->type)))
+                    acts[b] = changed = true;
+        }
+    }
+}
+
+static bool is_needed(const tr_map *needed, const bool *acts, tr_block *block, const tr_op_desc *op, const tr_op *record)
+{
+    if (has_effect(acts, block, op, record))
         return true;
     for (int s = 0; s < op->out_count; s++)
         for (int i = 0; i < op->out[s].count; i++)
@@ -65,7 +86,7 @@ static bool is_needed(const tr_map *needed, tr_block *block, const tr_op_desc *o
     return false;
 }
 
-static tr_status mark_with(bool *keep, tr_map *needed, bool *seen, const tr_plan *plan)
+static tr_status mark_with(bool *keep, tr_map *needed, bool *seen, const bool *acts, const tr_plan *plan)
 {
     tr_block *block = plan->block;
 
@@ -78,7 +99,7 @@ static tr_status mark_with(bool *keep, tr_map *needed, bool *seen, const tr_plan
             return tr_fail(TR_EUNSUPPORTED, "the program uses operator '%s' (block %d, operator %d), which this version "
                            "does not have", op->type, block->index, i);
         /* A sub-block's steps all stay: a gradient block may look at any of them. */
-        keep[i] = !is_feed_or_fetch(op) && (plan->parent || is_needed(needed, block, op, record));
+        keep[i] = !is_feed_or_fetch(op) && (plan->parent || is_needed(needed, acts, block, op, record));
         if (keep[i])
             need_inputs(needed, seen, block, op);
     }
@@ -88,12 +109,20 @@ static tr_status mark_with(bool *keep, tr_map *needed, bool *seen, const tr_plan
 /* keep[i]: operator i is wanted by a fetch, a persistable variable or an effect. */
 static tr_status mark_needed(bool *keep, const tr_plan *plan)
 {
-    tr_map    needed = {0};
-    bool     *seen = calloc((size_t)plan->program->block_count + 1, sizeof *seen);
-    tr_status status = seen ? mark_with(keep, &needed, seen, plan) : tr_fail(TR_ENOMEM, "no memory for a plan");
+    tr_program *program = plan->block->program;
+    bool       *seen = calloc((size_t)program->block_count + 1, sizeof *seen), *acts = calloc((size_t)program->block_count + 1, sizeof *acts);
+    tr_map      needed = {0};
+    tr_status   status = TR_OK;
 
+    if (!seen || !acts)
+        TR_TRY_GOTO(done, tr_fail(TR_ENOMEM, "no memory for a plan"));
+    if (!plan->parent)
+        mark_acting_blocks(acts, program);
+    TR_TRY_GOTO(done, mark_with(keep, &needed, seen, acts, plan));
+done:
     tr_map_deinit(&needed);
     free(seen);
+    free(acts);
     return status;
 }
 

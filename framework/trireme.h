@@ -227,9 +227,10 @@ TR_API tr_program *tr_program_clone(const tr_program *program);
 /* A damaged program is refused with TR_EFORMAT and a message that says what is wrong where. */
 TR_API tr_status   tr_program_parse(tr_program **out, const void *bytes, size_t size);
 /* What a program reaches beyond its scope. */
-enum { TR_IO_FILES = 1, TR_IO_PEERS = 2, TR_IO_ALL = 3 };
+enum { TR_IO_FILES = 1, TR_IO_PEERS = 2, TR_IO_ALL = 3, TR_IO_CODE = 4 };
 /* TR_EUNSUPPORTED where an operator of the program, in any block, reaches something that is not in `allowed`: TR_IO_FILES is
- * reading or writing files (save, load), TR_IO_PEERS talking to other processes (send, recv). 0: nothing is allowed. */
+ * reading or writing files (save, load), TR_IO_PEERS talking to other processes (send, recv). 0: nothing is allowed.
+ * TR_IO_CODE is calling a function of the process that has made the program (py_func). TR_IO_ALL does not allow it: no file holds the function. */
 TR_API tr_status   tr_program_check_io(const tr_program *program, unsigned allowed);
 /* Read a program from a file: tr_program_parse, then tr_program_check_io. A model of somebody else is loaded with 0. */
 TR_API tr_status   tr_program_load(tr_program **out, const char *path, unsigned allowed);
@@ -481,6 +482,30 @@ TR_API tr_status tr_plans_run(int count, tr_plan *const *plans, const tr_feed *c
 TR_API tr_status tr_plan_to_string(char **out, const tr_plan *plan);
 /* Number of memory allocations that runs of this plan made since it was prepared. */
 TR_API int64_t   tr_plan_allocations(const tr_plan *plan);
+
+/* -- functions that programs call ------------------------------------------------------------------- */
+
+/* A call of the operator py_func. It lives until the function returns. */
+typedef struct tr_call tr_call;
+/* Calls function tr_call_number: reads tr_call_input, and fills each output that somebody wants; a gradient that it leaves out
+ * is zeros. A failure is that of tr_call_output, or of
+ * tr_call_fail. It is called by threads that run plans, and must not run a plan. */
+typedef tr_status (*tr_call_fn)(tr_call *call);
+
+/* One for the process; NULL: there are no functions. */
+TR_API void             tr_set_call_fn(tr_call_fn fn);
+TR_API int64_t          tr_call_number(const tr_call *call);
+TR_API int              tr_call_input_count(const tr_call *call);
+TR_API const tr_tensor *tr_call_input(const tr_call *call, int index);
+TR_API int              tr_call_output_count(const tr_call *call);
+TR_API bool             tr_call_wants(const tr_call *call, int index);     /* false: nobody reads this gradient */
+TR_API tr_dtype         tr_call_output_dtype(const tr_call *call, int index);
+/* *out has the memory for output `index`, to be written. TR_EDTYPE, TR_ESHAPE: the program declares something else. */
+TR_API tr_status        tr_call_output(tr_tensor **out, tr_call *call, int index, tr_dtype dtype, int rank, const int64_t *dims);
+/* TR_EINVAL with this text. */
+TR_API tr_status        tr_call_fail(const char *text);
+/* The failure of tr_call_output, with one more line. */
+TR_API tr_status        tr_call_refused(const tr_call *call, const char *line);
 
 /* Threads that kernels use; results do not depend on it. 0 sets the default: the CPUs this process may
  * use, or the environment's TRIREME_NUM_THREADS. */

@@ -30,6 +30,10 @@ def declarations(cc: str, root: str, headers: list[str]) -> str:
     return subprocess.run(command, input=includes, text=True, check=True, stdout=subprocess.PIPE).stdout
 
 
+# Functions of Python that the core calls (py_functions.py).
+CALLED_FROM_C = 'extern "Python" tr_status tr_call_python(tr_call *call);'
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cc", required=True, help="C compiler, used as a preprocessor")
@@ -45,6 +49,7 @@ def main() -> None:
         ffi.cdef(CALLBACKS)
     except cffi.CDefError as error:
         sys.exit(f"build_core.py: cffi cannot read {', '.join(headers)}: {error}")
+    ffi.cdef(CALLED_FROM_C)
     ffi.set_source("trireme._core", "".join(f'#include "{header}"\n' for header in headers))
     ffi.emit_c_code(options.out)
 

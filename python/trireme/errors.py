@@ -114,6 +114,11 @@ def check_whole(what: str, value: Any, least: int = 0, most: int = (1 << 31) - 1
 _CLASSES = {cls.status: cls for cls in EnforceNotMet.__subclasses__()}
 
 
+def package_file(path: str) -> bool:
+    """Return whether a source file is one of this package."""
+    return path.startswith(_PACKAGE)
+
+
 def user_frame() -> FrameType | None:
     """Return the innermost frame outside this package, or None: the line of a command, ``python -m trireme``, is nobody's."""
     frame: FrameType | None = sys._getframe(1)
@@ -140,18 +145,24 @@ def _user_source() -> str:
     return f"{path}:{number}" + (f": {source}" if source else "")
 
 
-def error_of(status: int) -> EnforceNotMet:
+def error_of(status: int) -> BaseException:
     """Return the exception for a failure that the core has just reported.
 
-    ``status`` is the core's code of the failure.
+    ``status`` is the core's code of the failure. Ctrl-C in a function that a program has called is a KeyboardInterrupt.
     """
+    from . import calls
     from ._core import ffi, lib
+
+    cause = calls.take_cause()
+    if cause is not None and not isinstance(cause, Exception):
+        return cause
 
     name = ffi.string(lib.tr_status_name(status)).decode()
     text = ffi.string(lib.tr_error()).decode("utf-8", "replace")
     source = _user_source()
     error = _CLASSES.get(name, EnforceNotMet)(f"{text}\n  your line: {source}" if source else text)
     error.status = name
+    error.__cause__ = cause
     return error
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import interrupt
+from . import calls, interrupt
 from ._core import ffi, lib
 from .desc import _names, take_text
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, bfloat16_bits
@@ -326,6 +326,8 @@ class Executor:
         Ctrl-C ends a run at the next boundary between two operators, also inside a loop: KeyboardInterrupt is raised, variables
         keep the values that the operators before the boundary gave them, and the next run works.
         """
+        if calls.running:
+            calls.check()
         if program is None:
             program = default_main_program()
         if scope is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import interrupt
+from . import calls, interrupt
 from ._core import ffi, lib
 from .errors import InvalidArgumentError, user_line
 from .tensor import view_of_memory
@@ -99,6 +99,8 @@ class PreparedRun:
         executor, scope, program = self._executor, self._scope, self._program
         if feed is None:
             feed = {}
+        if calls.running:
+            calls.check()
         with scope._turn, program._turn, executor._turn:
             prepared = self._prepared
             if not isinstance(feed, dict) or len(feed) != len(self._feed):

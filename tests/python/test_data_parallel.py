@@ -367,9 +367,9 @@ def test_the_update_can_be_drawn(tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize("kind", [(), ("--table",)], ids=["dense", "table"])
+@pytest.mark.parametrize("kind", [(), ("--table",), ("--function",)], ids=["dense", "table", "function"])
 def test_trainers_of_a_job_have_replicas_of_their_own(tmp_path, kind):
-    alone("--out", tmp_path / "alone.npz", *kind, script=REPLICAS)
+    alone("--out", tmp_path / "alone.npz", *[word for word in kind if word != "--function"], script=REPLICAS)
     launch(2, 2, "--out", tmp_path / "job.npz", "--places", 2, *kind, script=REPLICAS)
     want, got = results(tmp_path / "alone.npz"), results(tmp_path / "job.npz")
     for name in ("guesses", "weight", "costs"):

@@ -186,6 +186,9 @@ class OptimizePart:
             raise UnsupportedError(
                 f"{op.type}: an operator with a block of its own cannot run on a parameter server; build the learning "
                 "rate of layers.piecewise_decay and its kind, or of arithmetic")
+        if _calls_python(op.type):
+            raise UnsupportedError(f"{op.type}: a function of Python cannot run on a parameter server; call it in the forward part, or on gradients "
+                                   "between backward() and apply_gradients()")
         if is_schedule(op):
             return
         owners = self._owners_of(op)
@@ -280,6 +283,12 @@ class OptimizePart:
 def _locality_of(type: str) -> int:
     op = lib.tr_op_find(type.encode())
     return int(lib.tr_op_get_locality(op)) if op != ffi.NULL else int(lib.TR_NOT_LOCAL)
+
+
+@cache
+def _calls_python(type: str) -> bool:
+    op = lib.tr_op_find(type.encode())
+    return op != ffi.NULL and bool(lib.tr_op_io(op) & lib.TR_IO_CODE)
 
 
 def _works_by_rows(type: str, shape: tuple[int, ...]) -> bool:

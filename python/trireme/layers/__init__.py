@@ -1,11 +1,12 @@
 """Layers: compositions of operators, under Fluid's names."""
 
-from . import (array, attention, branch, control_flow, device, image, io, learning_rate_scheduler, loss, many_classes, math,
+from . import (array, attention, branch, control_flow, device, functions, image, io, learning_rate_scheduler, loss, many_classes, math,
                metric_op, nn, norm, ops, pairs, reader, recurrent, resize, rnn, score_loss, sequence, structured, tensor, tensor_ops)
 from .array import *               # noqa: F403
 from .attention import *           # noqa: F403
 from .branch import *              # noqa: F403
 from .control_flow import *        # noqa: F403
+from .functions import *           # noqa: F403
 from .image import *               # noqa: F403
 from .io import *                  # noqa: F403
 from .learning_rate_scheduler import *     # noqa: F403
@@ -27,7 +28,7 @@ from .structured import *          # noqa: F403
 from .tensor import *              # noqa: F403
 from .tensor_ops import *          # noqa: F403
 
-__all__ = [*array.__all__, *attention.__all__, *branch.__all__, *control_flow.__all__, *image.__all__, *io.__all__,
+__all__ = [*array.__all__, *attention.__all__, *branch.__all__, *control_flow.__all__, *functions.__all__, *image.__all__, *io.__all__,
            *learning_rate_scheduler.__all__, *loss.__all__, *many_classes.__all__, *math.__all__, *metric_op.__all__,
            *nn.__all__, *norm.__all__, *ops.__all__, *pairs.__all__, *reader.__all__, *recurrent.__all__, *resize.__all__, *rnn.__all__, *score_loss.__all__, *sequence.__all__,
            *structured.__all__, *tensor.__all__, *tensor_ops.__all__]

@@ -25,6 +25,7 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("DatasetFactory", "AsyncExecutor"), "batches are taken by 1 thread unless `thread` is given ([data.md](data.md))"),
     (("layers.While",), "loop-carried variables are differentiated without arrays"),
     (("layers.IfElse",), "both blocks run, on the rows that are theirs, perhaps none"),
+    (("layers.py_func",), "the function gets copies of the values, and may not run a program; a saved model that holds one is not loaded"),
 )
 
 # Names of Fluid that are absent, and what does the same; the rows of the second table of "What is missing".

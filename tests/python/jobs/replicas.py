@@ -1,4 +1,4 @@
-"""Trains by replicas on threads of each process: replicas.py [--out FILE.npz] [--table] [--places N]; trainer 0 saves what was learnt."""
+"""Trains by replicas on threads of each process: replicas.py [--out FILE.npz] [--table] [--function] [--places N]; trainer 0 saves what was learnt."""
 
 import argparse
 
@@ -10,10 +10,17 @@ from trireme import layers
 STEPS, BATCH = 8, 14
 
 
-def network(is_table):
+def tanh(x):
+    """Return a layer that a function of Python computes."""
+    out = x.block.create_var(name="by_function", dtype="float32", shape=[-1, 8])
+    return layers.py_func(lambda x: np.tanh(x), x, out, lambda out, grad: np.array(grad) * (1 - np.square(out)), skip_vars_in_backward_input=x)
+
+
+def network(is_table, is_function=False):
     ids, label = layers.data("ids", [4, 1], dtype="int64"), layers.data("label", [1])
     rows = layers.reshape(layers.embedding(ids, [30, 6], is_sparse=True, is_distributed=is_table), [-1, 24])
-    guess = layers.fc(layers.fc(rows, 8, act="tanh"), 1)
+    hidden = layers.fc(rows, 8, act=None if is_function else "tanh")
+    guess = layers.fc(tanh(hidden) if is_function else hidden, 1)
     loss = layers.mean(layers.square_error_cost(guess, label))
     fluid.optimizer.Adam(layers.exponential_decay(0.05, 3, 0.8)).minimize(loss)
     return guess, loss
@@ -30,10 +37,11 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--out")
     options.add_argument("--table", action="store_true")
+    options.add_argument("--function", action="store_true")
     options.add_argument("--places", type=int, default=0)
     options = options.parse_args()
     fluid.default_startup_program().random_seed = 3
-    guess, loss = network(options.table)
+    guess, loss = network(options.table, options.function)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     test = fluid.default_main_program().clone(for_test=True)

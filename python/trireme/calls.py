@@ -1,0 +1,51 @@
+"""Which threads are within a function that a program has called (py_functions.py), and what such a function has raised.
+
+A function must not run a program. The thread that runs the outer program holds the turns of its scope, program and executor; a function
+on another thread would wait for them for ever. So ``Executor.run`` asks here first.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NoReturn
+
+running = 0                            # functions that run now, in all threads
+cause: BaseException | None = None     # what the last one has raised, until the run's error takes it
+_lock = threading.Lock()
+_mine = threading.local()
+
+
+def begin() -> None:
+    global running
+    _mine.is_running = True
+    with _lock:
+        running += 1
+
+
+def end() -> None:
+    global running
+    _mine.is_running = False
+    with _lock:
+        running -= 1
+
+
+def check() -> None:
+    """Refuse a run on a thread that is within such a function. To be asked only while ``running``."""
+    if getattr(_mine, "is_running", False):
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    from .errors import UnsupportedError, user_line
+    raise UnsupportedError("a function that a program calls (layers.py_func) may not run a program: the run that has called it is not over. Compute "
+                           f"with NumPy, or run the other program before or afterwards\n  your line: {user_line()}")
+
+
+def take_cause() -> BaseException | None:
+    """Return what a function has raised, once."""
+    global cause
+    taken, cause = cause, None
+    return taken
+
+
+__all__ = ["begin", "end", "check", "take_cause"]
