@@ -217,7 +217,7 @@ typedef struct tr_policy {
     double  compensation;             /* of delay, a factor of the squared gradient; 0: none */
 } tr_policy;
 
-/* Understand "sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)" or "geo(10)". TR_EINVAL or
+/* Understand "sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)", "geo(10)" or "average(10)". TR_EINVAL or
  * TR_ERANGE for anything else, with a text that says what is possible. */
 TR_API tr_status tr_policy_parse(tr_policy *out, const char *mode);
 

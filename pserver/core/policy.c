@@ -60,18 +60,27 @@ static void fill_geo(tr_policy *out, double number, bool has_word)
     out->period = (int64_t)number;
 }
 
+static void fill_average(tr_policy *out, double number, bool has_word)
+{
+    (void)has_word;
+    *out = together;
+    out->trains_copies = true;
+    out->period = (int64_t)number;
+}
+
 static const form forms[] = {
     {"sync", "backups", false, true, 0, 1 << 20, "trainers whose lateness nobody waits for", "fewer", fill_sync},
     {"async", "compensation", false, false, 0, 1e6, "a factor of the squared gradient", NULL, fill_async},
     {"ssp", "", true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer", NULL, fill_ssp},
     {"geo", "", true, true, 1, 1 << 30, "steps of a trainer by itself", NULL, fill_geo},
+    {"average", "", true, true, 1, 1 << 30, "steps of each trainer by itself", NULL, fill_average},
 };
 
 /* == the text ===================================================================================== */
 
 static tr_status unknown(const char *text)
 {
-    return tr_fail(TR_EINVAL, "mode '%s'; possible are sync, sync(fewer), sync(backups=N), async, async(compensation=X), ssp(N), geo(N)",
+    return tr_fail(TR_EINVAL, "mode '%s'; possible are sync, sync(fewer), sync(backups=N), async, async(compensation=X), ssp(N), geo(N), average(N)",
                    text);
 }
 

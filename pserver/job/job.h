@@ -247,11 +247,13 @@ int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int s
 const char *tr__job_first_missing_table(const tr_job *job);
 
 /* job_rows.c */
-/* Mode geo: open this trainer's copy of a table, as it was behind the job's step if an earlier process has left one. */
+/* Where trainers train copies: open this trainer's copy of a table, as it was behind the job's step if an earlier process has left one. */
 tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from);
-/* Mode geo: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */
+/* Where trainers train copies: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */
 tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
-/* Mode geo: push the changed rows of all tables' copies. */
+/* What a change of this trainer is divided by: the number of trainers where a server adds each change by itself, 1 where it adds their mean. */
+int       tr__job_change_share(const tr_job *job);
+/* Push the changed rows of all tables' copies. */
 tr_status tr__job_push_changes(tr_job *job);
 /* Let the gradient of a table leave, which tr_job_push_rows has laid out. */
 tr_status tr__job_send_rows(tr_job *job, int table);

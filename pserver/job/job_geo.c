@@ -1,4 +1,4 @@
-/* job_geo.c - a trainer's copies of sparse tables in mode geo: where they lie, and which rows travel. job_rows.c fills them. */
+/* job_geo.c - a trainer's copies of sparse tables, in the modes in which it trains copies: where they lie, and which rows travel. job_rows.c fills them. */
 #include "pserver/job/job.h"
 #include "pserver/memory/segment.h"
 #include "pserver/memory/trainer_vars.h"
@@ -20,6 +20,11 @@ tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *fro
     return tr_geo_rows_new(&job->table[table].geo, &config, has_name ? name : NULL, (uint64_t)job->step);
 }
 
+int tr__job_change_share(const tr_job *job)
+{
+    return job->policy.gathers_per_trainer ? tr_job_trainers(job) : 1;
+}
+
 tr_status tr__job_push_changes(tr_job *job)
 {
     const int64_t *keys;
@@ -27,7 +32,7 @@ tr_status tr__job_push_changes(tr_job *job)
     int64_t        count;
 
     for (int i = 0; i < job->table_count; i++) {
-        TR_TRY(tr_geo_rows_changes(job->table[i].geo, tr_job_trainers(job), &count, &keys, &values));
+        TR_TRY(tr_geo_rows_changes(job->table[i].geo, tr__job_change_share(job), &count, &keys, &values));
         TR_TRY(tr_job_push_rows(job, i, count, keys, values, 1, NULL));
     }
     return TR_OK;

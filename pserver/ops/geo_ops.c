@@ -1,6 +1,7 @@
-/* geo_ops.c - the operator of mode geo. Trainers update their own copies of the parameters. Every few steps each trainer adds its change,
- * divided by the number of trainers, to the servers' parameters, and takes the sum of all changes back. Of sparse tables it sends the
- * changed rows, and takes new rows when they are needed (geo_rows.h).
+/* geo_ops.c - the operator of the modes in which trainers update their own copies of the parameters. Every few steps each trainer sends its
+ * change to the servers and takes their parameters back. In geo a server adds each change, which is divided by the number of trainers, by
+ * itself. In average it adds the mean of all trainers' changes. Of sparse tables a trainer sends the changed rows, and takes new rows when
+ * they are needed (geo_rows.h).
  *
  * What must stay true: between two exchanges Base holds the parameters as the servers sent them. During an exchange it holds the change,
  * which is sent from there. */
@@ -24,7 +25,7 @@ typedef struct attrs {
 } attrs;
 
 static const tr_op_proto proto = {
-    .doc = "Counts its runs; in every period-th it adds (Param - Base) / trainers to the servers' blocks, and sets Param and "
+    .doc = "Counts its runs; in every period-th it adds its share of Param - Base to the servers' blocks, and sets Param and "
            "Base to what is there then; the same of the job's sparse tables, row by row. With Count at 0 it does nothing: all steps were exchanged.",
     .in = TR_SLOTS({"Param", "[...] float", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                    {"Base", "like Param", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
@@ -42,10 +43,10 @@ static const tr_op_proto proto = {
 /* -- one parameter ------------------------------------------------------------------------------- */
 
 #define TR_MAKE_CHANGE(name, T)                                                                      \
-    static void name(T *restrict base, const T *restrict param, int64_t count, int trainers)          \
+    static void name(T *restrict base, const T *restrict param, int64_t count, int share)          \
     {                                                                                                 \
         for (int64_t i = 0; i < count; i++)                                                           \
-            base[i] = (param[i] - base[i]) / (T)trainers;                                             \
+            base[i] = (param[i] - base[i]) / (T)share;                                             \
     }
 TR_MAKE_CHANGE(change_f32, float)
 TR_MAKE_CHANGE(change_f64, double)
@@ -112,16 +113,16 @@ static tr_status each_param(tr_job *job, const tr_run *io, const tr_args *tensor
 static tr_status exchange(tr_job *job, const tr_run *io)
 {
     const tr_args *params = &io->outs[PARAM_OUT], *bases = &io->outs[BASE_OUT];
-    const int      trainers = tr_job_trainers(job);
+    const int      share = tr__job_change_share(job);
     tr_ticket      ticket = 0;
 
     for (int i = 0; i < params->count; i++) {
         tr_tensor *param = params->item[i], *base = bases->item[i];
         TR_TRY(check_pair(param, base, tr_run_in_name(io, PARAM, i)));
         if (param->dtype == TR_FP32)
-            change_f32(base->data, param->data, tr_tensor_count(param), trainers);
+            change_f32(base->data, param->data, tr_tensor_count(param), share);
         else
-            change_f64(base->data, param->data, tr_tensor_count(param), trainers);
+            change_f64(base->data, param->data, tr_tensor_count(param), share);
     }
     TR_TRY(each_param(job, io, bases, push));
     TR_TRY(tr__job_push_changes(job));

@@ -160,7 +160,7 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--replicas", type=whole_from(0), default=0, metavar="N", help="1: what a server has is kept on another host, too, "
                         "and outlives its own (default: 0)")
     parser.add_argument("--mode", type=text_of("mode"), metavar="MODE", help="consistency: sync, sync(fewer), sync(backups=N), async, async(compensation=X), "
-                        "ssp(N) or geo(N) (default: what the script says, else sync)")
+                        "ssp(N), geo(N) or average(N) (default: what the script says, else sync)")
     parser.add_argument("--compress", type=text_of("method"), metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
                         "(default: what the script says, else none)")
     parser.add_argument("--on-nan", type=text_of("word"), metavar="WORD", help="where a gradient or the loss is NaN or infinite: stop, skip (leave that "

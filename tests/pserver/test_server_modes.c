@@ -15,6 +15,8 @@ TEST(modes_are_read_and_mistakes_in_them_explained)
     assert_true(policy.caches_rows && policy.compensation == 0.25 && policy.period == 1);
     EXPECT_OK(tr_policy_parse(&policy, "geo(10)"));
     assert_true(policy.trains_copies && policy.period == 10);
+    EXPECT_OK(tr_policy_parse(&policy, "average(4)"));
+    assert_true(policy.is_lockstep && policy.trains_copies && !policy.snapshots_all && !policy.gathers_per_trainer && policy.period == 4);
     EXPECT_FAIL(TR_EINVAL, "ssp needs a number", tr_policy_parse(&policy, "ssp"));
     EXPECT_FAIL(TR_EINVAL, "possible are sync", tr_policy_parse(&policy, "asynch"));
     EXPECT_FAIL(TR_EINVAL, "sync takes backups=NUMBER", tr_policy_parse(&policy, "sync(2)"));

@@ -63,7 +63,7 @@ TEST(a_job_goes_on_from_a_snapshot_at_any_step_on_any_number_of_servers)
     uint64_t snapshots = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)");
+        sim_options options = options_of(seed, "sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)", "average(1)");
         options.snapshots = true;
         options.loss = seed % 4 ? 0 : 0.03;
         sim_job *job = sim_job_new(&options);

@@ -33,7 +33,7 @@ static void kill_leaving(sim_job *job, int first, int count)
 TEST(who_dies_between_its_goodbyes_keeps_nobody_waiting)
 {
     for (EACH_SEED(1000)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
         const char *text;
         options.standbys = (int)(seed / 2 % 4);
         options.replacements = seed / 3 % 3;
@@ -59,7 +59,7 @@ TEST(a_replica_has_all_that_was_acknowledged)
     uint64_t began_again = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
         options.replicas = true;
         options.loss = seed % 4 == 0 ? 0.05 : 0;
         sim_job  *job = sim_job_new(&options);
@@ -123,7 +123,7 @@ TEST(deaths_losses_and_new_starts_together_cost_nothing)
     uint64_t starts = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
         options.trainers++;
         options.standbys = (int)(seed / 72 % 3);
         options.replicas = seed % 5 < 3;
@@ -143,7 +143,7 @@ TEST(replicas_follow_one_another)
     uint64_t starts = 0, called = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
         options.steps = 12;
         options.standbys = 2 + (int)(seed / 7 % 4);
         options.standbys_there = options.replicas = true;

@@ -4,7 +4,7 @@
 TEST(trainers_meet_in_every_mode)
 {
     for (EACH_SEED(300)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
         options.meets = true;
         options.snapshots = seed % 3 == 0;
         options.loss = seed % 4 == 0 && !options.snapshots ? 0.05 : 0;
@@ -18,7 +18,7 @@ TEST(a_standby_that_serves_knows_what_was_posted)
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "average(1)");
         options.meets = true;
         options.standbys = 1 + (int)(seed % 2);
         options.snapshots = seed % 3 == 0;
@@ -38,7 +38,7 @@ TEST(a_replacement_gets_what_the_dead_trainer_got)
     uint64_t replacements = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "average(1)");
         options.meets = options.replacements = true;
         options.trainers++;
         options.steps = 8;
@@ -69,7 +69,7 @@ TEST(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting)
 /* Counts in `starts` how often the job was started. */
 static void run_storm(uint64_t seed, uint64_t *starts)
 {
-    sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
+    sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
 
     options.meets = true;
     options.trainers++;

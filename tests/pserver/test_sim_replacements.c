@@ -157,7 +157,7 @@ TEST(whoever_is_left_makes_snapshots)
     uint64_t others = 0, went_on = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "async", "ssp(0)", "sync(fewer)", "ssp(2)", "geo(1)", "sync(backups=1)");
+        sim_options options = options_of(seed, "async", "ssp(0)", "sync(fewer)", "ssp(2)", "geo(1)", "sync(backups=1)", "average(1)");
         options.trainers++;
         options.steps = 12;
         options.snapshots = true;

@@ -64,6 +64,14 @@ struct job {
     size_t      setup_bytes;
 };
 
+static tr_policy policy_of(const job *j)
+{
+    tr_policy policy = {0};
+
+    assert_int_equal(tr_policy_parse(&policy, j->mode), TR_OK);
+    return policy;
+}
+
 /* -- stores --------------------------------------------------------------------------------------- */
 
 static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
@@ -255,7 +263,7 @@ static void snapshot(trainer *t, uint64_t step)
 
 /* -- what must hold of a snapshot -------------------------------------------------------------------------- */
 
-static bool is_apart(const job *j) { return strcmp(j->mode, "sync") && strcmp(j->mode, "sync(fewer)"); }
+static bool is_apart(const job *j) { return policy_of(j).snapshots_all; }
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
@@ -443,7 +451,7 @@ static tr_node make_client(void *self, const tr_roster *roster)
 
     t->client = tr_client_new(roster, &options);
     tr_client_set_place(t->client, pack_place, t);
-    if (strcmp(t->job->mode, "sync"))
+    if (policy_of(t->job).survives_trainers)
         tr_client_survive_trainers(t->client);
     return tr_client_node(t->client);
 }
@@ -553,7 +561,7 @@ static void say_state(const job *j, uint64_t seed)
     }
 }
 
-static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)", "sync(fewer)"};
+static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)", "sync(fewer)", "average(2)"};
 enum { MODES = sizeof modes / sizeof *modes };
 static const int64_t LONG = 20000000000;   /* virtual nanoseconds */
 

@@ -89,7 +89,7 @@ def test_the_place_of_a_value_does_not_hide_it(dtype):
 
 
 @marked(job)
-@pytest.mark.parametrize("mode", ["sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(2)", "geo(3)"])
+@pytest.mark.parametrize("mode", ["sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(2)", "geo(3)", "average(3)"])
 def test_a_job_stops_at_the_first_gradient_that_is_nan(mode, tmp_path):
     code, text = Launched(2, 2, "--bad", 5, "--out", tmp_path / "r", script=NAN, options=("--mode", mode)).end()
     assert code == 1, text

@@ -55,11 +55,11 @@ def test_two_servers_and_two_trainers_follow_one_process(kind, one_process, tmp_
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize("mode", ["sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(2)", "geo(3)"])
+@pytest.mark.parametrize("mode", ["sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(2)", "geo(3)", "average(3)"])
 @each_kind
 def test_a_trainer_alone_is_one_process_in_any_mode(kind, mode, one_process, tmp_path):
-    """To the last bit; in geo but for the rounding of differences."""
+    """To the last bit; in geo and average but for the rounding of differences."""
     launch(2, 1, "--kind", kind, "--out", tmp_path / "r.npz", script=WAYS, options=("--mode", mode))
-    rounding, got = 2e-5 if mode.startswith("geo") else 0, results(tmp_path / "r.npz")
+    rounding, got = 2e-5 if mode.startswith(("geo", "average")) else 0, results(tmp_path / "r.npz")
     for name, array in one_process[kind].items():
         np.testing.assert_allclose(got[name], array, rtol=rounding, atol=rounding * np.abs(array).max(), err_msg=name)

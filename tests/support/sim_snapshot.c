@@ -71,6 +71,10 @@ uint8_t *sim__pack_place(void *self, size_t *size, uint64_t step)
 
 void sim__snapshot(sim_trainer *t)
 {
+    t->snapshot_run = t->step - t->snapshot_step <= 1 ? t->snapshot_run + 1 : 1;
+    t->snapshot_step = t->step;
+    if (t->snapshot_run > t->job->snapshot_run)
+        t->job->snapshot_run = t->snapshot_run;
     sim__ask(t, SIM_OP_SNAPSHOT, (uint32_t)t->step);
     t->takes_snapshot = true;
     t->wants_snapshot = false;

@@ -90,6 +90,7 @@ typedef struct sim_trainer {
     bool        takes_snapshot;           /* a snapshot that it has begun is not answered */
     bool        has_answers;              /* the core has begun it: its answers are of this one */
     bool        last_is_whole;              /* the last one that it has begun was whole */
+    int         snapshot_step, snapshot_run;          /* the step behind its last snapshot; snapshots that it has begun step by step until then */
     bool        wants_snapshot;           /* a death has cost one, and it is begun anew behind the next step */
     int         tries;                /* of the last snapshot */
     int64_t     asleep_until;         /* a replacement */
@@ -166,6 +167,7 @@ struct sim_job {
     sim_trainer     *trainer;
     sim_block       *block;
     tr_client_value *first;           /* of each server, room for all blocks */
+    int              snapshot_run;                    /* the longest of all trainers */
     bool             is_even, is_slow;
     int              replacements;           /* that took a place */
     int              called;          /* ranks that became replicas, and count */

@@ -9,6 +9,7 @@
 | ``async(compensation=x)`` | the same; gradients are corrected for what others did meanwhile (DC-ASGD), ``x`` about 0.04 |
 | ``ssp(s)`` | ``async``, but no trainer begins a step more than ``s`` steps ahead of the slowest |
 | ``geo(k)`` | trainers update copies of their own and exchange what they changed every ``k`` steps |
+| ``average(k)`` | the same, but all exchange together: every ``k`` steps the parameters become the mean of all trainers' |
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def parse(text: str) -> Mode:
         raise InvalidArgumentError(f"mode {text!r}; a text such as 'ssp(3)' is possible")
     text = "".join(text.split())
     out = ffi.new("tr_policy *")
-    check_word(lib.tr_policy_parse(out, text.encode()), text, ("sync", "sync(fewer)", "async", "ssp", "geo"))
+    check_word(lib.tr_policy_parse(out, text.encode()), text, ("sync", "sync(fewer)", "async", "ssp", "geo", "average"))
     return Mode(text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.lead, out.period, out.compensation)
 
 

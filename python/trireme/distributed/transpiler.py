@@ -48,7 +48,7 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
 
 
 def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: bool, trainer: int, mode: Mode) -> Transpiled:
-    part = OptimizePart(program, joint_on_trainers=not mode.is_lockstep)
+    part = OptimizePart(program, joint_on_trainers=mode.trains_copies or not mode.is_lockstep)
     if not mode.trains_copies:
         part.require_separate(servers)
     items = [_item(part, name, slice_params) for name in part.params]

@@ -179,12 +179,12 @@ def exchanging_less_often(figures: Figures) -> Advice | None:
     bytes, messages = _sum_of(figures, "gradients", "small_gradients", "compressed", "parameters")
     if figures.mean("bytes") < A_MESSAGE * figures.mean("messages") or not _is_worth_it(figures, 0.9 * bytes, 0.9 * messages):
         return None                    # where messages are the matter: few_bytes
-    less = "--mode with a greater k than now" if figures.kind == "geo" else "--mode 'geo(10)', which exchanges them in each tenth step"
+    less = "--mode with a greater k than now" if figures.kind in ("geo", "average") else "--mode 'geo(10)', which exchanges them in each tenth step"
     return Advice(0.9 * _bound(figures, bytes, messages),
                   f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients and parameters: {less}, or larger batches")
 
 
-_FOR_ROWS = {"sync": "distributed.prefetched asks for them ahead", "geo": "a greater k exchanges them less often"}
+_FOR_ROWS = {"sync": "distributed.prefetched asks for them ahead", **dict.fromkeys(("geo", "average"), "a greater k exchanges them less often")}
 
 
 def rows_travel(figures: Figures) -> Advice | None:

@@ -49,7 +49,7 @@ def _head(logs: Logs, figures: Figures) -> list[str]:
 
 def _steps(figures: Figures) -> list[str]:
     step = figures.mean("step")
-    what = "an exchange of several steps" if figures.kind == "geo" else "a step"
+    what = "an exchange of several steps" if figures.kind in ("geo", "average") else "a step"
     lines = [f"{what} takes {step:.3g} ms, of a mean trainer"]
     for part, words in _PARTS:
         share = figures.share(part)
