@@ -538,7 +538,7 @@ def exchange_deltas(
         parts: Sequence[int] = (), op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
         name: str | None = None,
         ) -> Any:
-    """Counts its runs; in every period-th it adds (Param - Base) / trainers to the servers' blocks, and sets Param and Base to what is there then; the same of the job's sparse tables, row by row."""
+    """Counts its runs; in every period-th it adds its share of Param - Base to the servers' blocks, and sets Param and Base to what is there then; the same of the job's sparse tables, row by row."""
 
 def exchange_squares(
         X: Slot | None = None, *args: Variable | str, Out: Output = ..., dtype: DTypeLike = 5, op_role: int = ...,
