@@ -25,6 +25,7 @@ exclude_patterns = [".*", "build", "dist", "wheelhouse", "output", "docs/**/.ipy
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinxcontrib.mermaid"]
 
 myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = ["mermaid"]
 nb_execution_mode = "off"                              # tests/python/test_tutorials.py runs the notebooks
 highlight_language = "default"                         # what is no Python is shown as it is

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from job_support import LIMIT, environment
 
+TREE = Path(__file__).resolve().parents[2]
 STEP = re.compile(r"^<!-- (?:file: (?P<file>\S+)|run) -->\n\n?```\w*\n(?P<text>.*?)^```$", re.M | re.S)
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
@@ -66,7 +67,7 @@ def play(page: Path, folder: Path) -> list[str]:
             (folder / step[0]).parent.mkdir(exist_ok=True, parents=True)
             (folder / step[0]).write_text(step[1])
             continue
-        done = subprocess.run(["bash", "-c", step.text], cwd=folder, env=environment(PATH=path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run(["bash", "-c", step.text], cwd=folder, env=environment(PATH=path, TREE=str(TREE)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=2 * LIMIT, check=False)
         assert done.returncode == 0, f"$ {step.text}\n{done.stdout}"
         assert not (lost := missing(step, done.stdout)), f"$ {step.text}\n{done.stdout}\nnot found: {lost}"

@@ -30,6 +30,8 @@ def test_shown_lines_are_compared_without_their_numbers():
     assert missing(shown, "epoch 3: cost 0.2\ntrireme launch: 1 servers (Open MPI 5.0.11)\n") == ["epoch 1: loss 0.187"]
 
 
+@needs_mpi
+@pytest.mark.mpi
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook, tmp_path):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
