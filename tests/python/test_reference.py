@@ -70,7 +70,7 @@ def test_a_page_has_each_of_its_names_once(page):
 
 def test_docstrings_say_what_their_arguments_are():
     lacking = {full: missing for full, value in NAMES.items() if callable(value) and (missing := make_reference.undescribed(value))}
-    assert not lacking, "their docstrings name them not, nor does docs/reference/arguments.md"
+    assert not lacking, "describe these arguments in the docstring, or in docs/reference/arguments.md if they mean the same everywhere"
 
 
 def test_everything_has_a_docstring():

@@ -205,7 +205,7 @@ def sync_batch_norm(input: Variable, act: ActLike = None, is_test: bool = False,
 
     Replicas are those of ``CompiledProgram.with_data_parallel`` and ``ParallelExecutor``. They wait for each other at this layer, so each has a
     thread of its own. ``BuildStrategy.sync_batch_norm`` makes such a layer of each ``batch_norm``. A program that runs alone, and each
-    trainer of a job, normalizes by its own batch.
+    trainer of a job, normalizes by its own batch. ``momentum`` and ``use_global_stats`` are those of ``batch_norm``.
 
     >>> image = fluid.layers.data("image", [3, 8, 8])
     >>> fluid.layers.sync_batch_norm(image)
