@@ -103,7 +103,7 @@ static void list_keys(sim_rows *rows, const sim_trainer *t, int step)
 
 void sim__pull_rows(sim_trainer *t)
 {
-    sim_rows *rows = &t->pulled;
+    sim_rows *rows = t->pulled;
 
     list_keys(rows, t, t->step + 1);
     rows->clock = UINT64_MAX;
@@ -133,7 +133,7 @@ static void list_batches(sim_rows *rows, const sim_trainer *t)
 /* A batch without samples has no keys. */
 void sim__push_rows(sim_trainer *t)
 {
-    sim_rows *rows = &t->pushed;
+    sim_rows *rows = t->pushed;
 
     list_keys(rows, t, t->step);
     if (t->weight == 0)
@@ -147,7 +147,7 @@ void sim__push_rows(sim_trainer *t)
             const int64_t key = rows->keys[rows->first[s] + i];
             float         grad[SIM_WIDTH];
             if (key < SIM_KEYS)
-                row_gradient(t->job, grad, t->pulled.value + wanted++ * SIM_WIDTH, key, t->index, t->step);
+                row_gradient(t->job, grad, t->pulled->value + wanted++ * SIM_WIDTH, key, t->index, t->step);
             else
                 memcpy(grad, counts_one, sizeof grad);
             memcpy(piece + i * sizeof key, &key, sizeof key);
@@ -175,7 +175,7 @@ static bool is_gone_at(const sim_job *job, int server, int trainer)
 void sim__check_clock(const sim_trainer *t)
 {
     const sim_job *job = t->job;
-    const uint64_t clock = t->pulled.clock;
+    const uint64_t clock = t->pulled->clock;
 
     if (job->policy.lead < 0 || clock == UINT64_MAX)
         return;
@@ -183,7 +183,7 @@ void sim__check_clock(const sim_trainer *t)
         fail_msg("seed %llu: rows for step %d of trainer %d have %llu steps of all: the bound is %lld",
                  (unsigned long long)job->options.seed, t->step + 1, t->index, (unsigned long long)clock, (long long)sim__bound(job));
     for (int s = 0; s < job->options.servers; s++)
-        for (int i = 0; t->pulled.first[s] < t->pulled.first[s + 1] && i < job->options.trainers; i++)
+        for (int i = 0; t->pulled->first[s] < t->pulled->first[s + 1] && i < job->options.trainers; i++)
             if (!is_gone(job, i) && !is_gone_at(job, s, i) &&
                 job->place[s].settled[i] < clock)
                 fail_msg("seed %llu: server %d says that %llu steps of trainer %d are in its rows, which has %llu there",
@@ -196,7 +196,7 @@ void sim__check_clock(const sim_trainer *t)
 static void check_last_rows(const sim_job *job, int step, const float *rows)
 {
     for (int i = 0; i < job->options.trainers; i++) {
-        const sim_rows *pulled = &job->trainer[i].pulled;
+        const sim_rows *pulled = job->trainer[i].pulled;
         const bool      is_last = job->trainer[i].steps == step && !job->trainer[i].was_over;
         for (uint64_t k = 0; is_last && k < pulled->first[job->options.servers]; k++)
             if (memcmp(pulled->value + k * SIM_WIDTH, rows + pulled->keys[k] * SIM_WIDTH, ROW_BYTES))

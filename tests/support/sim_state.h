@@ -100,7 +100,7 @@ typedef struct sim_trainer {
     tr_client_pieces *pieces;         /* of each block */
     double      weight;
     const char *fact;
-    sim_rows    pulled, pushed;
+    sim_rows   *pulled, *pushed;      /* of this process: one that wakes behind its death may write there */
     sim_tasks   tasks;
     int         met;                  /* collectives */
     bool        is_meeting;           /* the last post is not answered */

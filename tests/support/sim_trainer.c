@@ -37,6 +37,8 @@ void sim__trainer_init(sim_trainer *t, sim_job *job, int index, int rank)
     *t = (sim_trainer){.job = job, .index = index, .rank = rank, .ticket = 1, .posted = 1, .made = 1, .fact = "90"};
     t->param = calloc(SIM_TOTAL, sizeof *t->param);
     t->grad = calloc(SIM_TOTAL, sizeof *t->grad);
+    t->pulled = calloc(1, sizeof *t->pulled);
+    t->pushed = calloc(1, sizeof *t->pushed);
     make_coders(t);
     sim__first_params(job, t->param);
 }
@@ -45,6 +47,8 @@ void sim__trainer_deinit(sim_trainer *t)
 {
     free(t->param);
     free(t->grad);
+    free(t->pulled);
+    free(t->pushed);
     free_coders(t);
     sim__meet_deinit(t);
 }
@@ -337,11 +341,11 @@ static void make_request(sim_trainer *t, sim_op op, uint32_t of)
     case SIM_OP_SET_UP:          set_up_servers(t); break;
     case SIM_OP_PUSH:            tr_client_push(client, of, &t->grad[t->job->block[of].at], t->weight); break;
     case SIM_OP_PUSH_COMPRESSED: tr_client_push_compressed(client, of, &t->pieces[of], t->weight); break;
-    case SIM_OP_PUSH_ROWS:       tr_client_push_rows(client, &t->pushed.call); break;
+    case SIM_OP_PUSH_ROWS:       tr_client_push_rows(client, &t->pushed->call); break;
     case SIM_OP_STEP_END:        tr_client_step_end(client); break;
     case SIM_OP_STEP_IDLE:       tr_client_step_idle(client); break;
     case SIM_OP_PULL:            pull_blocks(t); break;
-    case SIM_OP_PULL_ROWS:       tr_client_pull_rows(client, &t->pulled.call); break;
+    case SIM_OP_PULL_ROWS:       tr_client_pull_rows(client, &t->pulled->call); break;
     case SIM_OP_STAY:            tr_client_stay(client); break;
     case SIM_OP_GOODBYE:         tr_client_goodbye(client); break;
     case SIM_OP_TASKS:
