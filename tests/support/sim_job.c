@@ -269,6 +269,8 @@ static tr_role role_of(const sim_job *job, int i)
 /* All are on one host, but for replicas and, perhaps, some standbys. In one of five jobs trainers are elsewhere. */
 static const char *host_of(const sim_job *job, int i)
 {
+    if (job->options.cluster)
+        return job->rank[i].host;
     if (job->options.seed % 5 == 2 && !waits_count(job) && role_of(job, i) == TR_ROLE_TRAINER)
         return "elsewhere";
     const bool is_standby_there = role_of(job, i) == TR_ROLE_STANDBY && job->options.standbys_there && i % 2;
@@ -280,6 +282,7 @@ static void make_rank(sim_job *job, int number)
     sim_rank *r = &job->rank[number];
 
     *r = (sim_rank){.job = job, .number = number, .dies_behind = -1};
+    snprintf(r->host, sizeof r->host, "host%d", number);
     const tr_sim_program program = {.core = {r, rank_make, rank_command, rank_flush, rank_done},
                                     .role = role_of(job, number), .epoch = (uint32_t)job->start, .can_inherit = job->options.replacements,
                                     .host = host_of(job, number), .go_on = rank_go_on};
@@ -322,9 +325,10 @@ static void hear(void *payload, int64_t now, int rank, const char *what, int abo
 static sim_job *make_job(const sim_options *options, sim_place *left, int start)
 {
     sim_job             *job = calloc(1, sizeof *job);
-    const tr_sim_options sim = {.seed = options->seed, .delay = 1000, .turn = 1000, .drop = options->loss, .duplicate = options->loss,
+    const sim_cluster   *cluster = options->cluster;
+    const tr_sim_options sim = {.seed = options->seed, .delay = cluster ? cluster->latency : 1000, .bandwidth = cluster ? cluster->bandwidth : 0, .turn = 1000, .drop = options->loss, .duplicate = options->loss,
                                 .notice = options->unreported ? -1 : 5000, .depth = options->seed % 4 ? 0 : 2, .lose = lose, .watch = options->watch || getenv("TRIREME_SIM_TRACE") ? watch : NULL,
-                                .is_steady = options->is_scripted,
+                                .is_steady = options->is_scripted || cluster,
                                 .hear = hear, .payload = job};
 
     job->options = *options;
@@ -332,7 +336,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left, int start)
     assert_int_equal(tr_compress_parse(&job->compress, options->compress ? options->compress : "none"), TR_OK);
     job->size = options->servers * (1 + options->replicas) + options->trainers + options->standbys;
     job->sim = tr_sim_new(job->size, &sim);
-    job->is_slow = tr_sim_random(job->sim, 2) && !options->is_scripted;
+    job->is_slow = tr_sim_random(job->sim, 2) && !options->is_scripted && !cluster;
     job->is_even = options->seed % 2;
     job->start = start;
     cut_blocks(job);
@@ -356,6 +360,8 @@ static sim_job *make_job(const sim_options *options, sim_place *left, int start)
         t->steps = options->from ? options->from->left[i] : 1 + (int)tr_sim_random(job->sim, (uint64_t)options->steps);
         if (options->tasks || options->is_scripted)
             t->steps = SIM_MOST_STEPS;                 /* until all are done */
+        if (cluster)
+            t->steps = options->steps;
     }
     for (int i = 0; i < job->size; i++)
         make_rank(job, i);

@@ -31,6 +31,14 @@ typedef struct sim_snapshot {
     int      count[SIM_SERVERS][SIM_BATCHES];      /* how often each batch of them is in each server */
 } sim_snapshot;
 
+/* What a step's time is made of. Times in nanoseconds. */
+typedef struct sim_cluster {
+    int64_t latency;                  /* of a message to another host */
+    double  bandwidth;                /* bytes a nanosecond that leave a host, and that reach it */
+    int64_t computing;                /* from the parameters to the gradients */
+    int64_t straggling;               /* the same of the last trainer */
+} sim_cluster;
+
 typedef struct sim_options {
     uint64_t    seed;
     int         servers, trainers, standbys;
@@ -52,6 +60,7 @@ typedef struct sim_options {
      * is the same. */
     bool        is_scripted, has_rows;
     struct sim_watch *watch;          /* who hears what happens; or NULL */
+    const sim_cluster *cluster;       /* each rank has a host of its own, all trainers make `steps` steps, and nothing is drawn; or NULL */
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
 } sim_options;
 
@@ -87,6 +96,8 @@ int sim_job_replacements(const sim_job *job);
 int sim_job_called(const sim_job *job);
 /* Would nobody start it again: no rank has failed, and no death is left that nobody who lives has missed? */
 bool sim_job_is_over(const sim_job *job);
+/* In a cluster: nanoseconds of virtual time from a trainer's first step to its last one, for each step. */
+int64_t sim_job_step_time(const sim_job *job, int trainer);
 /* Nanoseconds that a trainer's process which nobody followed waited longest, from when it had ended a step until it could begin the next. */
 int64_t sim_job_longest_wait(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, standbys, and replicas. */

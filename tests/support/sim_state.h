@@ -100,6 +100,8 @@ typedef struct sim_trainer {
     tr_client_pieces *pieces;         /* of each block */
     double      weight;
     const char *fact;
+    bool        has_computed;             /* the gradients that it sends next; in a cluster */
+    int64_t     first_step_at, last_step_at;
     sim_rows   *pulled, *pushed;      /* of this process: one that wakes behind its death may write there */
     sim_tasks   tasks;
     int         met;                  /* collectives */
@@ -128,6 +130,7 @@ typedef enum sim_op {
 typedef struct sim_rank {
     sim_job     *job;
     int          number;
+    char         host[12];            /* its own, in a cluster */
     const tr_roster *roster;          /* the loop's; NULL until all ranks are known */
     tr_server   *server;              /* a server's core, or a standby's that took a place */
     tr_standby    *standby;

@@ -407,6 +407,26 @@ static void take_in(sim_trainer *t)
     note_wait(t);
 }
 
+/* In a cluster: let the time pass in which a trainer computes its gradients. False: it has passed. */
+static bool compute(sim_trainer *t)
+{
+    const sim_cluster *cluster = t->job->options.cluster;
+    const int64_t      now = tr_sim_now(t->job->sim);
+
+    t->has_computed = cluster && !t->has_computed;
+    if (t->has_computed)
+        t->asleep_until = now + (t->index + 1 == t->job->options.trainers ? cluster->straggling : cluster->computing);
+    if (t->step == 0 && !t->first_step_at)
+        t->first_step_at = now;
+    return t->has_computed;
+}
+
+int64_t sim_job_step_time(const sim_job *job, int trainer)
+{
+    const sim_trainer *t = &job->trainer[trainer];
+    return (t->last_step_at - t->first_step_at) / t->steps;
+}
+
 /* Behind a step. False: there is nothing to do yet. */
 static bool go_on_training(sim_trainer *t)
 {
@@ -421,8 +441,9 @@ static bool go_on_training(sim_trainer *t)
     } else if (t->step == t->steps && t->takes_snapshot) {
         return false;                              /* it leaves when its snapshot is answered */
     } else if (t->step == t->steps) {
+        t->last_step_at = t->last_step_at ? t->last_step_at : tr_sim_now(t->job->sim);
         leave(t);
-    } else {
+    } else if (!compute(t)) {
         make_step(t);
     }
     return true;
@@ -461,7 +482,9 @@ tr_sim_plan sim__trainer_go_on(sim_trainer *t)
     } else if (!go_on_training(t)) {
         return wait_a_while(t);
     }
-    if (tr_sim_random(t->job->sim, 4) == 0)        /* it computes, and its thread drives */
+    if (t->has_computed)
+        return (tr_sim_plan){TR_SIM_WORK, (uint64_t)(t->asleep_until - now)};
+    if (!t->job->options.cluster && tr_sim_random(t->job->sim, 4) == 0)        /* it computes, and its thread drives */
         return (tr_sim_plan){TR_SIM_WORK, tr_sim_random(t->job->sim, 2000)};
     return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
 }
