@@ -18,8 +18,16 @@ enum {
     ROW_WORDS = KC / 2 + 16,
     VECTOR_ROWS = 14,                      /* rows x 2 vectors of sums: 28 of 32 registers */
     TILE_SIDE = 32,                        /* rows and columns of a block of 2 x 2 tiles */
-    BLOCK_ROWS = 20 * VECTOR_ROWS, BLOCK_COLS = 1024
+    BLOCK_ROWS = 20 * VECTOR_ROWS, BLOCK_COLS = 1024,
+    AHEAD_A = 4, AHEAD_B = 8               /* rows that are asked for before they are packed */
 };
+
+/* Words from a panel of B to the next, of so many pairs: an odd number of cache lines, so that panels that are written side by side
+ * do not share sets of the cache. */
+static int64_t panel_words(int64_t depth)
+{
+    return depth / 2 * TR_BF16_COLS + 16;
+}
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -48,12 +56,23 @@ TR_BF16_INLINE void store_transposed(uint32_t *to, int64_t step, tr_pairs r[16])
         tr_store_pairs(to + i * step, r[i]);
 }
 
+/* Ask for the line that lies so many floats further on, or for nothing where no memory is. Prefetchers of the processor stop at the ends of
+ * pages, thus of rows: packing without this took up to twice as long. */
+TR_BF16_INLINE void fetch(const float *from, int64_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)ahead * sizeof *from));
+}
+
 /* Rows i0 .. of A, k from p0 on; packed rows go on to a multiple of 16, which are never looked at. */
 TR_BF16_TARGET static void pack_a(uint32_t *to, const tr_bf16_product *g, int64_t i0, int64_t rows, int64_t p0, int64_t depth)
 {
     for (int64_t i = 0; i < rows && !g->trans_a; i++)
-        for (int64_t p = 0; p < depth; p += 32)
-            tr_store_pairs(to + i * ROW_WORDS + p / 2, tr_round_row(g->a + (i0 + i) * g->lda + p0 + p, depth - p));
+        for (int64_t p = 0; p < depth; p += 32) {
+            const float *from = g->a + (i0 + i) * g->lda + p0 + p;
+            fetch(from, AHEAD_A * g->lda);
+            fetch(from, AHEAD_A * g->lda + 16);
+            tr_store_pairs(to + i * ROW_WORDS + p / 2, tr_round_row(from, depth - p));
+        }
     for (int64_t i = 0; i < rows && g->trans_a; i += 16)
         for (int64_t p = 0; p < depth; p += 32) {
             const float *from = g->a + (p0 + p) * g->lda + i0 + i;
@@ -64,22 +83,30 @@ TR_BF16_TARGET static void pack_a(uint32_t *to, const tr_bf16_product *g, int64_
         }
 }
 
-/* Columns j0 .. of B in panels, k from p0 on. */
-TR_BF16_TARGET static void pack_b(uint32_t *to, const tr_bf16_product *g, int64_t j0, int64_t cols, int64_t p0, int64_t depth)
+/* Columns j0 .. of B in panels, `step` words apart, k from p0 on. */
+TR_BF16_TARGET static void pack_b(uint32_t *to, int64_t step, const tr_bf16_product *g, int64_t j0, int64_t cols, int64_t p0,
+                                  int64_t depth)
 {
     const int64_t pairs = round_up(depth, 32) / 2, width = round_up(cols, TR_BF16_COLS);
 
     for (int64_t q = 0; q < pairs && !g->trans_b; q++)
-        for (int64_t j = 0; j < width; j += 16)
-            tr_store_pairs(to + j / TR_BF16_COLS * TR_BF16_COLS * pairs + q * TR_BF16_COLS + j % TR_BF16_COLS,
-                           tr_round_rows(g->b + (p0 + 2 * q) * g->ldb + j0 + j, g->ldb, depth - 2 * q, cols - j));
+        for (int64_t j = 0; j < width; j += 16) {
+            const float *from = g->b + (p0 + 2 * q) * g->ldb + j0 + j;
+            fetch(from, AHEAD_B * g->ldb);
+            fetch(from, (AHEAD_B + 1) * g->ldb);
+            tr_store_pairs(to + j / TR_BF16_COLS * step + q * TR_BF16_COLS + j % TR_BF16_COLS,
+                           tr_round_rows(from, g->ldb, depth - 2 * q, cols - j));
+        }
     for (int64_t j = 0; j < width && g->trans_b; j += 16)
         for (int64_t q = 0; q < pairs; q += 16) {
             const float *from = g->b + (j0 + j) * g->ldb + p0 + 2 * q;
             tr_pairs     r[16];
-            TR_UNROLL for (int x = 0; x < 16; x++)
+            TR_UNROLL for (int x = 0; x < 16; x++) {
+                fetch(from, (x + 16) * g->ldb);
+                fetch(from, (x + 16) * g->ldb + 16);
                 r[x] = j + x < cols ? tr_round_row(from + x * g->ldb, depth - 2 * q) : tr_no_pairs();
-            store_transposed(to + j / TR_BF16_COLS * TR_BF16_COLS * pairs + q * TR_BF16_COLS + j % TR_BF16_COLS, TR_BF16_COLS, r);
+            }
+            store_transposed(to + j / TR_BF16_COLS * step + q * TR_BF16_COLS + j % TR_BF16_COLS, TR_BF16_COLS, r);
         }
 }
 
@@ -217,22 +244,22 @@ TR_BF16_TARGET static void by_tiles(int64_t rows, int64_t cols, int64_t pairs, c
 
 /* -- blocks ----------------------------------------------------------------------------------------------------------- */
 
-/* Rows i0 .. of C, columns j0 ..: panels of B from `b` on. A panel of B stays in the first cache while all rows pass. */
-static void multiply_block(const tr_bf16_product *g, const uint32_t *a, const uint32_t *b, int64_t i0, int64_t rows, int64_t j0,
-                           int64_t cols, int64_t depth, float beta)
+/* Rows i0 .. of C, columns j0 ..: panels of B from `b` on, `step` words apart. One stays in the first cache while all rows pass. */
+static void multiply_block(const tr_bf16_product *g, const uint32_t *a, const uint32_t *b, int64_t step, int64_t i0, int64_t rows,
+                           int64_t j0, int64_t cols, int64_t depth, float beta)
 {
     const int64_t words = round_up(depth, 32) / 2, most = g->by_tiles ? TILE_SIDE : VECTOR_ROWS, parts = (rows + most - 1) / most;
     const float   by[2] = {g->alpha, beta};
 
-    for (int64_t j = 0; j < cols; j += TR_BF16_COLS)
+    for (int64_t j = 0; j < cols; j += TR_BF16_COLS, b += step)
         for (int64_t q = 0; q < parts; q++) {
             const int64_t i = g->by_tiles ? q * TILE_SIDE : rows * q / parts;
             const int64_t end = g->by_tiles ? least(i + TILE_SIDE, rows) : rows * (q + 1) / parts;
             float        *c = g->c + (i0 + i) * g->ldc + j0 + j;
             if (g->by_tiles)
-                by_tiles(end - i, least(cols - j, TR_BF16_COLS), words, a + i * ROW_WORDS, b + j * words, c, g->ldc, by);
+                by_tiles(end - i, least(cols - j, TR_BF16_COLS), words, a + i * ROW_WORDS, b, c, g->ldc, by);
             else
-                by_vectors(end - i, least(cols - j, TR_BF16_COLS), (depth + 1) / 2, a + i * ROW_WORDS, b + j * words, c, g->ldc, by);
+                by_vectors(end - i, least(cols - j, TR_BF16_COLS), (depth + 1) / 2, a + i * ROW_WORDS, b, c, g->ldc, by);
         }
 }
 
@@ -244,19 +271,19 @@ static int64_t block_words(int64_t rows)
 
 static void multiply(int64_t m, int64_t n, int64_t k, const tr_bf16_product *g)
 {
-    const int64_t kc = even_block(k, KC, 32), mc = even_block(m, BLOCK_ROWS, TILE_SIDE), nc = least(n, BLOCK_COLS);
-    uint32_t     *b = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(block_words(mc) + round_up(nc, TR_BF16_COLS) * kc / 2) * sizeof *b);
-    uint32_t     *a = b + round_up(nc, TR_BF16_COLS) * kc / 2;
+    const int64_t kc = even_block(k, KC, 32), mc = even_block(m, BLOCK_ROWS, TILE_SIDE), nc = least(n, BLOCK_COLS), step = panel_words(kc);
+    const int64_t b_words = round_up(nc, TR_BF16_COLS) / TR_BF16_COLS * step;
+    uint32_t     *b = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(b_words + block_words(mc)) * sizeof *b), *a = b + b_words;
 
     if (g->by_tiles)
         TR_TILES_BEGIN();
     for (int64_t j = 0; j < n; j += nc)
         for (int64_t p = 0; p < k; p += kc) {
             const int64_t depth = least(kc, k - p);
-            pack_b(b, g, j, least(nc, n - j), p, depth);
+            pack_b(b, step, g, j, least(nc, n - j), p, depth);
             for (int64_t i = 0; i < m; i += mc) {
                 pack_a(a, g, i, least(mc, m - i), p, depth);
-                multiply_block(g, a, b, i, least(mc, m - i), j, least(nc, n - j), depth, p == 0 ? g->beta : 1);
+                multiply_block(g, a, b, step, i, least(mc, m - i), j, least(nc, n - j), depth, p == 0 ? g->beta : 1);
             }
         }
     if (g->by_tiles)
@@ -265,10 +292,16 @@ static void multiply(int64_t m, int64_t n, int64_t k, const tr_bf16_product *g)
 
 /* -- a B that many products share --------------------------------------------------------------------------------------- */
 
+/* Words of the panels of one block of k. */
+static int64_t panels_block(int64_t n, int64_t kc)
+{
+    return round_up(n, TR_BF16_COLS) / TR_BF16_COLS * panel_words(kc);
+}
+
 static int64_t panels_words(int64_t n, int64_t k)
 {
     const int64_t kc = even_block(k, KC, 32);
-    return round_up(n, TR_BF16_COLS) * ((k + kc - 1) / kc) * kc / 2;
+    return (k + kc - 1) / kc * panels_block(n, kc);
 }
 
 static void pack_panels(uint32_t *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb)
@@ -276,24 +309,24 @@ static void pack_panels(uint32_t *panels, bool trans_b, int64_t n, int64_t k, co
     const int64_t         kc = even_block(k, KC, 32);
     const tr_bf16_product g = {.trans_b = trans_b, .ldb = ldb, .b = b};
 
-    for (int64_t p = 0; p < k; p += kc)
-        pack_b(panels + p / 2 * round_up(n, TR_BF16_COLS), &g, 0, n, p, least(kc, k - p));
+    for (int64_t p = 0; p < k; p += kc, panels += panels_block(n, kc))
+        pack_b(panels, panel_words(kc), &g, 0, n, p, least(kc, k - p));
 }
 
 static void multiply_panels(int64_t m, int64_t n, int64_t k, const tr_bf16_product *g, const uint32_t *panels, int64_t left,
                             int64_t cols)
 {
-    const int64_t kc = even_block(k, KC, 32), mc = even_block(m, BLOCK_ROWS, TILE_SIDE);
+    const int64_t kc = even_block(k, KC, 32), mc = even_block(m, BLOCK_ROWS, TILE_SIDE), step = panel_words(kc);
     uint32_t     *a = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)block_words(mc) * sizeof *a);
 
     if (g->by_tiles)
         TR_TILES_BEGIN();
-    for (int64_t p = 0; p < k; p += kc) {
-        const int64_t   depth = least(kc, k - p);
-        const uint32_t *b = panels + p / 2 * round_up(n, TR_BF16_COLS) + left * round_up(depth, 32) / 2;
+    panels += left / TR_BF16_COLS * step;
+    for (int64_t p = 0; p < k; p += kc, panels += panels_block(n, kc)) {
+        const int64_t depth = least(kc, k - p);
         for (int64_t i = 0; i < m; i += mc) {
             pack_a(a, g, i, least(mc, m - i), p, depth);
-            multiply_block(g, a, b, i, least(mc, m - i), left, cols, depth, p == 0 ? g->beta : 1);
+            multiply_block(g, a, panels, step, i, least(mc, m - i), left, cols, depth, p == 0 ? g->beta : 1);
         }
     }
     if (g->by_tiles)
