@@ -11,6 +11,7 @@
 #define TR_MATH_GEMM_BF16_BLOCKS_H
 
 #include "framework/threadpool.h"
+#include "kernels/math/fetch.h"
 #include "kernels/math/gemm_bf16.h"
 
 enum {
@@ -56,21 +57,14 @@ TR_BF16_INLINE void store_transposed(uint32_t *to, int64_t step, tr_pairs r[16])
         tr_store_pairs(to + i * step, r[i]);
 }
 
-/* Ask for the line that lies so many floats further on, or for nothing where no memory is. Prefetchers of the processor stop at the ends of
- * pages, thus of rows: packing without this took up to twice as long. */
-TR_BF16_INLINE void fetch(const float *from, int64_t ahead)
-{
-    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)ahead * sizeof *from));
-}
-
 /* Rows i0 .. of A, k from p0 on; packed rows go on to a multiple of 16, which are never looked at. */
 TR_BF16_TARGET static void pack_a(uint32_t *to, const tr_bf16_product *g, int64_t i0, int64_t rows, int64_t p0, int64_t depth)
 {
     for (int64_t i = 0; i < rows && !g->trans_a; i++)
         for (int64_t p = 0; p < depth; p += 32) {
             const float *from = g->a + (i0 + i) * g->lda + p0 + p;
-            fetch(from, AHEAD_A * g->lda);
-            fetch(from, AHEAD_A * g->lda + 16);
+            tr__fetch(from, AHEAD_A * g->lda);
+            tr__fetch(from, AHEAD_A * g->lda + 16);
             tr_store_pairs(to + i * ROW_WORDS + p / 2, tr_round_row(from, depth - p));
         }
     for (int64_t i = 0; i < rows && g->trans_a; i += 16)
@@ -92,8 +86,8 @@ TR_BF16_TARGET static void pack_b(uint32_t *to, int64_t step, const tr_bf16_prod
     for (int64_t q = 0; q < pairs && !g->trans_b; q++)
         for (int64_t j = 0; j < width; j += 16) {
             const float *from = g->b + (p0 + 2 * q) * g->ldb + j0 + j;
-            fetch(from, AHEAD_B * g->ldb);
-            fetch(from, (AHEAD_B + 1) * g->ldb);
+            tr__fetch(from, AHEAD_B * g->ldb);
+            tr__fetch(from, (AHEAD_B + 1) * g->ldb);
             tr_store_pairs(to + j / TR_BF16_COLS * step + q * TR_BF16_COLS + j % TR_BF16_COLS,
                            tr_round_rows(from, g->ldb, depth - 2 * q, cols - j));
         }
@@ -102,8 +96,8 @@ TR_BF16_TARGET static void pack_b(uint32_t *to, int64_t step, const tr_bf16_prod
             const float *from = g->b + (j0 + j) * g->ldb + p0 + 2 * q;
             tr_pairs     r[16];
             TR_UNROLL for (int x = 0; x < 16; x++) {
-                fetch(from, (x + 16) * g->ldb);
-                fetch(from, (x + 16) * g->ldb + 16);
+                tr__fetch(from, (x + 16) * g->ldb);
+                tr__fetch(from, (x + 16) * g->ldb + 16);
                 r[x] = j + x < cols ? tr_round_row(from + x * g->ldb, depth - 2 * q) : tr_no_pairs();
             }
             store_transposed(to + j / TR_BF16_COLS * step + q * TR_BF16_COLS + j % TR_BF16_COLS, TR_BF16_COLS, r);

@@ -16,6 +16,7 @@
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
+#include "kernels/math/fetch.h"
 #include "kernels/math/float_lanes.h"
 
 #include <stddef.h>
@@ -29,6 +30,7 @@ typedef struct {
     const float *a, *b;
     float       *c;
     float       *packed_a, *packed_b;
+    int64_t      step;                /* from a panel of B to the next */
 } product;
 
 /* Read when the sums are done: in registers they would push out sums. */
@@ -56,6 +58,8 @@ static int64_t panels_width(int64_t n)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define INLINE TARGET static inline __attribute__((always_inline))
+
+enum { AHEAD = 4 };                   /* rows that are asked for before they are packed */
 
 /* `size` in equal blocks of at most `most`: the size of one. */
 static int64_t even_block(int64_t size, int64_t most)
@@ -128,7 +132,7 @@ bool tr__gemm_packed_wants(int64_t m, int64_t n, int64_t k)
 void tr__gemm_packed(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
-    own_level()->gemm(m, n, k, (product){trans_a, trans_b, lda, ldb, ldc, alpha, beta, a, b, c, NULL, NULL});
+    own_level()->gemm(m, n, k, (product){trans_a, trans_b, lda, ldb, ldc, alpha, beta, a, b, c, NULL, NULL, 0});
 }
 
 bool tr__gemm_panels_wants(int64_t n, int64_t k)
@@ -167,8 +171,10 @@ INLINE void LEVEL(pack_across)(float *to, int64_t step, const float *from, int64
     for (int64_t p = 0; p < k; p += LANES) {
         const int64_t count = least(LANES, k - p);
         LEVEL(vec)    r[LANES];
-        TR_UNROLL for (int i = 0; i < LANES; i++)
+        TR_UNROLL for (int i = 0; i < LANES; i++) {
+            tr__fetch(from, (i + LANES) * stride + p);
             r[i] = i < rows ? LEVEL(load_some)(from + i * stride + p, count) : LEVEL(zero)();
+        }
         LEVEL(transpose)(r);
         if (count == LANES) {
             TR_UNROLL for (int i = 0; i < LANES; i++)
@@ -186,8 +192,10 @@ INLINE void LEVEL(pack_across)(float *to, int64_t step, const float *from, int64
 /* to[p * step + i] = from[p * stride + i], i below `count`, otherwise as above. */
 INLINE void LEVEL(pack_along)(float *to, int64_t step, const float *from, int64_t stride, int64_t count, int64_t k)
 {
-    for (int64_t p = 0; p < k; p++)
+    for (int64_t p = 0; p < k; p++) {
+        tr__fetch(from, (p + AHEAD) * stride);
         LEVEL(store)(to + p * step, LEVEL(load_some)(from + p * stride, count));
+    }
 }
 
 static int64_t LEVEL(panels_of)(int64_t rows)
@@ -209,10 +217,12 @@ TARGET static void LEVEL(pack_a)(const product *g, int64_t i0, int64_t rows, int
 }
 
 /* Rows of B are read from end to end, which is what memory does best. */
-INLINE void LEVEL(pack_b_row)(float *to, int64_t step, const float *from, int64_t cols)
+INLINE void LEVEL(pack_b_row)(float *to, int64_t step, const float *from, int64_t ahead, int64_t cols)
 {
     int64_t j = 0;
     for (; j + NR <= cols; j += NR, to += step) {
+        tr__fetch(from, ahead + j);
+        tr__fetch(from, ahead + j + LANES);
         LEVEL(store)(to, LEVEL(load)(from + j));
         LEVEL(store)(to + LANES, LEVEL(load)(from + j + LANES));
     }
@@ -224,11 +234,11 @@ TARGET static void LEVEL(pack_b)(const product *g, int64_t j0, int64_t cols, int
 {
     if (!g->trans_b) {
         for (int64_t p = 0; p < k; p++)
-            LEVEL(pack_b_row)(g->packed_b + p * NR, NR * k, g->b + (p0 + p) * g->ldb + j0, cols);
+            LEVEL(pack_b_row)(g->packed_b + p * NR, g->step, g->b + (p0 + p) * g->ldb + j0, AHEAD * g->ldb, cols);
         return;
     }
     for (int64_t j = 0; j < cols; j += LANES)
-        LEVEL(pack_across)(g->packed_b + j / NR * NR * k + j % NR, NR, g->b + (j0 + j) * g->ldb + p0, g->ldb, cols - j, k);
+        LEVEL(pack_across)(g->packed_b + j / NR * g->step + j % NR, NR, g->b + (j0 + j) * g->ldb + p0, g->ldb, cols - j, k);
 }
 
 /* -- the innermost loop --------------------------------------------------------------------------------------------------- */
@@ -294,7 +304,7 @@ static void LEVEL(multiply_block)(const product *g, int64_t i0, int64_t rows, in
     for (int64_t j = 0; j < cols; j += NR)
         for (int64_t q = 0; q < panels; q++) {
             const int64_t i = panel_begin(rows, panels, q);
-            LEVEL(any_tile)(panel_begin(rows, panels, q + 1) - i, k, g->packed_a + i * k, g->packed_b + j * k,
+            LEVEL(any_tile)(panel_begin(rows, panels, q + 1) - i, k, g->packed_a + i * k, g->packed_b + j / NR * g->step,
                             g->c + (i0 + i) * g->ldc + j0 + j, g->ldc, &by, least(cols - j, NR));
         }
 }
@@ -302,8 +312,9 @@ static void LEVEL(multiply_block)(const product *g, int64_t i0, int64_t rows, in
 static void LEVEL(gemm)(int64_t m, int64_t n, int64_t k, product g)
 {
     const int64_t kc = even_block(k, KC), mc = even_block(m, BLOCK_PANELS * MR), nc = least(n, BLOCK_COLS);
-    const int64_t size_a = (mc * kc + 2 * LANES - 1) / LANES * LANES, size_b = (nc + NR - 1) / NR * NR * kc;
+    const int64_t size_a = (mc * kc + 2 * LANES - 1) / LANES * LANES, size_b = (nc + NR - 1) / NR * (NR * kc + LANES);
 
+    g.step = NR * kc + LANES;         /* panels that are written side by side do not share sets of the cache */
     g.packed_b = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(size_a + size_b) * sizeof(float));
     g.packed_a = g.packed_b + size_b;
     for (int64_t j = 0; j < n; j += nc)
@@ -324,7 +335,8 @@ static void LEVEL(pack_panels)(float *panels, bool trans_b, int64_t n, int64_t k
     const int64_t kc = even_block(k, KC);
 
     for (int64_t p = 0; p < k; p += kc) {
-        const product g = {.trans_b = trans_b, .ldb = ldb, .b = b, .packed_b = panels + p * panels_width(n)};
+        const product g = {.trans_b = trans_b, .ldb = ldb, .b = b, .packed_b = panels + p * panels_width(n),
+                           .step = NR * least(kc, k - p)};
         LEVEL(pack_b)(&g, 0, n, p, least(kc, k - p));
     }
 }
@@ -337,6 +349,7 @@ static void LEVEL(panels)(int64_t m, int64_t n, int64_t k, product g, const floa
     for (int64_t p = 0; p < k; p += kc) {
         const int64_t depth = least(kc, k - p);
         g.packed_b = (float *)panels + p * panels_width(n) + left * depth;
+        g.step = NR * depth;
         for (int64_t i = 0; i < m; i += mc) {
             LEVEL(pack_a)(&g, i, least(mc, m - i), p, depth);
             LEVEL(multiply_block)(&g, i, least(mc, m - i), left, cols, depth, p == 0 ? g.beta : 1);
