@@ -5,7 +5,7 @@
 #   make asan     C tests under a sanitizer (tsan, ubsan)  make bench    benchmarks/run.py
 #   make fuzz     mutants, FUZZ_SECONDS for each parser   make soak     faults at random for SOAK_SECONDS
 #   make mutants  MUTANTS wrong programs, under asan and ubsan
-#   make wheel    a wheel in dist/                        make format   clang-format on what you changed
+#   make wheel    a wheel for glibc 2.28 in dist/         make format   clang-format on what you changed
 #   make operators   docs/operators.md, operator.pyi    make clean    forget what was built
 #   make docs     the site, build/docs/html               make docs-links  look up its links to other sites
 PRESET       ?= dev
@@ -93,7 +93,7 @@ soak: build
 	exit $$failed
 
 wheel: setup
-	$(PYTHON) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+	deploy/wheel.sh
 
 operators: build
 	$(PYTHON) docs/make_operators.py

@@ -67,9 +67,47 @@ missing_packages() {
     missing_test_packages "$@"
 }
 
+# Debian's packages as other systems call them: Fedora and RHEL, openSUSE, Arch. A system that has one package for two names it twice.
+declare -A elsewhere=(
+    [build-essential]='gcc make|gcc make|base-devel'
+    [protobuf-c-compiler]='protobuf-c-compiler|protobuf-c|protobuf-c'
+    [libprotobuf-c-dev]='protobuf-c-devel|libprotobuf-c-devel|protobuf-c'
+    [zlib1g-dev]='zlib-devel|zlib-devel|zlib'
+    [libcmocka-dev]='libcmocka-devel|libcmocka-devel|cmocka'
+    [python3]='python3|python3|python'
+    [python3-venv]='python3|python3|python'
+    [python3-dev]='python3-devel|python3-devel|python'
+    [clang]='clang|clang|clang'
+    [libclang-rt-dev]='compiler-rt|clang|compiler-rt'
+    [clang-format]='clang-tools-extra git-clang-format|clang-tools|clang'
+    [openssh-server]='openssh-server|openssh-server|openssh'
+    [openssh-client]='openssh-clients|openssh-clients|openssh'
+    [iproute2]='iproute iproute-tc|iproute2|iproute2'
+    [util-linux]='util-linux|util-linux|util-linux'
+    [slurmctld]='slurm-slurmctld|slurm|slurm-llnl'
+    [slurmd]='slurm-slurmd|slurm-node|slurm-llnl'
+    [slurm-client]='slurm|slurm|slurm-llnl'
+    [munge]='munge|munge|munge'
+    ['openmpi-bin=4.1*']='openmpi|openmpi4|openmpi'
+)
+
+# The command that installs Debian's packages $* on a system without apt-get.
+command_elsewhere() {
+    local which='' command='' name names=() found
+    for found in 'dnf install:1' 'zypper install:2' 'pacman -S:3'; do
+        command -v "${found%% *}" >/dev/null && command=${found%:*} && which=${found#*:} && break
+    done
+    [ "$command" ] || return 1
+    for name; do names+=($(cut -d'|' -f"$which" <<<"${elsewhere[$name]:-$name|$name|$name}")); done
+    echo "$command $(printf '%s\n' "${names[@]}" | awk '!seen[$0]++' | paste -sd' ')"
+}
+
 install_packages() {
-    local as_root=()
-    command -v apt-get >/dev/null || die "no apt-get here; install the equivalents of: $*"
+    local as_root=() other
+    if ! command -v apt-get >/dev/null; then
+        other=$(command_elsewhere "$@") || die "no apt-get here; install the equivalents of: $*"
+        die "no apt-get here; install these as root, and start this script again: $other"
+    fi
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null || die "neither root nor sudo; ask an administrator for: apt-get install $*"
         as_root=(sudo)

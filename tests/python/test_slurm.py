@@ -250,6 +250,46 @@ def test_a_job_takes_the_nodes(version, three, mark, tmp_path):
     job.assert_nothing_left()
 
 
+class Shipped(Batch):
+    """deploy/job.sbatch on three nodes, with the environment of these tests."""
+
+    LOOK = 0.1
+
+    def __init__(self, three, *args):
+        OnHosts.__init__(self, three.hosts)
+        self.slurm = three
+        folder = three.hosts.folder
+        (folder / "bin").mkdir(exist_ok=True)
+        (folder / "bin" / "activate").write_text(f"PATH={folder}/bin:{Path(sys.executable).parent}:$PATH\n")
+        (folder / "bin" / "trireme").write_text(f'#!/bin/sh\nexec {sys.executable} -m trireme "$@"\n')
+        (folder / "bin" / "trireme").chmod(0o755)
+        done = subprocess.run(three.command(["sbatch", "--parsable", "-N", 3, "--cpus-per-task", 2, "-o", self.output, "--open-mode", "append",
+                                             ROOT / "deploy" / "job.sbatch", *args], folder=folder),
+                              env=environment(TRIREME_VENV=str(folder), TRIREME_CHECKPOINTS=str(folder / "shipped"),
+                                              TRIREME_CHECKPOINT_STEPS="20"),
+                              capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0, done.stderr
+        self.id = done.stdout.strip()
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.soak
+def test_the_script_of_deploy_begins_a_job_is_requeued_and_goes_on(three, mark):
+    job = Shipped(three, SCRIPT, "--steps", 150, "--out", three.hosts.folder / "r.npz", "--mark", mark, "--pause", 0.01)
+    job.await_training(mark)
+    three.ask("scancel", "--batch", "--signal=USR1", job.id)
+    deadline = time.monotonic() + 60
+    while job.state() != "PENDING":
+        assert time.monotonic() < deadline and job.state() != "FAILED", job.text()
+        time.sleep(0.1)
+    assert list((three.hosts.folder / "shipped").glob("step-*")), job.text()
+    three.ask("scontrol", "update", f"JobId={job.id}", "StartTime=now")
+    state, text = job.end(120)
+    assert state == "COMPLETED" and "Restarts=1" in three.ask("scontrol", "show", "job", job.id), text
+    job.assert_nothing_left()
+
+
 @each_mpi
 @pytest.mark.mpi
 @pytest.mark.soak

@@ -1,0 +1,80 @@
+"""The wheel that `make wheel` has left in dist/: what is in it, and which glibc it takes. Without a wheel the tests are left out."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WHEELS = sorted((ROOT / "dist").glob("*manylinux*.whl"), key=lambda path: path.stat().st_mtime)
+pytestmark = pytest.mark.skipif(not WHEELS, reason="no wheel in dist/: `make wheel` builds one")
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    with zipfile.ZipFile(WHEELS[-1]) as wheel:
+        wheel.extractall(folder)
+    return folder
+
+
+def libraries(folder):
+    """The libraries and programs of the wheel, with their bytes."""
+    found = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {path.relative_to(folder): data for path, data in found.items() if data[:4] == b"\x7fELF"}
+
+
+def test_it_takes_no_newer_glibc_than_its_name_says(unpacked):
+    most = tuple(map(int, re.search(r"manylinux_(\d+)_(\d+)_x86_64", WHEELS[-1].name).groups()))
+    assert most == (2, 28)
+    names = {path.name for path in libraries(unpacked)}
+    assert {"_core.abi3.so", "trireme_mpi.so", "trireme_loopback.so", "libtrireme.so", "trireme-pserver", "trireme-trainer"} <= names
+    for path, data in libraries(unpacked).items():
+        wanted = [tuple(map(int, version.split(b"."))) for version in re.findall(rb"GLIBC_([\d.]+)\0", data)]
+        assert wanted and max(wanted) <= most, f"{path} takes glibc {max(wanted)}"
+
+
+def test_its_libraries_need_glibc_and_mpi_alone(unpacked):
+    if not shutil.which("readelf"):
+        pytest.skip("no readelf")
+    allowed = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+    for path in libraries(unpacked):
+        text = subprocess.run(["readelf", "-d", unpacked / path], capture_output=True, text=True, check=True, timeout=60).stdout
+        needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", text))
+        assert needed <= allowed | ({"libmpi.so.40"} if path.name == "trireme_mpi.so" else set()), f"{path} needs {needed}"
+        assert not re.search(r"R(?:UN)?PATH.*\[(?!\$ORIGIN)", text), text
+
+
+def test_it_has_what_programs_and_type_checkers_read(unpacked):
+    package = unpacked / "trireme"
+    for name in ("include/trireme.h", "include/trireme_serving.h", "lib/libtrireme.so", "lib/pkgconfig/trireme.pc", "py.typed",
+                 "operator.pyi", "launch/rank.sh"):
+        assert (package / name).is_file(), name
+    ast.parse((package / "operator.pyi").read_text())
+
+
+def test_a_program_in_c_is_built_against_it(unpacked, tmp_path):
+    """By the flags of pkg-config, wherever the wheel lies."""
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler")
+    folder = unpacked / "trireme"
+    if shutil.which("pkg-config"):
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "trireme"], capture_output=True, text=True, check=True, timeout=60,
+                               env={"PKG_CONFIG_PATH": str(folder / "lib" / "pkgconfig"), "PATH": "/usr/bin:/bin"}).stdout.split()
+    else:
+        words = (folder / "lib" / "pkgconfig" / "trireme.pc").read_text().replace("${pcfiledir}", str(folder / "lib" / "pkgconfig"))
+        known = dict(re.findall(r"^(\w+)=(.*)$", words, re.M))
+        for _ in known:
+            words = re.sub(r"\$\{(\w+)\}", lambda found: known[found[1]], words)
+        flags = [word for line in re.findall(r"^(?:Cflags|Libs): (.*)$", words, re.M) for word in line.split()]
+    source = tmp_path / "program.c"
+    source.write_text('#include "trireme_serving.h"\n#include <stdio.h>\nint main(void) { puts(tr_version()); return 0; }\n')
+    subprocess.run(["cc", source, "-o", tmp_path / "program", *flags], check=True, timeout=60)
+    said = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert said == re.search(r"-(\d[\d.]*)-", WHEELS[-1].name)[1] + "\n"
