@@ -402,18 +402,33 @@ bool tr_roster_is_replacement(uint32_t epoch)
     return epoch >> REPLACEMENT_BITS > 0;
 }
 
+static bool is_out(const tr_roster *roster, int rank, int (*follower)(const tr_roster *, int rank))
+{
+    const tr_rank *r = &roster->rank[rank];
+    return r->has_left || (r->is_dead && follower(roster, rank) < 0);
+}
+
 static bool are_out(const tr_roster *roster, const int *rank, int count, int (*follower)(const tr_roster *, int rank))
 {
-    for (int i = 0; i < count; i++) {
-        const tr_rank *r = &roster->rank[rank[i]];
-        if (!r->has_left && !(r->is_dead && follower(roster, rank[i]) < 0))
+    for (int i = 0; i < count; i++)
+        if (!is_out(roster, rank[i], follower))
             return false;
-    }
     return true;
+}
+
+/* Does this rank keep what a server has that is not out? The server waits for its answers. */
+static bool is_wanted_replica(const tr_roster *roster)
+{
+    for (int s = 0; s < roster->servers; s++)
+        if (tr_roster_replica_of(roster, s) == roster->self && !is_out(roster, roster->server_rank[s], tr_roster_standby_for))
+            return true;
+    return false;
 }
 
 bool tr_roster_is_over(const tr_roster *roster)
 {
+    if (is_wanted_replica(roster))
+        return false;
     return are_out(roster, roster->trainer_rank, roster->trainers, tr_roster_replacement_for) ||
            are_out(roster, roster->server_rank, roster->servers, tr_roster_standby_for);
 }

@@ -82,7 +82,8 @@ uint32_t  tr_roster_start(const tr_roster *roster);
 /* Has a trainer of this epoch taken another one's place? */
 bool      tr_roster_is_replacement(uint32_t epoch);
 /* May who waits leave: are all trainers out, or all servers, by a goodbye or by a death after which nobody is to take their place? Who
- * leaves is not there for the next that dies, so that a place which may be taken yet, for all that this rank knows, is waited for. */
+ * leaves is not there for the next that dies, so that a place which may be taken yet, for all that this rank knows, is waited for. A replica
+ * stays as long as its server, which would not hear of its death behind its goodbye. */
 bool      tr_roster_is_over(const tr_roster *roster);
 /* "rank 2, rank 3": who is not known yet; for messages. */
 void      tr_roster_missing(const tr_roster *roster, char *out, size_t size);

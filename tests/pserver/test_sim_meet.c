@@ -67,9 +67,9 @@ TEST(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting)
 }
 
 /* Counts in `starts` how often the job was started. */
-static void run_storm(uint64_t seed, uint64_t *starts)
+static void run_storm(sim_options options, uint64_t *starts)
 {
-    sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
+    const uint64_t seed = options.seed;
 
     options.meets = true;
     options.trainers++;
@@ -88,7 +88,7 @@ TEST(deaths_losses_and_new_starts_change_no_result)
     uint64_t starts = 0;
 
     for (EACH_SEED(RUNS))
-        run_storm(seed, &starts);
+        run_storm(options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)"), &starts);
     sim_expect_often("starts", starts, RUNS, 110);
 }
 
@@ -97,7 +97,15 @@ TEST(trainers_that_wait_in_a_collective_keep_nobody_waiting_who_is_behind)
 {
     uint64_t starts = 0;
 
-    run_storm(7701082, &starts);
+    run_storm(options_of(7701082, "sync(fewer)"), &starts);
+}
+
+/* In this job the last trainer dies while server 0 makes its last update, and the server's replica dies behind its goodbye. */
+TEST(a_replica_stays_until_its_server_has_left)
+{
+    uint64_t starts = 0;
+
+    run_storm(options_of(91004477, "sync(backups=1)"), &starts);
 }
 
 TEST(all_hear_of_a_stop_in_time)
@@ -146,6 +154,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting),
         cmocka_unit_test(deaths_losses_and_new_starts_change_no_result),
         cmocka_unit_test(trainers_that_wait_in_a_collective_keep_nobody_waiting_who_is_behind),
+        cmocka_unit_test(a_replica_stays_until_its_server_has_left),
         cmocka_unit_test(all_hear_of_a_stop_in_time),
         cmocka_unit_test(a_stop_outlives_server_0_and_its_author),
     };
