@@ -60,44 +60,63 @@ static void forget_gradients(tr_block *block)
         }
 }
 
-static tr_status append_gradients(tr_program *program, int target_count, const char *const *targets,
-                                  const char *const *target_grads, int no_grad_count, const char *const *no_grad_names,
-                                  int seed_role)
+/* What a caller asks for. */
+typedef struct request {
+    int                target_count, input_count, no_grad_count;
+    const char *const *targets, *const *target_grads, *const *inputs, *const *no_grad;
+    int                seed_role;
+} request;
+
+static void put_names(tr_map *map, int count, const char *const *names)
 {
-    tr_block *block = tr_program_block(program, 0);
-    const int forward_ops = block->op_count;
-    tr_map    no_grad = {0};
-    tr_grad_walk      w = {.program = program, .block = block, .target = block, .suffix = "@GRAD", .no_grad = &no_grad};
-    tr_status status = TR_OK;
+    for (int i = 0; i < count; i++)
+        tr_map_put(map, names[i], (void *)(uintptr_t)names[i]);
+}
+
+static tr_status append_gradients(tr_program *program, const request *r)
+{
+    tr_block    *block = tr_program_block(program, 0);
+    const int    forward_ops = block->op_count;
+    tr_map       no_grad = {0}, inputs = {0};
+    tr_grad_walk w = {.program = program, .block = block, .target = block, .suffix = "@GRAD", .no_grad = &no_grad,
+                      .inputs = r->input_count > 0 ? &inputs : NULL};
+    tr_status    status = TR_OK;
 
     forget_gradients(block);
-    for (int i = 0; i < no_grad_count; i++)
-        tr_map_put(&no_grad, no_grad_names[i], (void *)(uintptr_t)no_grad_names[i]);
+    put_names(&no_grad, r->no_grad_count, r->no_grad);
+    put_names(&inputs, r->input_count, r->inputs);
     tr__grad_find_wants(&w, forward_ops);
-    for (int i = 0; i < target_count; i++) {
-        TR_TRY_GOTO(done, check_target(block, targets[i]));
-        TR_TRY_GOTO(done, seed_target(&w, targets[i], target_grads ? target_grads[i] : NULL, seed_role));
+    for (int i = 0; i < r->target_count; i++) {
+        TR_TRY_GOTO(done, check_target(block, r->targets[i]));
+        TR_TRY_GOTO(done, seed_target(&w, r->targets[i], r->target_grads ? r->target_grads[i] : NULL, r->seed_role));
     }
     TR_TRY_GOTO(done, tr__grad_walk_ops(&w, forward_ops));
     TR_TRY_GOTO(done, tr__grad_finish_leaves(&w));
 done:
     tr__grad_walk_deinit(&w);
+    tr_map_deinit(&inputs);
     tr_map_deinit(&no_grad);
     return status;
 }
 
 tr_status tr_append_gradients(tr_program *program, int target_count, const char *const *targets,
-                              const char *const *target_grads, int no_grad_count, const char *const *no_grad)
+                              const char *const *target_grads, int input_count, const char *const *inputs,
+                              int no_grad_count, const char *const *no_grad)
 {
-    return append_gradients(program, target_count, targets, target_grads, no_grad_count, no_grad, TR_ROLE_BACKWARD);
+    const request r = {.target_count = target_count, .targets = targets, .target_grads = target_grads, .input_count = input_count,
+                       .inputs = inputs, .no_grad_count = no_grad_count, .no_grad = no_grad, .seed_role = TR_ROLE_BACKWARD};
+
+    return append_gradients(program, &r);
 }
 
 tr_status tr_append_backward(tr_program *program, const char *loss, int no_grad_count, const char *const *no_grad)
 {
     const tr_var_desc *var = tr_block_find_var(tr_program_block(program, 0), loss);
+    const request      r = {.target_count = 1, .targets = &loss, .no_grad_count = no_grad_count, .no_grad = no_grad,
+                            .seed_role = TR_ROLE_BACKWARD | TR_ROLE_LOSS};
 
     if (var && var->shape.rank > 0 && tr_shape_numel(&var->shape) != 1)
         return tr_fail(TR_ESHAPE, "backward: the loss '%s' must have one element, it is %s; take its mean or sum", loss,
                        TR_SHAPE_STR(var->shape));
-    return append_gradients(program, 1, &loss, NULL, no_grad_count, no_grad, TR_ROLE_BACKWARD | TR_ROLE_LOSS);
+    return append_gradients(program, &r);
 }

@@ -20,6 +20,7 @@
 
 struct tr_composite {
     const tr_op      *op;             /* the one with the body */
+    tr_status       (*expand)(tr_composite *c);
     const tr_op_desc *desc;           /* its, or its gradient operator's */
     const tr_op_desc *expanded;       /* what is being expanded */
     tr_block         *around;         /* where `expanded` stands */
@@ -320,7 +321,7 @@ static tr_status derive_gradient(tr_composite *c)
     tr_status status = find_ends(c, &e);
 
     if (status == TR_OK)
-        status = tr_append_gradients(c->parts->program, e.target.count, e.target.name, e.given.name, e.stopped.count, e.stopped.name);
+        status = tr_append_gradients(c->parts->program, e.target.count, e.target.name, e.given.name, 0, NULL, e.stopped.count, e.stopped.name);
     ends_deinit(&e);
     for (const tr_slot_def *def = tr__op_proto(c->op)->in; status == TR_OK && def && def->name; def++) {
         const tr_slot *slot = slot_args(c, def, false);
@@ -335,27 +336,36 @@ static tr_status derive_gradient(tr_composite *c)
 
 /* -- what is needed ------------------------------------------------------------------------------------------- */
 
+void tr__body_mark(tr__body *parts, tr_map *needed)
+{
+    const tr_block *block = tr_program_block(parts->program, 0);
+
+    free(parts->keep);
+    parts->keep = tr__must_alloc((size_t)block->op_count + 1);
+    for (int i = block->op_count - 1; i >= 0; i--) {
+        const tr_op_desc *part = block->op[i];
+        for (int k = 0; k < tr_op_desc_output_args(part); k++)
+            parts->keep[i] = parts->keep[i] || tr_map_find(needed, tr_op_desc_output_arg(part, k));
+        for (int k = 0; parts->keep[i] && k < tr_op_desc_input_args(part); k++)
+            must_put(needed, tr_op_desc_input_arg(part, k), parts);
+    }
+}
+
 /* Keep the parts on which an output of the gradient operator depends. Of a body all are kept: its gradient may need them, and
  * a plan drops what nothing needs. */
 static void mark_needed(tr_composite *c, bool keep_all)
 {
-    tr__body        *parts = c->parts;
+    tr__body         *parts = c->parts;
     const tr_op_desc *op = c->expanded;
     tr_map            needed = {0};
 
-    parts->keep = tr__must_alloc((size_t)c->block->op_count + 1);
     for (size_t i = 0; i < parts->names.entry_count; i++)
         for (int k = 0; k < tr_op_desc_output_args(op); k++)
             if (strcmp(parts->names.entries[i].value, tr_op_desc_output_arg(op, k)) == 0)
                 must_put(&needed, parts->names.entries[i].key, c);
-    for (int i = c->block->op_count - 1; i >= 0; i--) {
-        const tr_op_desc *part = c->block->op[i];
-        parts->keep[i] = keep_all;
-        for (int k = 0; k < tr_op_desc_output_args(part); k++)
-            parts->keep[i] = parts->keep[i] || tr_map_find(&needed, tr_op_desc_output_arg(part, k));
-        for (int k = 0; parts->keep[i] && k < tr_op_desc_input_args(part); k++)
-            must_put(&needed, tr_op_desc_input_arg(part, k), c);
-    }
+    tr__body_mark(parts, &needed);
+    for (int i = 0; keep_all && i < c->block->op_count; i++)
+        parts->keep[i] = true;
     tr_map_deinit(&needed);
 }
 
@@ -410,7 +420,7 @@ static tr_status make_parts(tr_composite *c, const tr_op *op, tr_op_desc *desc)
     TR_TRY(name_slots(c, proto->in, false));
     if (op == c->op)
         TR_TRY(name_slots(c, proto->out, true));
-    TR_TRY(c->op->expand(c));
+    TR_TRY(c->expand(c));
     c->parts->body_count = c->block->op_count;
     if (op != c->op)
         TR_TRY(derive_gradient(c));
@@ -418,26 +428,43 @@ static tr_status make_parts(tr_composite *c, const tr_op *op, tr_op_desc *desc)
     return TR_OK;
 }
 
-tr_status tr__body_init(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block)
+static tr_status init_body(tr__body *parts, tr_composite *c, const tr_op *op, const tr_op_desc *desc)
 {
     /* Of a gradient operator, forward inputs and outputs are among the inputs. */
-    tr_op_desc  *copy = tr__op_desc_clone(desc), *forward = tr__op_desc_clone(desc);
-    tr_composite c = {.op = op->expand ? op : op->grad_of, .desc = forward, .expanded = desc, .around = block, .parts = parts};
+    tr_op_desc *copy = tr__op_desc_clone(desc), *forward = tr__op_desc_clone(desc);
 
     *parts = (tr__body){.program = tr_program_new()};
-    c.block = tr_program_block(parts->program, 0);
-    for (int s = 0; op != c.op && s < desc->in_count; s++)
+    c->desc = forward;
+    c->expanded = desc;
+    c->parts = parts;
+    c->block = tr_program_block(parts->program, 0);
+    for (int s = 0; op != c->op && s < desc->in_count; s++)
         tr_op_desc_set_output(forward, desc->in[s].name, desc->in[s].count, (const char *const *)desc->in[s].arg);
-    tr_status status = make_parts(&c, op, copy);
+    tr_status status = make_parts(c, op, copy);
     if (status != TR_OK) {
         tr_context(status, "while %s was expanded", op->type);
         tr__body_deinit(parts);
     }
     tr_op_desc_free(copy);
     tr_op_desc_free(forward);
-    tr_map_deinit(&c.stopped);
-    free(c.attrs);
+    tr_map_deinit(&c->stopped);
+    free(c->attrs);
     return status;
+}
+
+tr_status tr__body_init(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block)
+{
+    tr_composite c = {.op = op->expand ? op : op->grad_of, .around = block};
+
+    c.expand = c.op->expand;
+    return init_body(parts, &c, op, desc);
+}
+
+tr_status tr__body_init_gradient(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block)
+{
+    tr_composite c = {.op = op, .expand = op->grad_of->grad->body, .around = block};
+
+    return op->grad_of->expand ? tr__body_init(parts, op, desc, block) : init_body(parts, &c, op, desc);
 }
 
 void tr__body_deinit(tr__body *parts)

@@ -47,7 +47,7 @@ tr_dtype tr_composite_dtype(const tr_composite *c, const char *name);
 /* The rank; a failure that asks for it where it is not known. */
 tr_status tr_composite_known_rank(int *out, const tr_composite *c, const char *name);
 
-/* -- for expand.c ------------------------------------------------------------------------------------ */
+/* -- for expand.c and grad_body.c --------------------------------------------------------------------- */
 
 /* The parts of one operator, in a program of their own. */
 typedef struct tr__body {
@@ -62,6 +62,10 @@ typedef struct tr__body {
 
 /* Expand `desc`, an operator that stands (or may stand) in `block`. */
 tr_status tr__body_init(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block);
+/* As tr__body_init for a gradient operator: its parts, or, where its forward operator has kernels, the `body` of the rule. */
+tr_status tr__body_init_gradient(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block);
+/* Keep the parts on which the variables in `needed` depend, which gets these parts' inputs, too. */
+void      tr__body_mark(tr__body *parts, tr_map *needed);
 void      tr__body_deinit(tr__body *parts);
 
 #endif

@@ -65,6 +65,8 @@ const char *tr_grad_saved(tr_grad_maker *maker, const char *var, bool is_output)
     const char *saved = tr__grad_intern(w, "%s@SAVED@%d", var, version_of(w, var, is_output));
     if (!tr_block_find_var(w->block, saved)) {
         tr_op_desc *assign = tr__grad_unary("assign", var, saved);
+        if (tr_op_desc_attr_int(maker->forward, "op_role", 0) & TR_ROLE_BACKWARD)
+            tr_op_desc_set_int(assign, "op_role", TR_ROLE_BACKWARD, TR_ATTR_INT);
         tr__block_var(w->block, saved);      /* here, whatever blocks around have saved */
         if (tr_block_insert_op(w->block, w->position + (is_output ? 1 : 0), assign) != TR_OK) {
             tr_op_desc_free(assign);  /* something that cannot be copied: read what is there */

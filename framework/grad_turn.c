@@ -2,6 +2,7 @@
 #include "framework/grad_turn.h"
 
 #include "framework/grad_maker.h"
+#include "framework/grad_second.h"
 #include "framework/op_registry.h"
 
 static bool any_input_wants(const tr_grad_walk *w, const tr_op_desc *op)
@@ -65,9 +66,12 @@ static tr_status take_turn(tr_grad_walk *w, tr_op_desc *op)
         return TR_OK;
     tr_grad_maker maker = {.w = w, .forward = op};
     TR_TRY_GOTO(done, take_output_grads(&maker));
-    if (!record->grad || !(any_input_wants(w, op) || record->has_block || writes_array(w, op)))
+    if (!(any_input_wants(w, op) || (record->grad && (record->has_block || writes_array(w, op)))))
         goto done;
-    status = record->grad->make ? record->grad->make(&maker) : tr__grad_apply_rule(&maker, record);
+    if (!record->grad)
+        status = tr__grad_second(&maker, record);
+    else
+        status = record->grad->make ? record->grad->make(&maker) : tr__grad_apply_rule(&maker, record);
     if (status != TR_OK)
         tr_context(status, "while making the gradient of operator '%s' (block %d)", op->type, w->block->index);
 done:
@@ -75,18 +79,27 @@ done:
     return status;
 }
 
+/* Does an operator hand on to its outputs that they want gradients? One that reads nothing (an initializer, a constant) makes leaves. */
+static bool hands_on(const tr_grad_walk *w, const tr_op_desc *op)
+{
+    const tr_op *record = tr_op_find(op->type);
+
+    if (!record || count_inputs(op) == 0)
+        return record && !w->inputs;
+    return tr__grad_flows(record, op) && any_input_wants(w, op);
+}
+
 void tr__grad_find_wants(tr_grad_walk *w, int count)
 {
     for (int n = 0; n < count; n++) {
         const tr_op_desc *op = w->block->op[n];
-        const tr_op      *record = tr_op_find(op->type);
-        /* What comes from nothing (an initializer, a constant) is a leaf. */
-        const bool        flows = record && (count_inputs(op) == 0 || (record->grad && any_input_wants(w, op)));
+        const bool        flows = hands_on(w, op);
         for (int s = 0; s < op->out_count; s++)
             for (int i = 0; i < op->out[s].count; i++) {
                 const char *name = op->out[s].arg[i];
                 tr_map_put(&w->made, name, op->out[s].arg[i]);
-                if (flows && !tr_map_find(w->no_grad, name) && tr__grad_is_float(w->block, name))
+                const bool  asked = flows || (w->inputs && tr_map_find(w->inputs, name));
+                if (asked && !tr_map_find(w->no_grad, name) && tr__grad_is_float(w->block, name))
                     tr_map_put(&w->wants, name, op->out[s].arg[i]);
             }
     }

@@ -235,12 +235,18 @@ struct tr_grad_maker;                 /* framework/grad_maker.h */
 struct tr_composite;                  /* framework/composite.h */
 
 /* Either data: one gradient operator that gets the forward operator's attributes; or, for gradients made of
- * other operators (sum's are assigns, scale's is a scale), a function. */
+ * other operators (sum's are assigns, scale's is a scale), a function.
+ *
+ * `second` makes the gradient of that gradient operator: one of those in grad_second.h, or a function of the operator's own.
+ * NULL: a second gradient through it is refused by name. A composite operator needs none. */
 typedef struct tr_grad_rule {
     const char  *op;
     tr_grad_item reads[TR_RULE_MAX];
     tr_grad_item makes[TR_RULE_MAX];
     tr_status  (*make)(struct tr_grad_maker *maker);
+    tr_status  (*second)(struct tr_grad_maker *maker);
+    tr_status  (*body)(struct tr_composite *composite);   /* for tr__second_body: what the gradient operator computes, from its
+                                                             slots X, Out, Out@GRAD to X@GRAD */
 } tr_grad_rule;
 
 /* == the record =============================================================================== */

@@ -415,10 +415,11 @@ TR_API tr_status    tr_op_serialize_proto(void **out, size_t *size, const tr_op 
 TR_API tr_status tr_append_backward(tr_program *program, const char *loss, int no_grad_count,
                                     const char *const *no_grad);
 /* The same for any targets and inputs: the target gradients are taken as given (`target_grads`,
- * which may be NULL or hold NULLs for ones). */
+ * which may be NULL or hold NULLs for ones). Only what leads from `inputs` to a target has gradients; an input may be any
+ * variable, computed or not. Without inputs (0, NULL) everything has gradients that tr_append_backward would give one. */
 TR_API tr_status tr_append_gradients(tr_program *program, int target_count, const char *const *targets,
-                                     const char *const *target_grads, int no_grad_count,
-                                     const char *const *no_grad);
+                                     const char *const *target_grads, int input_count, const char *const *inputs,
+                                     int no_grad_count, const char *const *no_grad);
 
 /* The name of the gradient of a variable of the global block that the last of these two calls has made (or
  * was given); NULL: none. It is the variable's, until the next such call. */

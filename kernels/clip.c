@@ -4,6 +4,7 @@
  * they stand for. Backward: the gradient passes where X lies between the bounds. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/selected_rows.h"
 
@@ -53,6 +54,7 @@ static tr_status infer(const tr_infer *io)
 
 static const tr_grad_rule grad = {
     .op = "clip_grad", .reads = {TR_IN(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_gate,
 };
 
 TR_REGISTER_OP(clip, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(clip),

@@ -4,6 +4,7 @@
  * offset .. offset + extent - 1 of n. */
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/transpose.h"
@@ -226,12 +227,14 @@ static tr_status run_split_grad(const tr_run *io)
 /* -- gradients and registration ------------------------------------------------------------------ */
 static const tr_grad_rule concat_rule = {
     .op = "concat_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(concat, .proto = &concat_proto, .infer = infer_concat, .run = run_concat, .grad = &concat_rule);
 TR_REGISTER_OP(concat_grad, .grad_of = &tr_op_record_concat, .run = run_concat_grad);
 
 static const tr_grad_rule split_rule = {
     .op = "split_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(split, .proto = &split_proto, .check = check_split, .infer = infer_split, .run = run_split,
                .grad = &split_rule);

@@ -6,6 +6,7 @@
  * Output. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/conv_attrs.h"
@@ -149,6 +150,7 @@ static tr_status infer_3d(const tr_infer *io) { return infer(io, 3); }
         .op = #type_ "_grad",                                                                                       \
         .reads = {TR_IN(INPUT), TR_IN(FILTER), TR_IN_SHAPE(BIAS), TR_DOUT(OUTPUT)},                                 \
         .makes = {TR_DIN(INPUT), TR_DIN(FILTER), TR_DIN(BIAS)},                                                     \
+        .second = tr__second_bilinear,                                                                              \
     };                                                                                                              \
     TR_REGISTER_OP(type_, .proto = &proto_, .check = check_, .infer = infer_, .kernels = TR_FLOAT_KERNELS(conv),    \
                    .grad = &type_##_rule);                                                                          \

@@ -6,6 +6,7 @@
  * of Output fit one of Input when the stride is larger than 1: output_size chooses, otherwise it is the smallest. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/conv_attrs.h"
@@ -152,6 +153,7 @@ static int64_t pixels_of(const tr_conv_shape *s) { return s->in[0] * s->in[1] * 
         .op = #type_ "_grad",                                                                                       \
         .reads = {TR_IN(INPUT), TR_IN(FILTER), TR_IN_SHAPE(BIAS), TR_DOUT(OUTPUT)},                                 \
         .makes = {TR_DIN(INPUT), TR_DIN(FILTER), TR_DIN(BIAS)},                                                     \
+        .second = tr__second_bilinear,                                                                              \
     };                                                                                                              \
     TR_REGISTER_OP(type_, .proto = &proto_, .check = check_, .infer = infer_,                                       \
                    .kernels = TR_FLOAT_KERNELS(conv_transpose), .grad = &type_##_rule);                             \

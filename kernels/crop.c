@@ -4,6 +4,7 @@
  * among zeros. random_crop draws a place for each item of the dimensions that its shape does not have; it has no gradient. */
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "framework/random.h"
 #include "kernels/check.h"
 #include "kernels/math/transpose.h"
@@ -140,6 +141,7 @@ static tr_status run_crop_grad(const tr_run *io)
 
 static const tr_grad_rule grad = {
     .op = "crop_grad", .reads = {TR_IN_SHAPE(X), TR_IN_SHAPE(Y), TR_IN(OFFSETS), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(crop, .proto = &crop_proto, .infer = infer_crop, .run = run_crop, .grad = &grad);
 TR_REGISTER_OP(crop_grad, .grad_of = &tr_op_record_crop, .run = run_crop_grad);

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "framework/random.h"
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
@@ -75,6 +76,7 @@ static const tr_grad_rule grad = {
     .op = "dropout_grad",
     .reads = {TR_OUT(MASK), TR_DOUT(OUT)},
     .makes = {TR_DIN(X)},
+    .second = tr__second_gate,
 };
 
 TR_REGISTER_OP(dropout, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(dropout), .grad = &grad,

@@ -7,6 +7,8 @@
 #ifndef T
 
 #include "kernels/math/elementwise.h"
+#include "framework/composite.h"
+#include "framework/grad_second.h"
 #include "framework/op.h"
 #include "kernels/broadcast.h"
 #include "kernels/check.h"
@@ -82,28 +84,61 @@ static tr_cut counts(const tr_run *io)
                    .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2, .is_itemwise = true, ##__VA_ARGS__);
 
 /* READ is TR_IN where the gradient reads the data of X and Y, TR_IN_SHAPE where it does not. */
-#define GRADIENT(name, READ)                                                                        \
+#define GRADIENT(name, READ, ...)                                                                   \
     static const tr_grad_rule name##_rule = {                                                       \
         .op = #name "_grad", .reads = {READ(X), READ(Y), TR_DOUT(OUT)}, .makes = {TR_DIN(X), TR_DIN(Y)}, \
+        ##__VA_ARGS__                                                                               \
     };                                                                                              \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name,                                    \
                    .kernels = TR_FLOAT_KERNELS(name##_grad),                                        \
                    .inplace = {{GDOUT, GDX}}, .inplace_count = 1, .is_itemwise = true);
 
-#define NUMBER_OPERATOR(name, op, formula, infer_fn, READ)                                          \
+#define NUMBER_OPERATOR(name, op, formula, infer_fn, READ, ...)                                     \
     FLOAT_KERNELS(name, op) INT_KERNELS(name, op) GRAD_KERNELS(name, op)                            \
     PROTO(name, formula)                                                                            \
     TR_DECLARE_OP(name);                                                                            \
-    GRADIENT(name, READ)                                                                            \
+    GRADIENT(name, READ, ##__VA_ARGS__)                                                             \
     OPERATOR(name, TR_NUMBER_KERNELS(name), infer_fn, .grad = &name##_rule)
 
-NUMBER_OPERATOR(elementwise_add, ADD, "Out = X + Y", infer, TR_IN_SHAPE)
-NUMBER_OPERATOR(elementwise_sub, SUB, "Out = X - Y", infer, TR_IN_SHAPE)
-NUMBER_OPERATOR(elementwise_mul, MUL, "Out = X * Y", infer_scaling, TR_IN)
+/* dX = dOut / Y, and dY = -dOut X / Y^2 as the gradient of a product with -X / Y^2, which adds up what was broadcast. */
+static tr_status divide_back(tr_composite *c)
+{
+    const int axis = ((const tr_broadcast_attrs *)tr_composite_attrs(c))->axis;
+
+    TR_TRY(tr_composite_add(c, "reciprocal(X=Y) -> share"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=share) {axis=%d} -> quotient", axis));
+    TR_TRY(tr_composite_add(c, "assign(X=quotient) -> X@GRAD"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=X, Y=share) {axis=%d} -> ratio", axis));
+    TR_TRY(tr_composite_add(c, "scale(X=ratio) {scale=-1.0} -> turned"));
+    return tr_composite_add(c, "elementwise_mul_grad(X=turned, Y=Y, Out@GRAD=quotient) {axis=%d} -> Y@GRAD=Y@GRAD", axis);
+}
+
+/* The gradient goes to X where `lead` is greater than 0, else to Y. */
+static tr_status choose_back(tr_composite *c, double sign)
+{
+    const int axis = ((const tr_broadcast_attrs *)tr_composite_attrs(c))->axis;
+
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=X, Y=Y) {axis=%d} -> difference", axis));
+    TR_TRY(tr_composite_add(c, "scale(X=difference) {scale=%.1f} -> lead", sign));
+    TR_TRY(tr_composite_add(c, "relu(X=lead) -> positive"));
+    TR_TRY(tr_composite_add(c, "sign(X=positive) -> is_x"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=is_x) -> X@GRAD"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=Out@GRAD, Y=X@GRAD) -> rest"));
+    return tr_composite_add(c, "elementwise_add_grad(X=X, Y=Y, Out@GRAD=rest) {axis=%d} -> Y@GRAD=Y@GRAD", axis);
+}
+
+static tr_status largest_back(tr_composite *c)  { return choose_back(c, 1); }
+static tr_status smallest_back(tr_composite *c) { return choose_back(c, -1); }
+
+NUMBER_OPERATOR(elementwise_add, ADD, "Out = X + Y", infer, TR_IN_SHAPE, .second = tr__second_linear)
+NUMBER_OPERATOR(elementwise_sub, SUB, "Out = X - Y", infer, TR_IN_SHAPE, .second = tr__second_linear)
+NUMBER_OPERATOR(elementwise_mul, MUL, "Out = X * Y", infer_scaling, TR_IN, .second = tr__second_bilinear)
 NUMBER_OPERATOR(elementwise_div, DIV, "Out = X / Y; of integers cut towards 0, and 0 where Y is 0", infer_scaling,
-                TR_IN)
-NUMBER_OPERATOR(elementwise_max, MAX, "Out = max(X, Y); where they are equal the gradient is Y's", infer, TR_IN)
-NUMBER_OPERATOR(elementwise_min, MIN, "Out = min(X, Y); where they are equal the gradient is Y's", infer, TR_IN)
+                TR_IN, .second = tr__second_body, .body = divide_back)
+NUMBER_OPERATOR(elementwise_max, MAX, "Out = max(X, Y); where they are equal the gradient is Y's", infer, TR_IN,
+                .second = tr__second_body, .body = largest_back)
+NUMBER_OPERATOR(elementwise_min, MIN, "Out = min(X, Y); where they are equal the gradient is Y's", infer, TR_IN,
+                .second = tr__second_body, .body = smallest_back)
 
 FLOAT_KERNELS(elementwise_pow, POW)
 GRAD_KERNELS(elementwise_pow, POW)

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/reduce.h"
 #include "kernels/math/transpose.h"
@@ -111,6 +112,7 @@ static tr_status run(const tr_run *io)
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {
     .op = "expand_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(expand, .proto = &proto, .check = check, .infer = infer, .run = run, .grad = &grad);

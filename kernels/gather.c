@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/rows.h"
@@ -77,6 +78,7 @@ static tr_status run(const tr_run *io)
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {
     .op = "gather_grad", .reads = {TR_IN_SHAPE(X), TR_IN(INDEX), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(gather, .proto = &proto, .infer = infer, .run = run, .grad = &grad);

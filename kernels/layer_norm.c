@@ -4,6 +4,8 @@
  * Mean and Variance. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_second.h"
 #include "framework/half.h"
 #include "kernels/check.h"
 #include "kernels/math/norm.h"
@@ -64,10 +66,50 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+
+/* With share = 1 / sqrt(variance + epsilon), normal = (X - mean) share and d = dY Scale:
+ *     dX = share (d - mean of d - normal (mean of d normal)),  dScale = sum of dY normal,  dBias = sum of dY. */
+static tr_status add_normal(tr_composite *c, const attrs *a)
+{
+    TR_TRY(tr_composite_add(c, "flatten(X=X) {axis=%d} -> x", a->begin_norm_axis));
+    TR_TRY(tr_composite_add(c, "flatten(X=Y@GRAD) {axis=%d} -> dy", a->begin_norm_axis));
+    TR_TRY(tr_composite_add(c, "reduce_mean(X=x) {dim=[1]} -> mean"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=x, Y=mean) {axis=0} -> centred"));
+    TR_TRY(tr_composite_add(c, "square(X=centred) -> squares"));
+    TR_TRY(tr_composite_add(c, "reduce_mean(X=squares) {dim=[1]} -> variance"));
+    TR_TRY(tr_composite_add(c, "scale(X=variance) {bias=%.9g} -> padded", (double)a->epsilon));
+    TR_TRY(tr_composite_add(c, "rsqrt(X=padded) -> share"));
+    return tr_composite_add(c, "elementwise_mul(X=centred, Y=share) {axis=0} -> normal");
+}
+
+static tr_status slope(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    TR_TRY(add_normal(c, a));
+    if (tr_composite_count(c, "Scale") > 0)
+        TR_TRY(tr_composite_add(c, "elementwise_mul(X=dy, Y=Scale) {axis=1} -> d"));
+    else
+        TR_TRY(tr_composite_add(c, "assign(X=dy) -> d"));
+    TR_TRY(tr_composite_add(c, "reduce_mean(X=d) {dim=[1]} -> level"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=d, Y=normal) -> along"));
+    TR_TRY(tr_composite_add(c, "reduce_mean(X=along) {dim=[1]} -> steep"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=d, Y=level) {axis=0} -> shifted"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=normal, Y=steep) {axis=0} -> drawn"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=shifted, Y=drawn) -> rest"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=rest, Y=share) {axis=0} -> dx"));
+    TR_TRY(tr_composite_add(c, "flatten_grad(X=X, Out@GRAD=dx) {axis=%d} -> X@GRAD=X@GRAD", a->begin_norm_axis));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=dy, Y=normal) -> pulled"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=pulled) {dim=[0]} -> Scale@GRAD"));
+    return tr_composite_add(c, "reduce_sum(X=dy) {dim=[0]} -> Bias@GRAD");
+}
+
 static const tr_grad_rule grad = {
     .op = "layer_norm_grad",
     .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(MEAN), TR_OUT(VARIANCE), TR_DOUT(Y)},
     .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},
+    .second = tr__second_body,
+    .body = slope,
 };
 
 TR_REGISTER_OP(layer_norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(layer_norm), .grad = &grad,

@@ -8,6 +8,7 @@
  * was given transposed, and summed over the matrices that one matrix met. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 
@@ -137,6 +138,7 @@ static const tr_grad_rule grad = {
     .op = "matmul_grad",
     .reads = {TR_IN(X), TR_IN(Y), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_bilinear,
 };
 
 TR_REGISTER_OP(matmul, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(matmul), .grad = &grad);

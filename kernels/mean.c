@@ -3,6 +3,7 @@
  * Backward: every element of dX is dOut / (number of elements); the values of X are not read. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/math/reduce.h"
 #include "kernels/shapes.h"
 
@@ -26,6 +27,7 @@ static const tr_op_proto proto = {
 
 static const tr_grad_rule grad = {
     .op = "mean_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(mean, .proto = &proto, .infer = tr__infer_one_element, .kernels = TR_FLOAT_KERNELS(mean),

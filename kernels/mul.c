@@ -6,6 +6,7 @@
  * Backward: dX = dOut Y^T and dY = X^T dOut. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 
@@ -96,6 +97,7 @@ static const tr_grad_rule grad = {
     .op = "mul_grad",
     .reads = {TR_IN(X), TR_IN(Y), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_bilinear,
 };
 
 TR_REGISTER_OP(mul, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(mul), .grad = &grad);

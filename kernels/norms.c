@@ -4,6 +4,8 @@
  * Backward: dX = dOut * sign(X), and dX = 2 * dOut * X. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_second.h"
 #include "kernels/math/activation.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/reduce.h"
@@ -24,10 +26,23 @@ static const tr_slot_def out_slots[] = {{"Out", "[1]"}, {NULL}};
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 
+static tr_status l1_norm_slope(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "sign(X=X) -> signs"));
+    return tr_composite_add(c, "elementwise_mul(X=signs, Y=Out@GRAD) -> X@GRAD");
+}
+
+static tr_status squared_l2_norm_slope(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "scale(X=X) {scale=2.0} -> twice"));
+    return tr_composite_add(c, "elementwise_mul(X=twice, Y=Out@GRAD) -> X@GRAD");
+}
+
 #define NORM(name, formula)                                                                         \
     static const tr_op_proto name##_proto = {.doc = formula, .in = in_slots, .out = out_slots};     \
     static const tr_grad_rule name##_rule = {                                                       \
         .op = #name "_grad", .reads = {TR_IN(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},               \
+        .second = tr__second_body, .body = name##_slope,                                            \
     };                                                                                              \
     TR_REGISTER_OP(name, .proto = &name##_proto, .infer = tr__infer_one_element,                    \
                    .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule);                        \

@@ -2,6 +2,10 @@
  *
  * pad adds before and behind each dimension; pad_constant_like puts Y at the front of a tensor of X's shape. Backward takes the
  * part out again; no data of X or Y is read. */
+#include <stdio.h>
+
+#include "framework/composite.h"
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/fill.h"
@@ -111,14 +115,29 @@ static tr_status run_grad(const tr_run *io)
 }
 
 /* -- gradients and registration ----------------------------------------------------------------- */
+
+static tr_status cut_out(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+    char         offsets[TR_MAX_RANK * 12 + 1] = "";
+    size_t       used = 0;
+
+    for (int d = 0; d < TR_MAX_RANK && 2 * d < a->paddings.count; d++)
+        used += (size_t)snprintf(offsets + used, sizeof offsets - used, "%s%d", d ? ", " : "", a->paddings.item[2 * d]);
+    return tr_composite_add(c, "crop(X=Out@GRAD, Y=X) {offsets=[%s]} -> X@GRAD", offsets);
+}
+
+static tr_status cut_front(tr_composite *c) { return tr_composite_add(c, "crop(X=Out@GRAD, Y=Y) -> Y@GRAD"); }
+
 static const tr_grad_rule pad_rule = {
-    .op = "pad_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .op = "pad_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)}, .second = tr__second_body, .body = cut_out,
 };
 TR_REGISTER_OP(pad, .proto = &pad_proto, .infer = infer_pad, .run = run_pad, .grad = &pad_rule);
 TR_REGISTER_OP(pad_grad, .grad_of = &tr_op_record_pad, .run = run_grad);
 
 static const tr_grad_rule like_rule = {
     .op = "pad_constant_like_grad", .reads = {TR_IN_SHAPE(Y), TR_DOUT(OUT)}, .makes = {TR_DIN(Y)},
+    .second = tr__second_body, .body = cut_front,
 };
 TR_REGISTER_OP(pad_constant_like, .proto = &like_proto, .infer = infer_like, .run = run_like, .grad = &like_rule);
 TR_REGISTER_OP(pad_constant_like_grad, .grad_of = &tr_op_record_pad_constant_like, .infer = infer_like_grad, .run = run_grad);

@@ -5,6 +5,9 @@
  * it goes where Mask says. */
 #ifndef T
 
+#include <string.h>
+
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/image_attrs.h"
 #include "kernels/math/pool.h"
@@ -163,9 +166,22 @@ static tr_status check_places(const tr_run *io, const tr_tensor *mask)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* An average is linear. Which element is a maximum may change with each element. */
+static tr_status make_second(tr_grad_maker *maker)
+{
+    const tr_op_desc *op = tr_grad_forward(maker);
+    const char       *way = tr_op_desc_attr_string(op, "pooling_type", 0, NULL);
+
+    if (!way || strcmp(way, "avg") != 0)
+        return tr_fail(TR_EUNSUPPORTED, "gradients of gradients: %s of a maximum has no gradient; pool averages, or set stop_gradient of '%s'",
+                       op->type, tr_op_desc_output_arg(op, 0));
+    return tr__second_linear(maker);
+}
+
 #define POOL(type_, proto_, check_, infer_, kernel_, ...)                                                          \
     static const tr_grad_rule type_##_rule = {                                                                     \
         .op = #type_ "_grad", .reads = {__VA_ARGS__, TR_DOUT(OUT)}, .makes = {TR_DIN(X)},                          \
+        .second = make_second,                                                                                     \
     };                                                                                                             \
     TR_REGISTER_OP(type_, .locality = TR_ROWWISE, .proto = &proto_, .check = check_, .infer = infer_, .kernels = TR_FLOAT_KERNELS(kernel_), \
                    .grad = &type_##_rule);                                                                         \

@@ -8,6 +8,7 @@
  * result. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/reduce.h"
@@ -139,7 +140,7 @@ static void from_end(void *out, const void *x, const tr_shape *shape, const layo
     static tr_status name##_grad_##type(const tr_run *io) { return reduce_grad_##type(io, TR_REDUCE_##op); }
 
 /* READ_X and READ_OUT are TR_IN and TR_OUT where the gradient reads the data of X and Out, else TR_..._SHAPE. */
-#define REDUCTION(name, func, formula, READ_X, READ_OUT)                                            \
+#define REDUCTION(name, func, formula, READ_X, READ_OUT, ...)                                       \
     KERNEL(name, func, f32) KERNEL(name, func, f64) KERNEL(name, func, i32) KERNEL(name, func, i64) \
     GRAD_KERNEL(name, func, f32) GRAD_KERNEL(name, func, f64)                                       \
     static const tr_op_proto name##_proto = {                                                       \
@@ -147,16 +148,17 @@ static void from_end(void *out, const void *x, const tr_shape *shape, const layo
     };                                                                                              \
     static const tr_grad_rule name##_rule = {                                                       \
         .op = #name "_grad", .reads = {READ_X(X), READ_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},     \
+        ##__VA_ARGS__                                                                               \
     };                                                                                              \
     TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(name), \
                    .grad = &name##_rule);                                                           \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .kernels = TR_FLOAT_KERNELS(name##_grad));
 
 REDUCTION(reduce_max,  MAX,  "Out = the largest of X over the dimensions dim",  TR_IN,       TR_OUT)
-REDUCTION(reduce_mean, MEAN, "Out = the mean of X over the dimensions dim",     TR_IN_SHAPE, TR_OUT_SHAPE)
+REDUCTION(reduce_mean, MEAN, "Out = the mean of X over the dimensions dim",     TR_IN_SHAPE, TR_OUT_SHAPE, .second = tr__second_linear)
 REDUCTION(reduce_min,  MIN,  "Out = the smallest of X over the dimensions dim", TR_IN,       TR_OUT)
 REDUCTION(reduce_prod, PROD, "Out = the product of X over the dimensions dim",  TR_IN,       TR_OUT)
-REDUCTION(reduce_sum,  SUM,  "Out = the sum of X over the dimensions dim",      TR_IN_SHAPE, TR_OUT_SHAPE)
+REDUCTION(reduce_sum,  SUM,  "Out = the sum of X over the dimensions dim",      TR_IN_SHAPE, TR_OUT_SHAPE, .second = tr__second_linear)
 
 /* -- of bools --------------------------------------------------------------------------------- */
 

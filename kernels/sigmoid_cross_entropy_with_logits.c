@@ -4,6 +4,8 @@
  * dOut. With `normalize` both are divided by the number of elements that are not ignored. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 #include "kernels/selected_rows.h"
@@ -44,10 +46,30 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+
+/* dX = (sigmoid(X) - Label) dOut, where Label is not the one to ignore. */
+static tr_status slope(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    if (a->normalize)
+        return tr_fail(TR_EUNSUPPORTED, "sigmoid_cross_entropy_with_logits with normalize has no gradient of its gradient; divide by the "
+                       "number of labels instead");
+    TR_TRY(tr_composite_add(c, "sigmoid(X=X) -> chances"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=chances, Y=Label) -> errors"));
+    TR_TRY(tr_composite_add(c, "scale(X=Label) {bias=%d.0} -> distance", -a->ignore_index));
+    TR_TRY(tr_composite_add(c, "abs(X=distance) -> size"));
+    TR_TRY(tr_composite_add(c, "sign(X=size) -> counts"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=errors, Y=counts) -> slope"));
+    return tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=slope) -> X@GRAD");
+}
+
 static const tr_grad_rule grad = {
     .op = "sigmoid_cross_entropy_with_logits_grad",
     .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(OUT)},
     .makes = {TR_DIN(X)},
+    .second = tr__second_body,
+    .body = slope,
 };
 
 TR_REGISTER_OP(sigmoid_cross_entropy_with_logits, .proto = &proto, .infer = infer,

@@ -3,6 +3,7 @@
  * The gradient puts dOut at its place among zeros; it needs no data of Input. */
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/part.h"
 
@@ -113,6 +114,7 @@ static tr_status run_grad(const tr_run *io)
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {
     .op = "slice_grad", .reads = {TR_IN_SHAPE(INPUT), TR_DOUT(OUT)}, .makes = {TR_DIN(INPUT)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(slice, .proto = &proto, .check = check, .infer = infer, .run = run, .grad = &grad);

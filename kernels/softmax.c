@@ -4,6 +4,8 @@
  * other than the last is brought to the end and back: the functions work on rows. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/softmax.h"
@@ -64,10 +66,24 @@ static void axis_from_end(void *out, const void *x, const tr_cut *c, int64_t ite
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* dX = Out (dOut - sum of Out dOut) */
+static tr_status slope(tr_composite *c)
+{
+    const int axis = ((const attrs *)tr_composite_attrs(c))->axis;
+
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=Out) -> weighted"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=weighted) {dim=[%d], keep_dim=true} -> total", axis));
+    TR_TRY(tr_composite_add(c, "reduce_sum_grad(X=weighted, Out=total, Out@GRAD=total) {dim=[%d], keep_dim=true} -> spread", axis));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out, Y=spread) -> drawn"));
+    return tr_composite_add(c, "elementwise_sub(X=weighted, Y=drawn) -> X@GRAD");
+}
+
 static const tr_grad_rule grad = {
     .op = "softmax_grad",
     .reads = {TR_OUT(OUT), TR_DOUT(OUT)},
     .makes = {TR_DIN(X)},
+    .second = tr__second_body,
+    .body = slope,
 };
 
 TR_REGISTER_OP(softmax, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(softmax), .grad = &grad,

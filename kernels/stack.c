@@ -3,6 +3,7 @@
  * Each is the other's gradient; neither gradient reads data of its inputs. */
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/transpose.h"
@@ -145,12 +146,14 @@ static tr_status run_unstack_grad(const tr_run *io)
 /* -- gradients and registration ------------------------------------------------------------------ */
 static const tr_grad_rule stack_rule = {
     .op = "stack_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(stack, .proto = &stack_proto, .infer = infer_stack, .run = run_stack, .grad = &stack_rule);
 TR_REGISTER_OP(stack_grad, .grad_of = &tr_op_record_stack, .run = run_stack_grad);
 
 static const tr_grad_rule unstack_rule = {
     .op = "unstack_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(unstack, .proto = &unstack_proto, .infer = infer_unstack, .run = run_unstack, .grad = &unstack_rule);
 TR_REGISTER_OP(unstack_grad, .grad_of = &tr_op_record_unstack, .run = run_unstack_grad);

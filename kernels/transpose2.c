@@ -1,6 +1,7 @@
 /* transpose2.c - transpose and transpose2: dimension i of Out is dimension axis[i] of X.
  *
  * The gradient is the inverse permutation; it needs no data of X. */
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/transpose.h"
 #include "kernels/view.h"
@@ -94,6 +95,7 @@ static tr_status run_grad(const tr_run *io)
 #define TRANSPOSE(type_, proto_, infer_)                                                                       \
     static const tr_grad_rule type_##_rule = {                                                                 \
         .op = #type_ "_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},                   \
+        .second = tr__second_linear,                                                                           \
     };                                                                                                         \
     TR_REGISTER_OP(type_, .proto = &proto_, .infer = infer_, .run = run, .grad = &type_##_rule);               \
     TR_REGISTER_OP(type_##_grad, .grad_of = &tr_op_record_##type_, .run = run_grad)

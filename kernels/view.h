@@ -7,6 +7,7 @@
 #ifndef TR_KERNELS_VIEW_H
 #define TR_KERNELS_VIEW_H
 
+#include "framework/grad_second.h"
 #include "framework/op.h"
 
 /* Slots of all of them, and of their gradients. */
@@ -35,6 +36,7 @@ tr_status tr__view_grad_infer(const tr_infer *io);
         .op = #type_ "_grad",                                                                               \
         .reads = {TR_IN_SHAPE(TR_VIEW_X), TR_DOUT(TR_VIEW_OUT)},                                            \
         .makes = {TR_DIN(TR_VIEW_X)},                                                                       \
+        .second = tr__second_linear,                                                                        \
     };                                                                                                      \
     TR_REGISTER_OP(type_, .proto = &proto_, .infer = infer_, .run = run_, .grad = &type_##_rule,            \
                    .inplace = {{TR_VIEW_X, TR_VIEW_OUT}}, .inplace_count = 1);                              \

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .core import OpRole
-from .errors import UnsupportedError
 from .framework import Parameter, Program, Variable
 
 
@@ -47,7 +46,6 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
         raise ValueError(f"append_backward: {loss.name} is a variable of block {loss.block.idx}, not of the global one")
     if loss.shape not in ((1,), ()):
         raise ValueError(f"append_backward: the loss must have one element, got {loss!r}; take layers.mean of it")
-    _refuse_second_gradients(program, [loss])
     if loss.op is not None and not loss.op.attr("op_role") & OpRole.Loss:
         loss.op._set_attr("op_role", OpRole.Forward | OpRole.Loss)
     wanted = [_name(param) for param in parameter_list or ()]
@@ -73,23 +71,6 @@ def _gradient(var: Variable) -> Variable | None:
     """Return the gradient of ``var`` that was made last."""
     name = var.desc.gradient()
     return None if name is None else var.block._find(name)
-
-
-def _refuse_second_gradients(program: Program, targets: Iterable[Variable]) -> None:
-    """Gradients have no gradients: whoever wants one would get none, or one that takes them for constants, without a word."""
-    block = program.global_block()
-    makers = {name: op for op in block.ops for name in op.output_arg_names}
-    todo, seen = [var.name for var in targets], set()
-    while todo:
-        name = todo.pop()
-        op, var = makers.get(name), block._find(name)
-        if op is None or name in seen or var is None or var.persistable or var.stop_gradient:
-            continue
-        seen.add(name)
-        if op.has_attr("op_role") and op.attr("op_role") & OpRole.Backward:
-            raise UnsupportedError(f"gradients of gradients are not supported: {name!r} is computed by {op.type}, for a gradient; with "
-                                   "stop_gradient it counts as a constant")
-        todo.extend(op.input_arg_names)
 
 
 def _clip_errors(program: Program) -> None:
@@ -125,8 +106,11 @@ def gradients(targets: Any, inputs: Any, target_gradients: Any = None,
     """Append the operators for the gradient of ``targets`` with respect to ``inputs``; return one for each input.
 
     The gradient of ``x`` is ``x@GRAD``; when the program has that already ``x@GRAD_0``, and so on.
-    ``target_gradients`` weigh the targets' elements (default: ones). None is returned for an input that no
-    target depends on.
+    ``target_gradients`` weigh the targets' elements (default: ones). An input may be any variable, computed from others or not. None is
+    returned for an input that no target depends on.
+
+    A target may depend on gradients that were made before, as in a gradient penalty. An operator whose gradient has no gradient is refused by
+    name (UnsupportedError); a variable with ``stop_gradient`` counts as a constant.
 
     Variables of ``no_grad_set`` get no gradient, and none flows through them.
 
@@ -143,9 +127,8 @@ def gradients(targets: Any, inputs: Any, target_gradients: Any = None,
     if len(grads) != len(targets):
         raise ValueError(f"gradients: {len(targets)} targets, but {len(grads)} target_gradients")
     program = targets[0].block.program
-    _refuse_second_gradients(program, targets)
     wanted = [var.name for var in inputs]
-    program.desc.append_gradients([var.name for var in targets], [None if g is None else g.name for g in grads],
+    program.desc.append_gradients([var.name for var in targets], [None if g is None else g.name for g in grads], wanted,
                                   _without_gradient(program, no_grad_set, wanted))
     return [_gradient(var) for var in inputs]
 

@@ -551,13 +551,14 @@ class ProgramDesc:
         count, pointers, _keep = _names(no_grad)
         check(lib.tr_append_backward(self._native.ptr, name_chars(loss), count, pointers))
 
-    def append_gradients(self, targets: Sequence[str], grads: Sequence[str | None], no_grad: Iterable[str]) -> None:
-        """The same for any targets, whose gradients are ``grads``, or ones where that is None."""
+    def append_gradients(self, targets: Sequence[str], grads: Sequence[str | None], inputs: Sequence[str], no_grad: Iterable[str]) -> None:
+        """The same for any targets, whose gradients are ``grads``, or ones where that is None, and with respect to ``inputs`` alone."""
         given = [ffi.NULL if grad is None else ffi.new("char[]", name_chars(grad)) for grad in grads]
         target_count, target_names, _keep = _names(targets)
+        input_count, input_names, _keep_inputs = _names(inputs)
         count, pointers, _keep_too = _names(no_grad)
-        check(lib.tr_append_gradients(self._native.ptr, target_count, target_names,
-                                      ffi.new("char *[]", given), count, pointers))
+        check(lib.tr_append_gradients(self._native.ptr, target_count, target_names, ffi.new("char *[]", given),
+                                      input_count, input_names, count, pointers))
 
 
 class SlotProto:

@@ -160,10 +160,22 @@ class Program:
         self._readers = other._readers
 
     def _keep_forward(self) -> None:
-        """Remove the operators that only training needs, and the variables that only they used."""
+        """Remove the operators that only training needs, and the variables that only they used. A gradient that a loss is made of stays."""
         training = OpRole.Backward | OpRole.Optimize | OpRole.LRSched
-        for block in self.blocks:
-            block._arrange([op.index for op in block.read_ops() if not op.role & training])
+        needed = {name for block in self.blocks for op in block.read_ops() if not op.role & training for name in op.input_arg_names}
+        whole: set[int] = set()                        # the blocks of gradients that stay
+        for block in self.blocks:                      # a block comes before the blocks within it
+            kept = []
+            for op in reversed(block.read_ops()):
+                makes_needed = op.role & OpRole.Backward and not needed.isdisjoint(op.output_arg_names)
+                if op.role & training and not makes_needed and block.idx not in whole:
+                    continue
+                kept.append(op.index)
+                needed.update(op.input_arg_names)
+                for inner in self._sub_blocks(op) if op.role & OpRole.Backward else ():
+                    whole.add(inner.idx)
+                    needed.update(name for one in inner.read_ops() for name in one.input_arg_names)
+            block._arrange(kept[::-1])
         self._remove_unused_vars()
 
     def _remove_unused_vars(self, keep: Iterable[str] = ()) -> None:

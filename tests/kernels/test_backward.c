@@ -119,7 +119,7 @@ TEST(target_gradients_may_be_given)
     net_var(&n, "g", TR_FP32, 1, 3);
     net_feed(&n, "g", g, 1, 3);
     net_op(&n, 0, "square", "X=x", "Out=a", "");
-    EXPECT_OK(tr_append_gradients(n.program, 1, targets, grads, 0, NULL));
+    EXPECT_OK(tr_append_gradients(n.program, 1, targets, grads, 0, NULL, 0, NULL));
     net_run(&n, "x@GRAD");
     for (int i = 0; i < 3; i++)
         assert_float_equal(net_f32(&n, 0)[i], 2 * x[i] * g[i], 1e-4);
@@ -132,7 +132,7 @@ TEST(a_target_of_any_shape_starts_with_ones)
     const char *const targets[] = {"a"};
     start(&n);
     net_op(&n, 0, "square", "X=x", "Out=a", "");
-    EXPECT_OK(tr_append_gradients(n.program, 1, targets, NULL, 0, NULL));
+    EXPECT_OK(tr_append_gradients(n.program, 1, targets, NULL, 0, NULL, 0, NULL));
     net_run(&n, "x@GRAD");
     for (int i = 0; i < 3; i++)
         assert_float_equal(net_f32(&n, 0)[i], 2 * x[i], 1e-5);
@@ -149,13 +149,13 @@ TEST(a_second_gradient_has_another_name)
     tr_var_desc *x_desc = tr_block_find_var(tr_program_block(n.program, 0), "x");
     tr_var_desc *b_desc = tr_block_find_var(tr_program_block(n.program, 0), "b");
     assert_null(tr_var_desc_gradient(x_desc));
-    EXPECT_OK(tr_append_gradients(n.program, 1, targets, NULL, 0, NULL));
+    EXPECT_OK(tr_append_gradients(n.program, 1, targets, NULL, 0, NULL, 0, NULL));
     assert_string_equal(tr_var_desc_gradient(x_desc), "x@GRAD");
     assert_null(tr_var_desc_gradient(b_desc));
-    EXPECT_OK(tr_append_gradients(n.program, 1, targets + 1, NULL, 0, NULL));
+    EXPECT_OK(tr_append_gradients(n.program, 1, targets + 1, NULL, 0, NULL, 0, NULL));
     assert_string_equal(tr_var_desc_gradient(x_desc), "x@GRAD_0");
     assert_string_equal(tr_var_desc_gradient(b_desc), "b@GRAD");
-    EXPECT_OK(tr_append_gradients(n.program, 2, targets, NULL, 0, NULL));
+    EXPECT_OK(tr_append_gradients(n.program, 2, targets, NULL, 0, NULL, 0, NULL));
     assert_string_equal(tr_var_desc_gradient(x_desc), "x@GRAD_1");
     assert_string_equal(tr_var_desc_gradient(b_desc), "b@GRAD_0");
     tr_program *copy = tr_program_clone(n.program);

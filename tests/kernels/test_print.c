@@ -112,7 +112,7 @@ TEST(with_an_output_it_stands_in_the_stream_and_shows_the_gradient)
     with_x(&n);
     net_op(&n, 0, "print", "In=x", "Out=y", "message=p print_tensor_type=false");
     net_op(&n, 0, "mean", "X=y", "Out=m", "");
-    EXPECT_OK(tr_append_gradients(n.program, 1, (const char *const[]){"m"}, NULL, 0, NULL));
+    EXPECT_OK(tr_append_gradients(n.program, 1, (const char *const[]){"m"}, NULL, 0, NULL, 0, NULL));
     char *shown = shown_by(&n, "m x@GRAD y");
     const char *first = "p x [2, 2] = [1, -2.5, 1e+10, 0]\n";
     assert_memory_equal(shown, first, strlen(first));

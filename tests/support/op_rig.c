@@ -315,7 +315,7 @@ tr_status op_rig_add_gradients(op_rig *rig, const op_array *outputs, int without
     for (int i = 0; i < rig->in_count; i++)
         if (rig->c->in[i].rank > 0 && (i == without || !op_rig_has_gradient(rig, i)))
             stopped[stopped_count++] = name_of(rig->flags & OP_BARE ? "x%d" : "feed%d", i);
-    return tr_append_gradients(rig->program, target_count, targets, weights, stopped_count, stopped);
+    return tr_append_gradients(rig->program, target_count, targets, weights, 0, NULL, stopped_count, stopped);
 }
 
 /* -- running -------------------------------------------------------------------------------------------- */

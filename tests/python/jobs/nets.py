@@ -47,6 +47,12 @@ def counted(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
     return layers.square_error_cost(layers.reduce_sum(rows, dim=1, keep_dim=True), y)
 
 
+def penalized(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    out = layers.fc(layers.fc(x, 4, act="tanh", param_attr=f"{name}.in", bias_attr=False), 1, param_attr=f"{name}.out", bias_attr=False)
+    slope, = fluid.gradients(out, x)
+    return layers.square_error_cost(out, y) + layers.reduce_sum(layers.square(slope), dim=1, keep_dim=True)
+
+
 def image(name: str, x: Variable, channels: int = 2, height: int = 3, width: int = 4) -> Variable:
     return layers.reshape(scores(name, x, channels * height * width), [-1, channels, height, width])
 
@@ -142,6 +148,7 @@ NETS: dict[str, Net] = {
     "weight_norm": lambda name, x, y, label: squared(layers.fc(x, 3, param_attr=fluid.WeightNormParamAttr(dim=1, name=f"{name}.w"),
                                                                bias_attr=False), y),
     "squeeze_excite": lambda name, x, y, label: squared(fluid.nets.squeeze_excite(image(name, x), 2, name=f"{name}.se"), y),
+    "gradient_penalty": penalized,
     "dice_loss": lambda name, x, y, label: layers.dice_loss(scores(name, x, 5, "softmax"), label),
 }
 
