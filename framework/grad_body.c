@@ -1,12 +1,13 @@
-/* grad_body.c - the gradient of a gradient operator that is known as a body of other operators (grad_second.h).
+/* grad_body.c - see grad_body.h.
  *
  * The body is written into a small program (composite.h). There tr_append_gradients derives the gradient of its outputs, and the
  * operators that are needed move into the block of the walk. Values of the body are computed again: they are those of a few
  * operators on an operator's own arguments. */
+#include "framework/grad_body.h"
+
 #include <stdlib.h>
 
 #include "framework/composite.h"
-#include "framework/grad_second.h"
 #include "framework/grad_walk.h"
 #include "framework/memory.h"
 #include "framework/op_desc.h"

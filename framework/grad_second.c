@@ -257,11 +257,6 @@ static const tr_grad_rule *rule_of_forward(const tr_op *record)
     return !record->proto && record->grad_of ? record->grad_of->grad : NULL;
 }
 
-static bool is_composite_gradient(const tr_op *record)
-{
-    return !record->proto && record->grad_of && record->grad_of->expand;
-}
-
 /* A gradient operator, or another one that an earlier walk has added. fill_zeros_like, which walks add, reads a variable for its
  * shape alone. */
 static bool is_of_gradients(const tr_op *record, const tr_op_desc *op)
@@ -281,8 +276,6 @@ tr_status tr__grad_second(tr_grad_maker *maker, const tr_op *record)
     const tr_grad_rule *rule = rule_of_forward(record);
     const tr_op_desc   *op = tr_grad_forward(maker);
 
-    if (is_composite_gradient(record))
-        return tr__second_body(maker);
     if (rule && rule->second)
         return rule->second(maker);
     if (!is_of_gradients(record, op))

@@ -1,4 +1,4 @@
-/* grad_second.h - the gradient of a gradient operator: rules for `.second` of a tr_grad_rule.
+/* grad_second.h - the gradient of a gradient operator: rules for `.second` of a tr_grad_rule. grad_body.h has one more.
  *
  * A forward operator F(X) -> Out has the gradient operator F_grad(..., Out@GRAD) -> X@GRAD. When a later walk meets
  * F_grad, each X@GRAD has a gradient of its own; a rule passes it on to what F_grad has read. A rule appends operators that
@@ -20,9 +20,6 @@ tr_status tr__second_bilinear(tr_grad_maker *maker);
 /* F_grad multiplies Out@GRAD, element by element, by numbers that are constant almost everywhere (relu, clip, dropout):
  * the gradient of Out@GRAD is F_grad of the gradient of X@GRAD. */
 tr_status tr__second_gate(tr_grad_maker *maker);
-
-/* F_grad computes what the operators of the rule's `body` compute: the gradient is derived from these (grad_body.c). */
-tr_status tr__second_body(tr_grad_maker *maker);
 
 /* The turn of an operator that has no rule, though a gradient arrives at it. A gradient operator is refused or has its
  * gradient made; all others end the flow. */

@@ -237,8 +237,8 @@ struct tr_composite;                  /* framework/composite.h */
 /* Either data: one gradient operator that gets the forward operator's attributes; or, for gradients made of
  * other operators (sum's are assigns, scale's is a scale), a function.
  *
- * `second` makes the gradient of that gradient operator: one of those in grad_second.h, or a function of the operator's own.
- * NULL: a second gradient through it is refused by name. A composite operator needs none. */
+ * `second` makes the gradient of that gradient operator: one of those in grad_second.h and grad_body.h, or a function of the
+ * operator's own. NULL: a second gradient through it is refused by name. */
 typedef struct tr_grad_rule {
     const char  *op;
     tr_grad_item reads[TR_RULE_MAX];

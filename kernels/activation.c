@@ -8,6 +8,7 @@
 #ifndef T
 
 #include "kernels/math/activation.h"
+#include "framework/grad_body.h"
 #include "framework/grad_second.h"
 #include "framework/op.h"
 #include "kernels/shapes.h"

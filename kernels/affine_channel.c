@@ -2,6 +2,7 @@
  *
  * Made of elementwise_mul and elementwise_add. It stands for a batch normalization whose statistics do not change. */
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -56,6 +57,7 @@ static const tr_grad_rule grad = {
     .op = "affine_channel_grad",
     .reads = {TR_IN(X), TR_IN(SCALE), TR_IN(BIAS), TR_OUT(OUT), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(affine_channel, .proto = &proto, .infer = infer, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
 TR_REGISTER_OP(affine_channel_grad, .grad_of = &tr_op_record_affine_channel);

@@ -2,6 +2,7 @@
  *
  * Made of products: X times all the matrices at once, then each row of that times Y. */
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -53,6 +54,7 @@ static const tr_grad_rule grad = {
     .op = "bilinear_tensor_product_grad",
     .reads = {TR_IN(X), TR_IN(Y), TR_IN(WEIGHT), TR_IN(BIAS), TR_OUT(OUT), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(Y), TR_DIN(WEIGHT), TR_DIN(BIAS)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(bilinear_tensor_product, .proto = &proto, .infer = infer, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
 TR_REGISTER_OP(bilinear_tensor_product_grad, .grad_of = &tr_op_record_bilinear_tensor_product);

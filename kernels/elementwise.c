@@ -8,6 +8,7 @@
 
 #include "kernels/math/elementwise.h"
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/grad_second.h"
 #include "framework/op.h"
 #include "kernels/broadcast.h"

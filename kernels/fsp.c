@@ -3,6 +3,7 @@
  *
  * Made of a product of matrices and a division by the number of pixels. */
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -51,6 +52,7 @@ static tr_status expand(tr_composite *c)
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "fsp_grad", .reads = {TR_IN(X), TR_IN(Y), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(fsp, .proto = &proto, .infer = infer, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
 TR_REGISTER_OP(fsp_grad, .grad_of = &tr_op_record_fsp);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/size.h"
 #include "kernels/broadcast.h"
 #include "kernels/check.h"
@@ -88,6 +89,7 @@ static const tr_grad_rule elemwise_rule = {
     .op = "fused_elemwise_activation_grad",
     .reads = {TR_IN(X), TR_IN(Y), TR_OUT(E_OUT), TR_OUT(E_INTERMEDIATE), TR_DOUT(E_OUT)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(fused_elemwise_activation, .proto = &elemwise_proto, .check = check_functors, .infer = infer_elemwise,
                .expand = expand_elemwise, .types = TR_FLOAT_TYPES, .grad = &elemwise_rule);

@@ -2,6 +2,7 @@
  *
  * Made of scale and elementwise_add. The number of classes is the last dimension of X when it runs. */
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -67,6 +68,7 @@ static const tr_grad_rule grad = {
     .op = "label_smooth_grad",
     .reads = {TR_IN(X), TR_IN(PRIOR), TR_OUT(OUT), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(PRIOR)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(label_smooth, .proto = &proto, .infer = infer, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
 TR_REGISTER_OP(label_smooth_grad, .grad_of = &tr_op_record_label_smooth);

@@ -5,7 +5,7 @@
 #ifndef T
 
 #include "framework/composite.h"
-#include "framework/grad_second.h"
+#include "framework/grad_body.h"
 #include "kernels/math/activation.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/reduce.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "framework/composite.h"
-#include "framework/grad_second.h"
+#include "framework/grad_body.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/fill.h"

@@ -6,6 +6,7 @@
  * Y may be one row for all rows of X. Both are made of other operators: passes over memory that a kernel would not make
  * much shorter. A row of zeros has no direction, so cos_sim is NaN there, as in Fluid. */
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -104,6 +105,7 @@ static const tr_grad_rule distance_rule = {
     .op = "squared_l2_distance_grad",
     .reads = {TR_IN(X), TR_IN(Y), TR_OUT(SUB_RESULT), TR_OUT(DISTANCE), TR_DOUT(DISTANCE)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(squared_l2_distance, .locality = TR_ROWWISE, .proto = &distance_proto, .infer = infer_distance,
                .expand = expand_distance, .types = TR_FLOAT_TYPES, .grad = &distance_rule);
@@ -113,6 +115,7 @@ static const tr_grad_rule cosine_rule = {
     .op = "cos_sim_grad",
     .reads = {TR_IN(X), TR_IN(Y), TR_OUT(COSINE), TR_OUT(X_NORM), TR_OUT(Y_NORM), TR_DOUT(COSINE)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(cos_sim, .locality = TR_ROWWISE, .proto = &cosine_proto, .infer = infer_cosine, .expand = expand_cosine,
                .types = TR_FLOAT_TYPES, .grad = &cosine_rule);

@@ -5,7 +5,7 @@
 #ifndef T
 
 #include "framework/composite.h"
-#include "framework/grad_second.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/softmax.h"
