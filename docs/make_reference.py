@@ -80,14 +80,16 @@ def listed() -> dict[str, tuple[ModuleType, str]]:
 
 
 @cache
-def homes() -> dict[int, str]:
-    """The full name under which each thing is described: in the module that defines it, else where it comes first."""
-    found: dict[int, str] = {}
-    for of_the_module in (True, False):
-        for full, (module, name) in listed().items():
-            value = getattr(module, name)
-            if (getattr(value, "__module__", None) == module.__name__) == of_the_module:
-                found.setdefault(_identity(value, full), full)
+def homes() -> dict[int | str, str]:
+    """The full name under which each thing is described: in the module that defines it and under its own name, else where it comes first."""
+    def is_elsewhere(item: tuple[str, tuple[ModuleType, str]]) -> tuple[bool, bool]:
+        module, name = item[1]
+        value = getattr(module, name)
+        return getattr(value, "__module__", None) != module.__name__, inspect.isclass(value) and value.__name__ != name
+
+    found: dict[int | str, str] = {}
+    for full, (module, name) in sorted(listed().items(), key=is_elsewhere):
+        found.setdefault(_identity(getattr(module, name), full), full)
     return found
 
 
@@ -147,21 +149,22 @@ def documentation(what: Any) -> str:
     return "\n".join(part.__doc__ or "" for part in parts if part is not None)
 
 
+def _names(what: Any, argument: str) -> bool:
+    """Whether the docstring's text, without its examples, names an argument."""
+    text = re.sub(r"^ *(?:>>>|\.\.\.).*$", "", documentation(what), flags=re.M)
+    return bool(re.search(rf"\b{argument}\b", text))
+
+
 def undescribed(what: Any) -> list[str]:
     """The arguments that neither the docstring names nor arguments.md."""
-    text = documentation(what)
-    return [name for name in parameters(what) if name not in common_arguments() and not re.search(rf"\b{name}\b", text)]
+    return [name for name in parameters(what) if name not in common_arguments() and not _names(what, name)]
 
 
 def describe_arguments(app: Any, kind: str, name: str, what: Any, options: Any, lines: list[str]) -> None:
-    """For Sphinx: add to a docstring what arguments.md says of the arguments that it does not name."""
-    if kind not in ("function", "class", "method"):
+    """For Sphinx: add a list of the arguments to a docstring, with what arguments.md says of those that it does not name."""
+    if kind not in ("function", "class"):
         return
-    text = documentation(what)
-    added = [f":param {one}: {_as_rst(common_arguments()[one])}" for one in parameters(what)
-             if one in common_arguments() and not re.search(rf"\b{one}\b", text)]
-    if added:
-        lines += ["", *added]
+    lines += ["", *(f":param {one}: {'described above' if _names(what, one) else _as_rst(common_arguments().get(one, ''))}" for one in parameters(what))]
 
 
 def _as_rst(text: str) -> str:

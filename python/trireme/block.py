@@ -39,6 +39,8 @@ class Variable(VariableMath):
     ``persistable`` variables keep their values from run to run. ``is_data`` ones are fed. ``error_clip`` limits the gradient on its way
     through the variable (``fluid.ErrorClipByValue``).
 
+    ``prefix`` begins the name of a variable that is given none.
+
     >>> Variable(shape=[None, 784], dtype="float32", name="image")
     Variable('image', float32[?, 784])
     >>> Variable(shape=[-1, 1], dtype="int64", prefix="label").name

@@ -66,6 +66,8 @@ class ChunkEvaluator(Evaluator):
 
     ``chunk_scheme`` is ``"IOB"``, ``"IOE"``, ``"IOBES"`` or ``"plain"``; chunks of ``excluded_chunk_types`` do not count.
 
+    ``num_chunk_types`` is the number of types of chunks.
+
     >>> found, real = (fluid.layers.data(name, [1], dtype="int64", lod_level=1) for name in ("found", "real"))
     >>> chunks = fluid.evaluator.ChunkEvaluator(found, real, "IOB", num_chunk_types=2)
     >>> exe = fluid.Executor(fluid.CPUPlace())

@@ -23,6 +23,8 @@ def simple_img_conv_pool(input: Variable, num_filters: int, filter_size: SizeLik
     ``conv_stride``, ``conv_padding``, ``conv_dilation`` and ``conv_groups`` are ``conv2d``'s ``stride``, ``padding``, ``dilation`` and
     ``groups``.
 
+    ``num_filters`` and ``filter_size`` are ``conv2d``'s, ``pool_size`` and ``pool_stride`` are ``pool2d``'s.
+
     >>> image = fluid.layers.data("image", [1, 28, 28])
     >>> fluid.nets.simple_img_conv_pool(image, num_filters=20, filter_size=5, pool_size=2, pool_stride=2, act="relu")
     Variable('pool2d_0.tmp_0', float32[?, 20, 12, 12])
@@ -43,6 +45,8 @@ def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: S
     ``conv_num_filter`` has the number of filters of each convolution, and so says how many there are; ``conv_filter_size`` and
     ``conv_padding`` are those of ``conv2d``. ``conv_with_batchnorm`` says whether batch normalisation follows, and
     ``conv_batchnorm_drop_rate`` the dropout behind it.
+
+    ``conv_act`` is the activation of each convolution; ``pool_size`` and ``pool_stride`` are ``pool2d``'s.
 
     >>> image = fluid.layers.data("image", [3, 32, 32])
     >>> fluid.nets.img_conv_group(image, [64, 64], pool_size=2, pool_stride=2, conv_act="relu")
@@ -72,6 +76,8 @@ def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: S
 def sequence_conv_pool(input: Variable, num_filters: int, filter_size: int, param_attr: AttrLike = None,
                        act: ActLike = "sigmoid", pool_type: str = "max", bias_attr: AttrLike = None) -> Variable:
     """Return a convolution over each sequence with its activation, then one row for each sequence.
+
+    ``num_filters`` and ``filter_size`` are ``sequence_conv``'s.
 
     >>> words = fluid.layers.data("words", [8], lod_level=1)
     >>> fluid.nets.sequence_conv_pool(words, num_filters=16, filter_size=3, act="tanh", pool_type="max")

@@ -23,6 +23,8 @@ class ParallelExecutor:
 
     ``exec_strategy`` and ``build_strategy`` are those of ``CompiledProgram``. ``trainer_id`` must be 0.
 
+    ``loss_name`` is the name of the loss, where the program trains.
+
     >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), size=1))
     >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
     >>> _ = fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())

@@ -38,6 +38,8 @@ class Progress:
 
     A line is printed every ``every`` seconds, to ``out`` (standard output).
 
+    ``epochs`` is how many passes the training makes.
+
     >>> progress = fluid.Progress(epochs=1, curve=2, run="circle")
     >>> for cost in (3.0, 2.0, 2.0, 1.0):
     ...     progress(fluid.trainer.EndIteration(pass_id=0, batch_id=0, cost=cost, metrics={}, samples=10))

@@ -32,6 +32,8 @@ class Trainer:
     ``metrics`` are variables to watch beside the loss, by name. A reader yields batches: lists of samples whose
     fields stand in the order of ``feed_order`` (default: that in which the data variables were made).
 
+    ``optimizer`` is the optimizer whose ``minimize`` is called with the loss.
+
     >>> x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1])
     >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
     >>> trainer = fluid.Trainer(loss, fluid.optimizer.SGD(0.1))

@@ -73,6 +73,12 @@ def test_docstrings_say_what_their_arguments_are():
     assert not lacking, "describe these arguments in the docstring, or in docs/reference/arguments.md if they mean the same everywhere"
 
 
+def test_a_class_is_described_under_its_own_name():
+    homes = make_reference.homes()
+    assert homes[id(trireme.optimizer.Adam)] == "trireme.optimizer.AdamOptimizer"
+    assert homes[id(trireme.layers.fc)] == "trireme.layers.fc"
+
+
 def test_everything_has_a_docstring():
     assert [full for full, value in NAMES.items() if callable(value) and not inspect.getdoc(value)] == []
 

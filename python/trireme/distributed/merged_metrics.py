@@ -41,6 +41,8 @@ def merge_auc(states: Sequence[Variable], scope: Scope | None = None) -> float:
 
     ``scope`` holds the counts: the global one, if it is not given.
 
+    ``states`` is that list of variables.
+
     >>> x, label = fluid.layers.data("x", [2]), fluid.layers.data("label", [1], dtype="int64")
     >>> area, _, states = fluid.layers.auc(x, label)
     >>> exe = fluid.Executor(fluid.CPUPlace())

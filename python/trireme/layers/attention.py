@@ -117,6 +117,8 @@ def transformer_encoder_layer(x: Variable, num_heads: int, inner_size: int, *, m
     Around each stand a sum with its input and a layer normalization, behind the sum or, with ``normalize_before``, before the part.
     ``mask`` and ``causal`` are those of `multi_head_attention`. Layers with the same ``name`` share their parameters.
 
+    ``num_heads`` is that of `multi_head_attention`, ``inner_size`` the width of the first dense layer.
+
     >>> x, seen = fluid.layers.data("x", [5, 16]), fluid.layers.data("seen", [5])
     >>> fluid.layers.transformer_encoder_layer(x, num_heads=4, inner_size=32, mask=seen).shape
     (None, 5, 16)
@@ -138,6 +140,8 @@ def transformer_decoder_layer(x: Variable, memory: Variable, num_heads: int, inn
 
     ``mask`` holds for the attention of ``x`` to itself. With ``normalize_before`` each part normalises what it reads, otherwise what it
     gives.
+
+    ``num_heads`` and ``inner_size`` are those of `transformer_encoder_layer`, too.
 
     >>> x, memory = fluid.layers.data("x", [5, 16]), fluid.layers.data("memory", [7, 16])
     >>> fluid.layers.transformer_decoder_layer(x, memory, num_heads=4, inner_size=32).shape

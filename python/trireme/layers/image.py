@@ -110,6 +110,8 @@ def conv3d_transpose(input: Variable, num_filters: int, output_size: Any = None,
 
     ``output_size`` is the size of the result, three numbers, where the size of the filters is not given.
 
+    ``filter_size`` has three numbers, or is one for all.
+
     >>> video = fluid.layers.data("video", [8, 2, 7, 7])
     >>> fluid.layers.conv3d_transpose(video, num_filters=4, filter_size=2, stride=2)
     Variable('conv3d_transpose_0.tmp_1', float32[?, 4, 4, 14, 14])
@@ -180,6 +182,8 @@ def adaptive_pool3d(input: Variable, pool_size: SizeLike, pool_type: str = "max"
     """Return the greatest element (or the mean, ``"avg"``) of windows that make a volume of ``pool_size``.
 
     As `adaptive_pool2d`, with [depth, height, width].
+
+    ``require_index`` is as in ``adaptive_pool2d``.
 
     >>> video = fluid.layers.data("video", [3, 9, 30, 31])
     >>> [v.shape for v in fluid.layers.adaptive_pool3d(video, 4, require_index=True)]

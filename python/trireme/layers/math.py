@@ -28,6 +28,8 @@ def mul(x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int =
 
     ``x_num_col_dims`` and ``y_num_col_dims`` are those numbers: what stands before is the rows, the rest the columns.
 
+    ``y`` is the second factor.
+
     >>> x, y = fluid.layers.data("x", [4]), fluid.layers.data("y", [4, 3], append_batch_size=False)
     >>> fluid.layers.mul(x, y)
     Variable('mul_0.tmp_0', float32[?, 3])

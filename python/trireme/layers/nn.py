@@ -125,6 +125,8 @@ def conv2d(input: Variable, num_filters: int, filter_size: SizeLike, stride: Siz
            act: ActLike = None, name: str | None = None) -> Variable:
     """Return images [n, c, h, w] convolved with ``num_filters`` filters: [n, num_filters, h', w'].
 
+    ``filter_size`` is the height and width of a filter, or one number for both.
+
     >>> image = fluid.layers.data("image", [1, 28, 28])
     >>> fluid.layers.conv2d(image, num_filters=20, filter_size=5, act="relu")
     Variable('conv2d_0.tmp_2', float32[?, 20, 24, 24])
@@ -155,6 +157,8 @@ def pool2d(input: Variable, pool_size: SizeLike = -1, pool_type: str = "max", po
 
     ``ceil_mode`` rounds the size of the result up, so that the last window may reach over the edge; otherwise it is rounded down. With
     ``exclusive`` a mean counts only elements of the image, and not the padding.
+
+    ``pool_size`` is the height and width of a window, ``pool_stride`` the distance between two windows; each may be one number for both.
 
     >>> image = fluid.layers.data("image", [1, 28, 28])
     >>> fluid.layers.pool2d(image, pool_size=2, pool_stride=2)

@@ -38,6 +38,8 @@ def py_reader(capacity: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[A
     ``shapes`` have the batch dimension, -1, first. Give it a generator by ``decorate_paddle_reader`` (lists of samples) or
     ``decorate_tensor_provider`` (lists of arrays); ``start()`` begins a pass, ``fluid.core.EOFException`` ends it, ``reset()`` makes ready for the next.
 
+    ``capacity`` batches are ready ahead, at most. ``dtypes`` has a type for each variable.
+
     >>> reader = fluid.layers.py_reader(capacity=8, shapes=[[-1, 2], [-1, 1]], dtypes=["float32", "int64"])
     >>> x, label = fluid.layers.read_file(reader)
     >>> reader.decorate_tensor_provider(lambda: iter([[np.ones((3, 2), "float32"), np.zeros((3, 1), "int64")]]))

@@ -87,6 +87,8 @@ def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: AttrLi
     ``h_0`` [n, proj_size] and ``c_0`` [n, hidden] are the first projection and cell of each sequence; None: zeros. ``use_peepholes`` lets the
     gates see the cell. ``proj_activation`` is applied to the projection.
 
+    ``size`` is 4 times the hidden size.
+
     >>> words = fluid.layers.data("words", [8], lod_level=1)
     >>> fluid.layers.dynamic_lstmp(fluid.layers.fc(words, 4 * 16), size=4 * 16, proj_size=5)
     (Variable('lstmp_0.tmp_0', float32[?, 5]), Variable('lstmp_0.tmp_1', float32[?, 16]))

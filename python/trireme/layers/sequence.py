@@ -275,6 +275,8 @@ def im2sequence(input: Variable, filter_size: SizeLike = 1, stride: SizeLike = 1
     ``padding`` is one number, or those of height and width, or of up, left, down and right. ``input_image_size``
     [images, 2] says how large each image was before it was scaled down by ``out_stride``.
 
+    ``filter_size`` is the height and width of a piece, or one number for both.
+
     >>> image = fluid.layers.data("image", [3, 8, 8])
     >>> fluid.layers.im2sequence(image, filter_size=2, stride=2)
     Variable('im2sequence_0.tmp_0', float32[?, 12])

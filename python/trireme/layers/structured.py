@@ -110,6 +110,8 @@ def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, s
 
     With ``return_parent_idx`` those rows are the third result.
 
+    ``end_id`` is the word that ends a text: a prefix with it is not continued.
+
     >>> words, before = fluid.layers.data("words", [1], dtype="int64", lod_level=2), fluid.layers.data("before", [1], lod_level=2)
     >>> ids, scores = fluid.layers.data("ids", [4], dtype="int64", lod_level=2), fluid.layers.data("scores", [4], lod_level=2)
     >>> fluid.layers.beam_search(words, before, ids, scores, beam_size=2, end_id=0)
@@ -133,6 +135,9 @@ def beam_search_decode(ids: Variable, scores: Variable, beam_size: int, end_id: 
     """Return the sentences of a beam search and the scores up to each word, from the arrays of what its steps selected.
 
     Both have two levels of sequences: sentences of a source, the best first, and words of a sentence.
+
+    ``ids`` and its scores are the arrays of selected words; ``beam_size`` is that of ``beam_search``; ``end_id`` is the word that ends a
+    text.
 
     >>> ids, scores = fluid.layers.create_array("int64"), fluid.layers.create_array("float32")
     >>> zero = fluid.layers.fill_constant([1], "int64", 0)

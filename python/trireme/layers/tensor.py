@@ -54,6 +54,8 @@ def create_global_var(shape: Sequence[int], value: float, dtype: DTypeLike, pers
                       force_cpu: bool = False, name: str | None = None) -> Variable:
     """Return a variable of the global block that starts as ``value`` (in the startup program).
 
+    ``persistable`` keeps its value from run to run.
+
     >>> fluid.layers.create_global_var([1], 0.5, "float32", persistable=True, name="rate")
     Variable('rate', float32[1])
     """
@@ -237,6 +239,8 @@ def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
 
 def stack(x: Variable | Sequence[Variable], axis: int = 0) -> Variable:
     """Return tensors of one shape along a new dimension.
+
+    ``axis`` is the place of the new dimension.
 
     >>> a, b = fluid.layers.data("a", [3]), fluid.layers.data("b", [3])
     >>> fluid.layers.stack([a, b], axis=1)
