@@ -1422,6 +1422,13 @@ def pushed_rows(
         ) -> Variable:
     """On a server: the gradient of this update for a sparse table's rows that are here, as the trainers have pushed it, each row once."""
 
+def py_func(
+        X: Slot | None = None, Like: Slot | None = None, *, Out: Output = ..., forward_callable_id: int = 0,
+        backward_callable_id: int = -1, backward_skip_vars: Sequence[str] = (), op_role: int = ...,
+        op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Any:
+    """Calls a function of Python: Out = function(X)."""
+
 def random_crop(
         X: Slot, Seed: Slot | None = None, *, Out: Output = ..., SeedOut: Output = ..., shape: Sequence[int],
         startup_seed: int = 0, op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
