@@ -623,11 +623,14 @@ _name_scope = _NameScope()
 
 
 @contextlib.contextmanager
-def name_scope(prefix: str) -> Iterator[None]:
+def name_scope(prefix: str | None = None) -> Iterator[None]:
     """Group the operators of the block under a name, for reading and drawing the program.
 
-    ``prefix`` is that name.
+    ``prefix`` is that name; None leaves the operators in the group around them.
     """
+    if prefix is None:
+        yield
+        return
     if not prefix or "/" in prefix:
         raise ValueError(f"name_scope: the prefix must be a word without '/', got {prefix!r}")
     old = _name_scope.path

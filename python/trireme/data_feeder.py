@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .dtypes import numpy_dtype
-from .framework import Program, Variable, default_main_program
+from .framework import Program, Variable, cpu_places, default_main_program
 from .tensor import CPUPlace, LoDTensor
 
 
@@ -44,6 +45,35 @@ class DataFeeder:
                                  f"{', '.join(field[0] for field in self._fields)}")
         return {name: self._field([sample[i] for sample in samples], name, dtype, dims, level)
                 for i, (name, dtype, dims, level) in enumerate(self._fields)}
+
+    def feed_parallel(self, iterable: Iterable[Iterable[Sequence[Any]]], num_places: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield one feed for each place, from as many batches; ``num_places`` is by default that of ``cpu_places()``."""
+        count = num_places or len(cpu_places())
+        batches = list(itertools.islice(iterable, count + 1))
+        if len(batches) != count:
+            raise ValueError(f"feed_parallel: there are {count} places, so {count} batches are needed, got "
+                             f"{len(batches) if len(batches) < count else 'more'}")
+        yield from map(self.feed, batches)
+
+    def decorate_reader(self, reader: Callable[[], Iterable[Any]], multi_devices: bool, num_places: int | None = None,
+                        drop_last: bool = True) -> Callable[[], Iterator[Any]]:
+        """Return a reader of feeds for a ``reader`` of batches: what ``Executor.run`` takes.
+
+        With ``multi_devices`` each item is a list of ``num_places`` feeds, for ``ParallelExecutor.run``. The last batches that are too
+        few for all places are left out, or refused if ``drop_last`` is False.
+        """
+        def feeds() -> Iterator[dict[str, Any]]:
+            return map(self.feed, reader())
+
+        def lists() -> Iterator[list[dict[str, Any]]]:
+            count, batches = num_places or len(cpu_places()), iter(reader())
+            while some := list(itertools.islice(batches, count)):
+                if len(some) == count:
+                    yield list(self.feed_parallel(some, count))
+                elif not drop_last:
+                    raise ValueError(f"decorate_reader: the last {len(some)} batches are too few for {count} places; use drop_last=True")
+
+        return lists if multi_devices else feeds
 
     @staticmethod
     def _field(values: list[Any], name: str, dtype: np.dtype, dims: list[int], level: int) -> Any:

@@ -316,7 +316,8 @@ def get_parameter_value(para: Parameter, executor: Executor) -> Any:
     return fetch_var(para.name)
 
 
-_READERS = ("batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "firstn", "map_readers", "shuffle", "xmap_readers")
+_READERS = ("batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "firstn", "map_readers", "multiprocess_reader", "shuffle",
+            "xmap_readers")
 _LAZY = {"save_checkpoint": "checkpoint", "load_checkpoint": "checkpoint", "save_job": "saved_job", "PyReader": "py_reader",
          "DataLoader": "py_reader", **dict.fromkeys(_READERS, "reader")}
 

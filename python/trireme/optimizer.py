@@ -152,6 +152,12 @@ class Optimizer:
         pairs = append_regularization_ops(tiles.pairs, self.regularization)
         return tiles.finish(self._create_optimization_pass(pairs))
 
+    def apply_optimize(self, loss: Variable, startup_program: Program | None,
+                       params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
+        """As ``apply_gradients``, in the program of ``loss`` and with ``startup_program`` for first values (None: the default one)."""
+        with program_guard(loss.block.program, startup_program or default_startup_program()):
+            return self.apply_gradients(params_grads)
+
     def _create_optimization_pass(self, pairs: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
         block = default_main_program().global_block()
         self._create_global_learning_rate()

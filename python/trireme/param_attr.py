@@ -104,8 +104,10 @@ class WeightNormParamAttr(ParamAttr):
     ['w.v', 'w.g']
     """
 
-    def __init__(self, dim: int | None = None, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, dim: int | None = None, name: str | None = None, initializer: Initializer | None = None,
+                 learning_rate: float | Variable = 1.0, regularizer: WeightDecayRegularizer | None = None, trainable: bool = True,
+                 gradient_clip: BaseGradientClipAttr | None = None, do_model_average: bool = False) -> None:
+        super().__init__(name, initializer, learning_rate, regularizer, trainable, gradient_clip, do_model_average)
         if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
             raise TypeError(f"WeightNormParamAttr: dim must be a number of a dimension or None, got {dim!r}")
         self.dim = dim

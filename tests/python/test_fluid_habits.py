@@ -232,3 +232,84 @@ def test_wrong_lengths_fail_as_in_fluid():
             fluid.create_lod_tensor(data, lengths)
         with pytest.raises(ValueError, match="recursive_seq_lens is"):
             fluid.create_lod_tensor(data, lengths)
+
+
+# -- arguments and names ---------------------------------------------------------------------------
+
+
+def test_the_classes_of_a_cross_entropy_may_be_any_dimension(exe):
+    logits, label = layers.data("logits", [3, 4]), layers.data("label", [1, 4], dtype="int64")
+    turned, flat = layers.transpose(logits, [0, 2, 1]), layers.transpose(label, [0, 2, 1])
+    loss, softmax = layers.softmax_with_cross_entropy(logits, label, return_softmax=True, axis=1)
+    want, want_softmax = layers.softmax_with_cross_entropy(turned, flat, return_softmax=True)
+    random = np.random.default_rng(0)
+    feed = {"logits": random.normal(size=(2, 3, 4)).astype("float32"), "label": random.integers(0, 3, (2, 1, 4))}
+    got = exe.run(feed=feed, fetch_list=[loss, softmax, want, want_softmax])
+    assert got[0].shape == (2, 1, 4) and got[1].shape == (2, 3, 4)
+    np.testing.assert_array_equal(got[0], got[2].transpose(0, 2, 1))
+    np.testing.assert_array_equal(got[1], got[3].transpose(0, 2, 1))
+    with pytest.raises(ValueError, match="axis must be one of the 3 dimensions"):
+        layers.softmax_with_cross_entropy(logits, label, axis=3)
+
+
+def test_layers_of_one_number_take_their_arguments_by_place(exe):
+    x = layers.data("x", [2])
+    assert layers.relu(x, "mine").name.startswith("mine") and layers.softshrink(x, "short").name.startswith("short")
+    feed = {"x": np.array([[-1.0, 2.0]], "float32")}
+    plain, none = exe.run(feed=feed, fetch_list=[layers.selu(x), layers.selu(x, None, None)])
+    np.testing.assert_array_equal(plain, none)
+    with pytest.raises(TypeError, match="less_than takes x, y, force_cpu, cond: got an unexpected keyword argument 'out'"):
+        layers.less_than(x, x, out=x)
+
+
+def test_a_comparison_is_written_where_a_script_says(exe):
+    x, out = layers.data("x", [2]), layers.create_tensor("bool")
+    for result in (layers.less_than(x, x + 1.0, True, out), layers.less_than(x, x + 1.0, out), layers.equal(x, x, out)):
+        assert result is out
+    either = layers.logical_or(out, layers.equal(x, x), None, "either")
+    assert either.name.startswith("either")
+
+
+def test_a_variable_is_loaded_by_an_operator(exe, tmp_path):
+    w = layers.create_parameter([2], "float32", name="w", default_initializer=fluid.initializer.Constant(3.0))
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_vars(exe, str(tmp_path), vars=[w])
+    program = fluid.Program()
+    with fluid.program_guard(program):
+        layers.load(program.global_block().create_var(name="loaded", shape=[2], dtype="float32"), str(tmp_path / "w"))
+    np.testing.assert_array_equal(exe.run(program, fetch_list=["loaded"])[0], [3.0, 3.0])
+
+
+def test_a_scope_of_names_without_a_name_is_the_one_around_it():
+    x = layers.data("x", [2])
+    with fluid.name_scope("outer"), fluid.name_scope():
+        layers.relu(x)
+    assert fluid.default_main_program().global_block().ops[-1].attr("op_namescope") == "/outer/"
+
+
+def test_gradients_are_applied_in_the_program_of_the_loss(exe):
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        loss = layers.mean(layers.fc(layers.data("x", [2]), 1))
+        pairs = fluid.backward.append_backward(loss)
+    fluid.optimizer.SGD(0.1).apply_optimize(loss, startup, pairs)
+    assert [op.type for op in main.global_block().ops].count("sgd") == 2
+    exe.run(startup)
+    exe.run(main, feed={"x": np.ones((1, 2), "float32")}, fetch_list=[loss])
+
+
+def test_a_feeder_makes_feeds_for_one_place_and_for_several():
+    feeder = fluid.DataFeeder([layers.data("x", [1])], fluid.CPUPlace())
+    batches = [[([i],), ([i + 1],)] for i in range(5)]
+    feeds = list(feeder.decorate_reader(lambda: iter(batches), multi_devices=False)())
+    assert [feed["x"][0, 0] for feed in feeds] == [0, 1, 2, 3, 4]
+    lists = list(feeder.decorate_reader(lambda: iter(batches), multi_devices=True, num_places=2)())
+    assert [[feed["x"][0, 0] for feed in some] for some in lists] == [[0, 1], [2, 3]]
+    with pytest.raises(ValueError, match="the last 1 batches are too few for 2 places"):
+        list(feeder.decorate_reader(lambda: iter(batches), True, 2, drop_last=False)())
+    with pytest.raises(ValueError, match="there are 2 places, so 2 batches are needed, got 1"):
+        list(feeder.feed_parallel(batches[:1], 2))
+
+
+def test_the_parts_of_a_decoder_are_names_of_contrib():
+    assert fluid.contrib.StateCell is fluid.contrib.decoder.StateCell

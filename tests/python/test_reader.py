@@ -204,3 +204,62 @@ def test_a_data_set_that_is_not_there_says_where_it_was_looked_for(monkeypatch, 
     (tmp_path / "cache/trireme/data/set/x.txt").write_bytes(b"hullo")
     with pytest.raises(common.DataSetError, match="is not the file that is expected"):
         common.read("set", "x.txt", url, digest)
+
+
+# -- of other processes ----------------------------------------------------------------------------
+
+
+def test_readers_run_in_processes_of_their_own():
+    import os
+
+    samples = list(fluid.reader.multiprocess_reader([lambda: iter([os.getpid()]), lambda: ((i, np.ones(2)) for i in range(50))], queue_size=3)())
+    pids = [one for one in samples if isinstance(one, int)]
+    assert len(samples) == 51 and pids != [os.getpid()]
+    assert [one[0] for one in samples if not isinstance(one, int)] == list(range(50))
+
+
+def test_a_reader_in_a_process_that_fails_or_dies_ends_the_iteration():
+    import os
+
+    def fails():
+        yield 1
+        raise OSError("no such line")
+
+    def dies():
+        yield 1
+        os._exit(3)
+
+    with pytest.raises(RuntimeError, match="a reader failed with OSError: no such line"):
+        list(fluid.reader.multiprocess_reader([fails])())
+    with pytest.raises(RuntimeError, match="ended with exit code 3"):
+        list(fluid.reader.multiprocess_reader([dies])())
+    with pytest.raises(TypeError, match="readers must be a list of readers"):
+        fluid.reader.multiprocess_reader([])
+
+
+def test_the_processes_of_readers_end_with_an_iteration_that_stops_early():
+    import multiprocessing
+
+    reading = fluid.io.multiprocess_reader([lambda: iter(range(10 ** 9))], queue_size=2)()
+    assert next(reading) == 0
+    reading.close()
+    assert not multiprocessing.active_children()
+
+
+def test_lines_come_out_of_a_command(tmp_path):
+    import gzip
+
+    (tmp_path / "lines").write_text("one\ntwo\nthr\u00e9\u00e9\n")
+    (tmp_path / "lines.gz").write_bytes(gzip.compress(b"four\nfive"))
+    assert list(fluid.reader.PipeReader(f"cat {tmp_path / 'lines'}", bufsize=3).get_line()) == ["one", "two", "thr\u00e9\u00e9"]
+    assert list(fluid.reader.PipeReader(f"cat {tmp_path / 'lines.gz'}", file_type="gzip").get_line()) == ["four", "five"]
+    with pytest.raises(RuntimeError, match="ended with exit code 1"):
+        list(fluid.reader.PipeReader("cat /no/such/file").get_line())
+    with pytest.raises(ValueError, match="'plain' or 'gzip'"):
+        fluid.reader.PipeReader("cat x", file_type="zip")
+
+
+def test_a_reader_that_repeats_its_first_sample():
+    calls = []
+    fake = fluid.reader.Fake()(lambda: iter([calls.append(1) or 5, 6]), 3)
+    assert list(fake()) == list(fake()) == [5, 5, 5] and len(calls) == 1

@@ -471,7 +471,7 @@ class DistributeTranspiler:
 
     def transpile(self, trainer_id: int, program: Program | None = None, pservers: str = "127.0.0.1:6174",
                   trainers: int = 1, sync_mode: bool = True, startup_program: Program | None = None,
-                  current_endpoint: str = "") -> None:
+                  current_endpoint: str = "127.0.0.1:6174") -> None:
         """Cut ``program``. ``pservers`` names the servers: how many there are is what matters, MPI finds them."""
         mode = parse(self.config.chosen_mode(sync_mode))
         check_whole("DistributeTranspilerConfig: min_block_size", self.config.min_block_size, 1)

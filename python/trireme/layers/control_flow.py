@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -115,18 +116,25 @@ def _into(helper: LayerHelper, out: Variable | None, type: str, inputs: dict[str
     return out
 
 
-def _binary(type: str, formula: str, out_name: str, dtype: str) -> Callable[..., Variable]:
-    def layer(x: Variable, y: Variable, *args: Any, **options: Any) -> Variable:
-        options.pop("force_cpu", None)
-        options.pop("name", None)
-        out = options.pop(out_name, args[-1] if args and isinstance(args[-1], Variable) else None)
-        if options:
-            raise TypeError(f"{type} takes x, y, {out_name}; got {', '.join(options)}")
-        helper = LayerHelper(type)
-        helper.check_variable(x, "x")
-        helper.check_variable(y, "y")
-        return _into(helper, out, type, {"X": [x], "Y": [y]})
+def _binary(type: str, formula: str, dtype: str, *options: str) -> Callable[..., Variable]:
+    """Return the layer of an operator with these arguments after x and y; ``cond`` or ``out`` is what it writes."""
+    kind, out_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, "cond" if "cond" in options else "out"
+    signature = inspect.Signature([*(inspect.Parameter(name, kind) for name in ("x", "y")),
+                                   *(inspect.Parameter(name, kind, default=None) for name in options)])
 
+    def layer(*args: Any, **named: Any) -> Variable:
+        try:
+            given = signature.bind(*args, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{type} takes {', '.join(signature.parameters)}: {error}") from None
+        out = given.get(out_name)
+        if isinstance(given.get("force_cpu"), Variable):         # where later versions of Fluid have cond
+            out = given["force_cpu"]
+        helper = LayerHelper(type, name=given.get("name"))
+        inputs = {key.upper(): [helper.check_variable(given[key], key)] for key in ("x", "y")}
+        return _into(helper, out, type, inputs)
+
+    setattr(layer, "__signature__", signature)
     layer.__name__ = layer.__qualname__ = type
     layer.__module__ = __name__
     layer.__doc__ = (f"``{type}(x, y, {out_name}=None)``: return {formula}, element by element, as bool.\n\n"
@@ -136,15 +144,15 @@ def _binary(type: str, formula: str, out_name: str, dtype: str) -> Callable[...,
     return layer
 
 
-less_than = _binary("less_than", "x < y", "cond", "float32")
-less_equal = _binary("less_equal", "x <= y", "cond", "float32")
-greater_than = _binary("greater_than", "x > y", "cond", "float32")
-greater_equal = _binary("greater_equal", "x >= y", "cond", "float32")
-equal = _binary("equal", "x == y", "cond", "float32")
-not_equal = _binary("not_equal", "x != y", "cond", "float32")
-logical_and = _binary("logical_and", "x and y", "out", "bool")
-logical_or = _binary("logical_or", "x or y", "out", "bool")
-logical_xor = _binary("logical_xor", "one of x and y, not both", "out", "bool")
+less_than = _binary("less_than", "x < y", "float32", "force_cpu", "cond")
+less_equal = _binary("less_equal", "x <= y", "float32", "cond")
+greater_than = _binary("greater_than", "x > y", "float32", "cond")
+greater_equal = _binary("greater_equal", "x >= y", "float32", "cond")
+equal = _binary("equal", "x == y", "float32", "cond")
+not_equal = _binary("not_equal", "x != y", "float32", "cond")
+logical_and = _binary("logical_and", "x and y", "bool", "out", "name")
+logical_or = _binary("logical_or", "x or y", "bool", "out", "name")
+logical_xor = _binary("logical_xor", "one of x and y, not both", "bool", "out", "name")
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:

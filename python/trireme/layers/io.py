@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dtypes import VarType
 from ..framework import Variable, default_main_program
+from ..layer_helper import LayerHelper
 
 if TYPE_CHECKING:
     from ..dtypes import DTypeLike
@@ -38,4 +39,15 @@ def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True,
         name=name, shape=dims, dtype=dtype, type=type, stop_gradient=stop_gradient, lod_level=lod_level, is_data=True)
 
 
-__all__ = ["data"]
+def load(out: Variable, file_path: str, load_as_fp16: bool | None = None) -> None:
+    """Append an operator that reads ``out`` from the file ``file_path``, which ``io.save_vars`` or the operator ``save`` has written.
+
+    With ``load_as_fp16`` the variable becomes float16.
+    """
+    attrs: dict[str, Any] = {"file_path": file_path}
+    if load_as_fp16 is not None:
+        attrs["load_as_fp16"] = load_as_fp16
+    LayerHelper("load").append_op(type="load", outputs={"Out": [out]}, attrs=attrs)
+
+
+__all__ = ["data", "load"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..framework import Variable
 from ..layer_helper import LayerHelper
+from .tensor import transpose
 
 IGNORED = -100
 
@@ -25,17 +26,25 @@ def cross_entropy(input: Variable, label: Variable, soft_label: bool = False, ig
 
 def softmax_with_cross_entropy(logits: Variable, label: Variable, soft_label: bool = False,
                                ignore_index: int = IGNORED, numeric_stable_mode: bool = True,
-                               return_softmax: bool = False) -> Any:
+                               return_softmax: bool = False, axis: int = -1) -> Any:
     """Return ``cross_entropy(softmax(logits), label)``, faster and for any size of logits.
 
     ``label`` is [n, 1] of int64; with ``soft_label`` it is [n, classes], a probability for each class. With ``return_softmax`` the result is
-    a pair: the loss and the softmax.
+    a pair: the loss and the softmax. ``axis`` is the dimension of the classes, which has 1 element in ``label`` and in the loss.
 
     >>> x, label = fluid.layers.data("x", [10]), fluid.layers.data("label", [1], dtype="int64")
     >>> fluid.layers.softmax_with_cross_entropy(x, label)
     Variable('softmax_with_cross_entropy_0.tmp_1', float32[?, 1])
     """
     helper = LayerHelper("softmax_with_cross_entropy")
+    rank = len(logits.shape)
+    if not -rank <= axis < rank:
+        raise ValueError(f"softmax_with_cross_entropy: axis must be one of the {rank} dimensions of {logits!r}, got {axis!r}")
+    if axis % rank != rank - 1:
+        order = [dim for dim in range(rank) if dim != axis % rank] + [axis % rank]
+        both = softmax_with_cross_entropy(transpose(logits, order), transpose(label, order), soft_label, ignore_index, numeric_stable_mode, True)
+        loss, softmax = (transpose(var, [order.index(dim) for dim in range(rank)]) for var in both)
+        return (loss, softmax) if return_softmax else loss
     softmax = helper.create_variable_for_type_inference(logits.dtype)
     loss = helper.create_variable_for_type_inference(logits.dtype)
     helper.append_op(type="softmax_with_cross_entropy", inputs={"Logits": [logits], "Label": [label]},

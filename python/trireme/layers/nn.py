@@ -302,7 +302,7 @@ def dropout(x: Variable, dropout_prob: float, is_test: bool = False, seed: int |
                                 "seed": seed or 0, "dropout_implementation": dropout_implementation}, extra=["Mask"])
 
 
-def softmax(input: Variable, use_cudnn: bool = True, name: str | None = None, axis: int = -1) -> Variable:
+def softmax(input: Variable, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Variable:
     """Return ``exp(x) / sum(exp(x))`` along ``axis``.
 
     >>> fluid.layers.softmax(fluid.layers.data("x", [10]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -31,7 +32,7 @@ def _unary(type: str, formula: str, **attrs: float) -> Unary:
     activations.add(type)
 
     def layer(x: Variable, *args: Any, name: str | None = None, **options: Any) -> Variable:
-        if len(args) == len(names) + 1 and name is None:
+        if args and name is None and (len(args) == len(names) + 1 or isinstance(args[-1], str)):
             name, args = args[-1], args[:-1]
         if len(args) > len(names):
             raise TypeError(f"{type} takes x, {', '.join([*names, 'name'])}; got {len(args)} values after x")
@@ -43,8 +44,12 @@ def _unary(type: str, formula: str, **attrs: float) -> Unary:
             if key not in attrs:
                 raise TypeError(f"{type} takes x, {', '.join([*names, 'name'])}; got {key}={value!r}")
             values[key] = value
+        values = {key: attrs[key] if value is None else value for key, value in values.items()}
         return helper.append(type, {"X": [x]}, values)
 
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    defaults = {"x": empty, **{_RENAMED.get(key, key): value for key, value in attrs.items()}, "name": None}
+    setattr(layer, "__signature__", inspect.Signature([inspect.Parameter(key, kind, default=value) for key, value in defaults.items()]))
     options = ", ".join(f"{_RENAMED.get(key, key)}={value:.6g}" for key, value in attrs.items())
     layer.__name__ = layer.__qualname__ = type
     layer.__module__ = __name__

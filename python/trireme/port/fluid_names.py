@@ -57,6 +57,8 @@ initializer: Bilinear BilinearInitializer Constant ConstantInitializer force_ini
 initializer: NormalInitializer NumpyArrayInitializer TruncatedNormal TruncatedNormalInitializer Uniform UniformInitializer Xavier
 initializer: XavierInitializer
 average: WeightedAverage
+contrib: BeamSearchDecoder Compressor convert_dist_to_sparse_program InitState load_persistables_for_increment
+contrib: load_persistables_for_inference StateCell TrainingDecoder
 contrib: basic_gru basic_lstm BasicGRUUnit BasicLSTMUnit Calibrator decoder distributed_batch_reader extend_optimizer
 contrib: extend_with_decoupled_weight_decay HDFSClient inferencer layers memory_usage mixed_precision multi_download multi_upload
 contrib: op_freq_statistic quantize QuantizeTranspiler reader slim summary trainer utils

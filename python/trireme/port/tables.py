@@ -23,6 +23,11 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("layers.open_files", "recordio_writer.convert_reader_to_recordio_file", "recordio_writer.convert_reader_to_recordio_files"),
      "RecordIO files are written without compression, and files compressed by Snappy are not read"),
     (("DatasetFactory", "AsyncExecutor"), "batches are taken by 1 thread unless `thread` is given ([data.md](data.md))"),
+    (("layers.sequence_conv",), "`padding_start` stands before `bias_attr`, as in Fluid since 1.6: give what follows by name"),
+    (("layers.softshrink",), "`alpha` stands before `name`, as in Fluid since 1.6"),
+    (("contrib.mixed_precision.decorate",), "`amp_lists` is the second argument, as in Fluid since 1.6; the loss is scaled for float16 alone "
+                                            "([precision.md](precision.md))"),
+    (("profiler.profiler", "profiler.stop_profiler"), "without `profile_path` each process writes a file of its own in the folder for temporary files"),
     (("layers.While",), "loop-carried variables are differentiated without arrays"),
     (("layers.IfElse",), "both blocks run, on the rows that are theirs, perhaps none"),
     (("layers.py_func",), "the function gets copies of the values, and may not run a program; a saved model that holds one is not loaded"),

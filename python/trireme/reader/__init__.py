@@ -11,6 +11,7 @@ mapper raises (the error comes out of the iteration), and when the consumer stop
 from . import creator
 from .decorator import (ComposeNotAligned, batch, buffered, cache, chain, compose, firstn, map_readers, shuffle,
                         xmap_readers)
+from .processes import Fake, PipeReader, multiprocess_reader
 
-__all__ = ["batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "creator", "firstn", "map_readers", "shuffle",
+__all__ = ["Fake", "PipeReader", "multiprocess_reader", "batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "creator", "firstn", "map_readers", "shuffle",
            "xmap_readers"]
