@@ -239,6 +239,8 @@ typedef struct tr_compress {
 /* Understand "none", "fp16", "bf16", "int8" or "topk(0.01)". TR_EINVAL or TR_ERANGE for anything else, with a text that says
  * what is possible. */
 TR_API tr_status tr_compress_parse(tr_compress *out, const char *text);
+/* How parameters come back: "none" or "bf16", which sets *is_rounded. TR_EINVAL for anything else, with a text that says what is possible. */
+TR_API tr_status tr_compress_parse_parameters(bool *is_rounded, const char *text);
 
 /* What a trainer does where a gradient, or the loss, that it is about to send is not finite: see docs/distributed.md, "NaN". */
 typedef enum tr_on_nan {
@@ -274,6 +276,8 @@ typedef struct tr_job_spec {
                                          SIGTERM to trainers. NULL: there will be none */
     const char           *compress;   /* how gradients travel, as tr_compress_parse takes it; NULL: as they are. TRIREME_COMPRESS,
                                          where it is set, stands in its place */
+    const char           *compress_parameters;        /* how parameters come back, as tr_compress_parse_parameters takes it; NULL: as they are.
+                                         TRIREME_COMPRESS_PARAMETERS, where it is set, stands in its place */
     const char           *on_nan;     /* as tr_on_nan_parse takes it; NULL: stop. TRIREME_ON_NAN, where it is set, stands in its place */
 } tr_job_spec;
 

@@ -265,6 +265,7 @@ static void write_partition(Trireme__Trainer__Partition *to, tr_job_desc_memory 
 {
     to->mode = text(partition->spec.mode);
     to->compress = text(partition->spec.compress);
+    to->compress_parameters = text(partition->spec.compress_parameters);
     to->on_nan = text(partition->spec.on_nan);
     to->has_cache_rows = to->has_cache_staleness = partition->spec.cache_rows != 0;
     to->cache_rows = partition->spec.cache_rows;
@@ -342,7 +343,8 @@ static tr_status read_partition(tr_saved_partition *to, tr_job_desc_memory *memo
         return tr_fail(TR_EFORMAT, "the programs for %zu servers fetch %zu variables, the job %d", partition->n_servers,
                        partition->n_fetches, fetch_count);
     *to = (tr_saved_partition){
-        .spec = {.mode = partition->mode, .compress = partition->compress, .on_nan = partition->on_nan, .program_count = (int)partition->n_servers, .programs = servers,
+        .spec = {.mode = partition->mode, .compress = partition->compress, .compress_parameters = partition->compress_parameters,
+                 .on_nan = partition->on_nan, .program_count = (int)partition->n_servers, .programs = servers,
                  .fact_count = (int)partition->n_facts, .facts = facts, .cache_rows = partition->cache_rows,
                  .cache_staleness = partition->cache_staleness},
         .trainer = program_of(true, partition->trainer), .idle = program_of(partition->has_idle, partition->idle),

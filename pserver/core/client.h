@@ -30,6 +30,7 @@ typedef struct tr_client_options {
 typedef struct tr_client_block {
     int      server;
     uint64_t bytes;
+    bool     is_rounded;              /* float32, pulled in bfloat16 */
 } tr_client_block;
 
 /* What one server is told at the start: packed Setup (NULL unless trainer 0) and Join, which the client takes over and frees,
@@ -110,6 +111,7 @@ typedef struct tr_client_rows {
     const int64_t  *keys;
     uint8_t        *to;               /* the rows, in the order of the keys */
     uint64_t        row_bytes;
+    bool            is_rounded;       /* they are float32, and travel in bfloat16 */
     uint64_t       *clock;            /* lowered to the steps of all trainers that are in the rows, mode ssp; or NULL */
     /* push: the pieces of all servers one behind the other, each keys and values (see wire.h) */
     const uint8_t  *pieces;

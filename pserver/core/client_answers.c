@@ -45,14 +45,40 @@ static tr__request *row_pull_of(tr__stream *s, const tr_wire *wire)
     return NULL;
 }
 
-static uint8_t *pull_place(tr_client *client, const tr__stream *s, uint32_t local, uint64_t offset, uint64_t bytes)
+/* A part of a block's answer: where it arrives, and what becomes of it there. */
+typedef struct arrival {
+    uint8_t *to;                      /* NULL: nobody has asked for it */
+    uint8_t *values;                  /* the parameter's own, of `bytes` bytes */
+    uint64_t bytes;
+    bool     is_rounded;
+} arrival;
+
+static arrival arrival_of(tr_client *client, const tr__stream *s, uint32_t local, uint64_t offset, uint64_t bytes)
 {
     const int server = (int)(s - client->stream);
 
     if (local >= client->local_count[server])
-        return NULL;
+        return (arrival){0};
     const tr__client_block *b = &client->block[client->global[server][local]];
-    return b->pull_to && offset <= b->bytes && bytes <= b->bytes - offset ? b->pull_to + offset : NULL;
+    const uint64_t          all = tr_rounded_bytes(b->bytes, b->is_rounded);
+    if (!b->pull_to || offset > all || bytes > all - offset || (b->is_rounded && (offset | bytes) % 2))
+        return (arrival){0};
+    if (!b->is_rounded)
+        return (arrival){b->pull_to + offset, b->pull_to + offset, bytes, false};
+    uint8_t *floats = b->pull_to + 2 * offset;
+    return (arrival){tr_rounded_place(floats, 2 * bytes), floats, 2 * bytes, true};
+}
+
+static void take_arrival(const arrival *a)
+{
+    if (a->is_rounded)
+        tr_rounded_widen(a->values, a->bytes);
+}
+
+/* The same of rows. */
+static uint8_t *rows_place(const tr__request *r, uint64_t bytes)
+{
+    return r->wire.pull_rows.is_rounded ? tr_rounded_place(r->to, 2 * bytes) : r->to;
 }
 
 void *tr__client_place(void *self, int peer, const tr_wire *wire)
@@ -67,14 +93,14 @@ void *tr__client_place(void *self, int peer, const tr_wire *wire)
         r = row_pull_of(s, wire);
         if (!r || r->parts++)
             return NULL;
-        return r->pack ? tr__must_bytes(wire->bytes + 1) : r->to;
+        return r->pack ? tr__must_bytes(wire->bytes + 1) : rows_place(r, wire->bytes);
     }
     if (wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_MANY)
         return tr__must_bytes(wire->bytes);
     r = pull_of(s, wire);
     if (!r || !is_to_be_placed(r, number_of(wire)))
         return NULL;
-    uint8_t *to = wire->kind == TR_WIRE_DATA ? pull_place(client, s, wire->data.block, wire->data.offset, wire->bytes)
+    uint8_t *to = wire->kind == TR_WIRE_DATA ? arrival_of(client, s, wire->data.block, wire->data.offset, wire->bytes).to
                                              : tr__must_bytes(wire->bytes);
     if (to) {
         r->placed = number_of(wire) + 1;
@@ -92,11 +118,12 @@ static tr_status on_many(tr_client *client, tr__stream *s, const tr_wire *wire, 
 
     TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->data_many.count));
     while (tr_wire_entries_next(&entries, &local, &data, &bytes)) {
-        uint8_t *to = pull_place(client, s, local, 0, bytes);
-        if (!to)
+        const arrival a = arrival_of(client, s, local, 0, bytes);
+        if (!a.to)
             return tr_fail(TR_EFORMAT, "%s answers with a block that nobody pulled",
                            tr_roster_name(client->roster, s->rank));
-        memcpy(to, data, bytes);
+        memcpy(a.to, data, bytes);
+        take_arrival(&a);
         *got += bytes;
     }
     return TR_OK;
@@ -121,14 +148,16 @@ static void on_data(tr_client *client, tr__stream *s, const tr_wire *wire, const
             tr__client_fail(client, status);
             return;
         }
-    } else if (!is_placed) {
-        uint8_t *to = pull_place(client, s, wire->data.block, wire->data.offset, wire->bytes);
-        if (!to) {
+    } else {
+        const arrival a = arrival_of(client, s, wire->data.block, wire->data.offset, wire->bytes);
+        if (!a.to) {
             tr__client_fail(client, tr_fail(TR_EFORMAT, "%s answers with a block that nobody pulled",
                                             tr_roster_name(client->roster, s->rank)));
             return;
         }
-        memcpy(to, payload, wire->bytes);
+        if (!is_placed)
+            memcpy(a.to, payload, wire->bytes);
+        take_arrival(&a);
     }
     r->left -= got < r->left ? got : r->left;
     if (r->left == 0)
@@ -146,7 +175,9 @@ static void on_rows(tr_client *client, tr__stream *s, const tr_wire *wire, const
         r->pack->bytes = wire->bytes;
     }
     if (!is_placed)
-        memcpy(r->pack ? r->pack->data : r->to, payload, wire->bytes);
+        memcpy(r->pack ? r->pack->data : rows_place(r, wire->bytes), payload, wire->bytes);
+    if (!r->pack && r->wire.pull_rows.is_rounded)
+        tr_rounded_widen(r->to, 2 * wire->bytes);
     if (r->clock && wire->data_rows.clock < *r->clock)
         *r->clock = wire->data_rows.clock;
     r->left = 0;

@@ -11,7 +11,7 @@ static void index_blocks(tr_client *client, uint32_t count, const tr_client_bloc
     client->block = tr__must_array(count + 1, sizeof *client->block);
     for (uint32_t i = 0; i < count; i++) {
         const int s = blocks[i].server;
-        client->block[i] = (tr__client_block){s, client->local_count[s]++, blocks[i].bytes, NULL};
+        client->block[i] = (tr__client_block){s, client->local_count[s]++, blocks[i].bytes, NULL, blocks[i].is_rounded};
     }
     for (int s = 0; s < client->stream_count; s++)
         client->global[s] = tr__must_array(client->local_count[s] + 1, sizeof(uint32_t));
@@ -171,7 +171,7 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
         ++*tr__client_op_at(client, op);
         tr__stream *s = &client->stream[b->server];
         tr__client_gather(&s->pulls, (uint32_t)blocks[i], NULL, op, 4);
-        s->pulls.wanted += b->bytes;
+        s->pulls.wanted += tr_rounded_bytes(b->bytes, b->is_rounded);
         /* What is asked for first is whole while the rest is on its way. Where trainers do not wait for each other there may be an
          * update between two answers, and a server's blocks are to be of one. */
         if (s->pulls.wanted >= client->options.chunk_bytes / 2 && !client->survives_trainers)
@@ -239,11 +239,11 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
             const uint64_t step = tr__client_step_of(client, &client->stream[i]);
             const tr_wire  pull = {.kind = TR_WIRE_PULL_ROWS,
                                    .pull_rows = {.step = step, .before = at - rows->first[i], .table = rows->table,
-                                                 .remakes = (uint32_t)(step - client->step)}};
+                                                 .remakes = (uint32_t)(step - client->step), .is_rounded = rows->is_rounded}};
             tr__request   *r = tr__client_add(client, &client->stream[i], &pull, op, rows->keys + at, n * sizeof(int64_t));
             r->to = rows->to + at * rows->row_bytes;
             r->clock = rows->clock;
-            r->left = r->size = n * rows->row_bytes;
+            r->left = r->size = tr_rounded_bytes(n * rows->row_bytes, rows->is_rounded);
         }
     tr__client_op_count_down(client, op);
     return op;

@@ -8,6 +8,7 @@
 
 #include "pserver/core/client.h"
 #include "pserver/core/outbox.h"
+#include "pserver/wire/rounded.h"
 #include "proto/pserver.pb-c.h"
 
 #include <assert.h>
@@ -94,6 +95,7 @@ typedef struct tr__client_block {
     uint32_t  local;                  /* number on its server */
     uint64_t  bytes;
     uint8_t  *pull_to;
+    bool      is_rounded;             /* pulls bring bfloat16 */
 } tr__client_block;
 
 struct tr_client {

@@ -2,6 +2,7 @@
 #include "pserver/core/server_pulls.h"
 
 #include "framework/memory.h"
+#include "pserver/core/rounded_params.h"
 #include "pserver/core/server_meters.h"
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_updates.h"
@@ -26,6 +27,7 @@ typedef struct puller {
 } puller;
 
 struct tr__pulls {
+    tr__rounded_params *rounded;      /* large parameters in bfloat16, from the first answer in it on; or NULL */
     puller  *of;                      /* each trainer */
     tr_loan *loan;                    /* of each rank two: what its answers show of either buffer */
     bool     awaits_loans;            /* the first update of the queue would write what is being sent */
@@ -56,6 +58,7 @@ void tr__pulls_free(tr_server *server)
             free(p->of[i].copy[b]);
         free(p->of[i].copy);
     }
+    tr__rounded_params_free(p->rounded);
     free(p->of);
     free(p->loan);
     free(p);
@@ -232,22 +235,59 @@ static void put_reply(reply *r, const tr_wire *message, uint64_t bytes, void *pa
     tr_outbox_put(&r->server->outbox, &answer);
 }
 
+/* A number in a pull: the block, and whether its answer is to be rounded. */
+static uint32_t block_of(uint32_t asked)
+{
+    return asked & ~TR_ROUNDED_BIT;
+}
+
+static bool is_rounded(uint32_t asked)
+{
+    return asked & TR_ROUNDED_BIT;
+}
+
+static uint64_t answer_bytes(const tr_server *server, uint32_t asked)
+{
+    return tr_rounded_bytes(server->block[block_of(asked)].bytes, is_rounded(asked));
+}
+
+static uint8_t *rounded_param_of(const reply *r, uint32_t index)
+{
+    tr__pulls *p = r->server->pulls;
+
+    if (!p->rounded)
+        p->rounded = tr__rounded_params_new(r->server->block_count);
+    return tr__rounded_params_get(p->rounded, index, r->server->updates - r->is_before, param_of(r, index), r->server->block[index].bytes);
+}
+
 static bool is_small(const tr_server *server, uint32_t index)
 {
     return tr_wire_is_small(server->block[index].bytes, server->chunk_bytes);
 }
 
-static void reply_large(reply *r, uint32_t index)
+static void reply_large(reply *r, uint32_t asked)
 {
-    tr_server       *server = r->server;
-    const tr__block *block = &server->block[index];
-    uint8_t         *param = param_of(r, index);
+    tr_server     *server = r->server;
+    const uint32_t index = block_of(asked);
+    const uint64_t bytes = answer_bytes(server, asked);
+    uint8_t       *param = is_rounded(asked) ? rounded_param_of(r, index) : param_of(r, index);
 
-    for (uint64_t offset = 0; offset < block->bytes; offset += server->chunk_bytes) {
-        const uint64_t left = block->bytes - offset;
+    for (uint64_t offset = 0; offset < bytes; offset += server->chunk_bytes) {
+        const uint64_t left = bytes - offset;
         const tr_wire  data = {.kind = TR_WIRE_DATA, .data = {.offset = offset, .block = index, .number = r->sent++}};
         put_reply(r, &data, left < server->chunk_bytes ? left : server->chunk_bytes, param + offset, NULL);
     }
+}
+
+static void put_small(const reply *r, void *to, uint32_t asked)
+{
+    const uint64_t bytes = r->server->block[block_of(asked)].bytes;
+    const uint8_t *param = param_of(r, block_of(asked));
+
+    if (is_rounded(asked))
+        tr_rounded_make(to, param, bytes);
+    else
+        memcpy(to, param, bytes);
 }
 
 /* As many of the small blocks from `from` on as one message takes; returns the place after them. */
@@ -258,8 +298,8 @@ static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, ui
     uint32_t   n = 0, to = from, index = 0;
 
     for (; to < count; to++) {
-        const uint64_t bytes = server->block[blocks[to]].bytes;
-        if (!is_small(server, blocks[to]))
+        const uint64_t bytes = answer_bytes(server, blocks[to]);
+        if (!is_small(server, block_of(blocks[to])))
             continue;
         if (n && size + tr_wire_entry_size(bytes) > server->chunk_bytes)
             break;
@@ -270,20 +310,24 @@ static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, ui
         return count;
     uint8_t *payload = tr__must_bytes(size);
     cursor = (uint64_t)n * TR_WIRE_ENTRY;
-    for (uint32_t i = from; i < to; i++) {
-        const uint64_t bytes = server->block[blocks[i]].bytes;
-        if (is_small(server, blocks[i]))
-            memcpy(tr_wire_entry_put(payload, index++, &cursor, blocks[i], bytes),
-                   param_of(r, blocks[i]), bytes);
-    }
+    for (uint32_t i = from; i < to; i++)
+        if (is_small(server, block_of(blocks[i])))
+            put_small(r, tr_wire_entry_put(payload, index++, &cursor, block_of(blocks[i]), answer_bytes(server, blocks[i])), blocks[i]);
     put_reply(r, &(tr_wire){.kind = TR_WIRE_DATA_MANY, .data_many = {.count = n, .number = r->sent++}}, size, payload, payload);
     return to;
 }
 
 static void keep_copy(tr_server *server, puller *p, const uint32_t *blocks, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
-        memcpy(p->copy[blocks[i]], server->store.param(server->store.self, blocks[i]), server->block[blocks[i]].bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t index = block_of(blocks[i]);
+        const uint64_t bytes = server->block[index].bytes;
+        void          *param = server->store.param(server->store.self, index), *copy = p->copy[index];
+        if (is_rounded(blocks[i]))
+            tr_rounded_floats(copy, param, bytes);
+        else
+            memcpy(copy, param, bytes);
+    }
 }
 
 static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64_t step, const uint32_t *blocks,
@@ -298,7 +342,7 @@ static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64
     for (uint32_t i = 0; i < count;)
         i = reply_small(&r, blocks, count, i);
     for (uint32_t i = 0; i < count; i++)
-        if (!is_small(server, blocks[i]))
+        if (!is_small(server, block_of(blocks[i])))
             reply_large(&r, blocks[i]);
 }
 
@@ -314,7 +358,8 @@ static pull *parse_pull(const tr_server *server, const tr_wire *wire, const uint
     p->count = (uint32_t)count;
     for (uint64_t i = 0; i < count; i++) {
         p->block[i] = tr_wire_get_u32(payload + 4 * i);
-        if (p->block[i] >= server->block_count) {
+        const uint32_t index = block_of(p->block[i]);
+        if (index >= server->block_count || (is_rounded(p->block[i]) && server->block[index].dtype != TR_FP32)) {
             free(p);
             return NULL;
         }
@@ -329,7 +374,7 @@ tr_status tr__pulls_on_pull(tr_server *server, tr__trainer *trainer, const tr_wi
     pull  *p = parse_pull(server, wire, payload);
     pull **end = &puller_of(server, trainer)->waiting;
     if (!p)
-        return tr_fail(TR_EFORMAT, "%s pulls a block that does not exist", tr__server_trainer_name(server, trainer));
+        return tr_fail(TR_EFORMAT, "%s pulls a block that does not exist, or one in bfloat16 that is not float32", tr__server_trainer_name(server, trainer));
     if (!tr__pulls_may_answer(server, trainer, p->step, p->own))
         tr__meters_holds(server, trainer);
     while (*end)

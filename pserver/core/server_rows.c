@@ -5,6 +5,7 @@
 #include "pserver/core/server_pulls.h"
 #include "pserver/core/server_updates.h"
 #include "pserver/table/table.h"
+#include "pserver/wire/rounded.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ typedef struct pull {
     uint32_t     table;
     uint32_t     since;               /* of a shard: only rows that an update behind this one has touched; 0: all */
     int64_t      count;               /* -1: key[0] is a virtual shard, rows of which are wanted */
+    bool         is_rounded;          /* in bfloat16 */
     bool         has_hints;           /* when it is answered */
     uint32_t    *hint;                /* of the keys, behind them in memory */
     uint64_t     before;              /* keys of the same pull, in the messages before this one */
@@ -349,6 +351,9 @@ static tr_status read_answer(tr_server *server, const tr__trainer *trainer, pull
     const tr_status status = read_rows(server, trainer, p, *payload);
     if (status != TR_OK)
         free(*payload);
+    else if (p->is_rounded)
+        tr_rounded_make(*payload, *payload, *bytes);
+    *bytes = tr_rounded_bytes(*bytes, p->is_rounded);
     return status;
 }
 
@@ -412,7 +417,7 @@ static pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
         return p;
     }
     *p = (pull){.seq = wire->seq, .step = wire->pull_rows.step, .own = own_steps(wire), .table = wire->pull_rows.table,
-                .count = count, .before = wire->pull_rows.before, .hint = (uint32_t *)(void *)(p->key + count)};
+                .count = count, .is_rounded = wire->pull_rows.is_rounded, .before = wire->pull_rows.before, .hint = (uint32_t *)(void *)(p->key + count)};
     memcpy(p->key, payload, wire->bytes);
     return p;
 }
@@ -425,8 +430,9 @@ static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64
 static bool is_pull(const tr_server *server, const tr_wire *wire)
 {
     const uint32_t table = table_of(wire);
+    const bool     is_rounded = wire->kind == TR_WIRE_PULL_ROWS && wire->pull_rows.is_rounded;
 
-    return table < server->table_count && wire->bytes % sizeof(int64_t) == 0 &&
+    return table < server->table_count && (!is_rounded || server->setup->tables[table]->dtype == TR_FP32) && wire->bytes % sizeof(int64_t) == 0 &&
            wire->bytes / sizeof(int64_t) * (uint64_t)server->table[table].row_bytes <= TR_LIMIT_DATA;
 }
 
@@ -435,7 +441,7 @@ tr_status tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wir
     if (!tr__server_lags(trainer, tr_wire_step(wire)))
         TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     if (!is_pull(server, wire))
-        return tr_fail(TR_EFORMAT, "%s pulls %llu bytes of keys from table %u; there are %u tables",
+        return tr_fail(TR_EFORMAT, "%s pulls %llu bytes of keys from table %u; there are %u tables, and those of float32 are rounded",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes, table_of(wire), server->table_count);
     pull **end = &rows_of_trainer(server, trainer)->waiting;
     while (*end)

@@ -117,6 +117,7 @@ struct tr_job {
     _Atomic uint64_t last_pull, last_end;
     _Atomic pthread_t owner;          /* the thread that pulls */
     tr_compress    compress;
+    bool           rounds;            /* parameters of float32 come back in bfloat16 (rounded.h) */
     double         weight;
     tr_on_nan      on_nan;            /* job_finite.h */
     bool           is_unfit;          /* the step that is being made, which is not to count */
@@ -213,6 +214,8 @@ void      tr__job_free_setup(tr__setup_call *setup, bool is_handed_over);
 /* job_compress.c */
 /* How this process compresses gradients: as TRIREME_COMPRESS says, else as the spec says. */
 const char *tr__job_compress_word(const tr_job_spec *spec);
+/* How parameters come back, from TRIREME_COMPRESS_PARAMETERS or the spec. */
+const char *tr__job_compress_parameters_word(const tr_job_spec *spec);
 /* Bytes of a step's gradients that compression would make smaller, whether or not they are compressed. */
 int64_t     tr__job_compressible_bytes(const tr_job *job, const tr_job_spec *spec);
 /* Make the state that a compressed gradient needs. NULL in *out: this gradient is not compressed. */

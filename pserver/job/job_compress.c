@@ -28,6 +28,13 @@ const char *tr__job_compress_word(const tr_job_spec *spec)
     return text && *text ? text : spec->compress ? spec->compress : "none";
 }
 
+const char *tr__job_compress_parameters_word(const tr_job_spec *spec)
+{
+    const char *text = getenv("TRIREME_COMPRESS_PARAMETERS");
+
+    return text && *text ? text : spec->compress_parameters ? spec->compress_parameters : "none";
+}
+
 static bool takes(const tr_compress *compress, const tr_job *job, const tr_job_block *block)
 {
     return !block->is_exact && tr_compress_takes(compress, block->dtype, (uint64_t)block->bytes, (uint64_t)job->options.chunk_bytes);

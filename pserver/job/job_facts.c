@@ -71,6 +71,7 @@ tr_status tr__facts_collect(tr__facts *f, const tr_job *job, const tr_job_spec *
     add(f, "mode", spec->mode);
     add(f, "matmul precision of the process", tr_precision_name(tr_matmul_precision()));
     add(f, "compression", tr__job_compress_word(spec));
+    add(f, "compression of parameters", tr__job_compress_parameters_word(spec));
     snprintf(value, sizeof value, "%lld", (long long)job->options.chunk_bytes);
     add(f, "chunk_bytes", value);
     snprintf(value, sizeof value, "%d", spec->block_count);

@@ -169,7 +169,8 @@ static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool k
     for (uint32_t i = 0; i < different; i++)
         transfer->keys[transfer->at[i]] = transfer->set.keys[i];
     transfer->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? transfer->missing : transfer->first, .keys = transfer->keys,
-                                 .to = transfer->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &transfer->clock};
+                                 .to = transfer->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &transfer->clock,
+                                 .is_rounded = job->rounds && t->dtype == TR_FP32};
     return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &transfer->call, .is_urgent = true}, &transfer->ticket);
 }
 

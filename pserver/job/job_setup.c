@@ -212,8 +212,10 @@ static tr_status make_setup(tr__setup_call *out, const tr_job *job, const tr_job
     out->server = tr__must_array((size_t)out->servers, sizeof *out->server);
     out->block_count = (uint32_t)spec->block_count;
     out->block = tr__must_array((size_t)spec->block_count + 1, sizeof *out->block);
-    for (int i = 0; i < spec->block_count; i++)
-        out->block[i] = (tr_client_block){spec->blocks[i].server, (uint64_t)spec->blocks[i].bytes};
+    for (int i = 0; i < spec->block_count; i++) {
+        const tr_job_block *b = &spec->blocks[i];
+        out->block[i] = (tr_client_block){b->server, (uint64_t)b->bytes, job->rounds && !b->is_exact && b->dtype == TR_FP32};
+    }
     for (int s = 0; s < out->servers; s++)
         tr__facts_pack(&out->server[s], facts);
     return tr_job_index(job) == 0 ? add_setups(out, job, spec) : TR_OK;

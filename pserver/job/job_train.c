@@ -96,6 +96,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     if (job->is_set_up)
         return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
     TR_TRY(tr__job_check_spec(&job->policy, job, spec));
+    TR_TRY(tr_compress_parse_parameters(&job->rounds, tr__job_compress_parameters_word(spec)));
     TR_TRY(tr__job_choose_on_nan(job, spec));
     TR_TRY(tr_job_wait(job, 1));                   /* the setup depends on whether the servers have state */
     TR_TRY(tr__job_make_setup(&call, job, spec));
@@ -125,8 +126,8 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         tell_beginning(job);
     tr_trainer_meter_start(job->meter, tr__clock(), job->step);
     tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
-                   "\"compressible_bytes\":%lld", spec->mode,
-                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_word(spec),
+                   "\"compress_parameters\":\"%s\",\"compressible_bytes\":%lld", spec->mode,
+                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_word(spec), tr__job_compress_parameters_word(spec),
                    (long long)tr__job_compressible_bytes(job, spec));
     return TR_OK;
 }

@@ -43,6 +43,13 @@ tr_status tr_compress_parse(tr_compress *out, const char *text)
     return TR_OK;
 }
 
+tr_status tr_compress_parse_parameters(bool *is_rounded, const char *text)
+{
+    *is_rounded = strcmp(text, names[TR_COMPRESS_BF16]) == 0;
+    return *is_rounded || strcmp(text, names[TR_COMPRESS_NONE]) == 0
+               ? TR_OK : tr_fail(TR_EINVAL, "compression of parameters '%s'; possible are none, bf16", text);
+}
+
 bool tr_compress_takes(const tr_compress *c, tr_dtype dtype, uint64_t bytes, uint64_t chunk_bytes)
 {
     return c->kind != TR_COMPRESS_NONE && dtype == TR_FP32 && !tr_wire_is_small(bytes, chunk_bytes);

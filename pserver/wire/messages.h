@@ -57,7 +57,8 @@
     F(u64, step,    TR_ANY, "rows are wanted as of this step of the trainer")                                \
     F(u64, before,  TR_ANY, "keys in earlier messages of the same pull from this server")                    \
     F(u32, table,   TR_ANY, "number of the table in Setup.tables")                                           \
-    F(u32, remakes, TR_ANY, "of `step`, the last steps that a replacement computes again")
+    F(u32, remakes, TR_ANY, "of `step`, the last steps that a replacement computes again")                   \
+    F(flag, is_rounded, 1,  "rows of float32 are to be answered in bfloat16 (rounded.h)")
 #define TR_FORM_read_rows(F)                                                                                 \
     F(u64, step,  TR_ANY, "rows are wanted as of this step of the trainer")                                  \
     F(u32, table, TR_ANY, "number of the table in Setup.tables")                                             \
@@ -74,7 +75,7 @@
     F(u32,  stops,           TR_ANY, "server 0: highest number of a training that a notice asks to end; 0: none") \
     F(flag, declines,        1,      "a snapshot that begins now would be declined: a replacement is awaited")
 #define TR_FORM_data(F)                                                                                      \
-    F(offset, offset, TR_ANY, "bytes of the block before this chunk")                                        \
+    F(offset, offset, TR_ANY, "bytes of the block, as it is answered, before this chunk")                    \
     F(u32,    block,  TR_ANY, "number of the block in Setup.blocks")                                         \
     F(u32,    number, TR_ANY, "number of this message in the answer: 0, 1, ...")
 #define TR_FORM_data_many(F)                                                                                 \
@@ -195,14 +196,14 @@
     M(PUSH_MANY,   push_many,       "trainer", "server",   "entries: whole small gradients", TR_LIMIT_DATA)  \
     M(PUSH_ROWS,   push_rows,       "trainer", "server",   "i64 keys, then f32 rows", TR_LIMIT_DATA)         \
     M(STEP_END,    step_end,        "trainer", "server",   "",                   0)                          \
-    M(PULL,        pull,            "trainer", "server",   "u32 numbers of blocks", TR_LIMIT_DATA)           \
+    M(PULL,        pull,            "trainer", "server",   "u32 numbers of blocks (rounded.h)", TR_LIMIT_DATA)           \
     M(PULL_ROWS,   pull_rows,       "trainer", "server",   "i64 keys",           TR_LIMIT_DATA)              \
     M(READ_ROWS,   read_rows,       "trainer", "server",   "",                   0)                          \
     M(WRITE_ROWS,  write_rows,      "trainer, server", "server, replica", "packed rows (table.h)", TR_LIMIT_DATA) \
     M(ACK,         ack,             "server",  "trainer",  "",                   0)                          \
-    M(DATA,        data,            "server",  "trainer",  "a chunk of a parameter", TR_LIMIT_DATA)          \
-    M(DATA_MANY,   data_many,       "server",  "trainer",  "entries: whole small parameters", TR_LIMIT_DATA) \
-    M(DATA_ROWS,   data_rows,       "server",  "trainer",  "rows in the table's type, or packed", TR_LIMIT_DATA) \
+    M(DATA,        data,            "server",  "trainer",  "a chunk of a parameter, in its type or rounded", TR_LIMIT_DATA)          \
+    M(DATA_MANY,   data_many,       "server",  "trainer",  "entries: whole small parameters, in their type or rounded", TR_LIMIT_DATA) \
+    M(DATA_ROWS,   data_rows,       "server",  "trainer",  "rows in the table's type, rounded, or packed", TR_LIMIT_DATA) \
     E(REFUSED,                      "server",  "trainer",  "Refusal",            TR_LIMIT_CONTROL)           \
     E(REPLACED,                     "server",  "trainer",  "Refusal",            TR_LIMIT_CONTROL)           \
     E(SERVING,                      "server",  "any",      "Serving",            TR_LIMIT_CONTROL)           \

@@ -163,6 +163,8 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
                         "ssp(N), geo(N) or average(N) (default: what the script says, else sync)")
     parser.add_argument("--compress", type=text_of("method"), metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
                         "(default: what the script says, else none)")
+    parser.add_argument("--compress-parameters", type=text_of("method"), metavar="METHOD", help="how parameters come back from the servers: none "
+                        "(in their type) or bf16 (half the bytes) (default: what the script says, else none)")
     parser.add_argument("--on-nan", type=text_of("word"), metavar="WORD", help="where a gradient or the loss is NaN or infinite: stop, skip (leave that "
                         "trainer's step out) or ignore (default: what the script says, else stop)")
     parser.add_argument("--matmul-precision", type=text_of("precision"), metavar="P", help="how matrices of float32 are multiplied: float32 or bfloat16 "
@@ -378,7 +380,7 @@ def run_launch(options: argparse.Namespace) -> int:
     layout = replace(where(options), servers=options.servers, trainers=options.trainers, standbys=options.standbys,
                      replicas=options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
-                    tag_output=options.tag_output, mode=options.mode, compress=options.compress, restarts=options.restarts,
+                    tag_output=options.tag_output, mode=options.mode, compress=options.compress, compress_parameters=options.compress_parameters, restarts=options.restarts,
                     checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress),
                     standbys_for=options.standbys_for, on_nan=options.on_nan, check_nan=options.check_nan,
                     matmul_precision=options.matmul_precision)

@@ -1,17 +1,20 @@
 /* test_client_core.c - one trainer and two servers: what is sent when, what a ticket waits for. */
 #include "tests/support/expect.h"
 
+#include "framework/half.h"
 #include "pserver/core/client.h"
 #include "pserver/job/job.h"
 #include "pserver/job/job_place.h"
 #include "pserver/transport/comm_state.h"
+#include "pserver/wire/rounded.h"
 #include "proto/pserver.pb-c.h"
 
 #include <stdio.h>
 
 enum { TRAINER = 2, CHUNK = 4096, SMALL = 16, LARGE = 3 * CHUNK };
 /* Blocks: 0 and 1 are small and on server 0; 2 is large, 3 small, on server 1. */
-static const tr_client_block blocks[4] = {{0, SMALL}, {0, SMALL}, {1, LARGE}, {1, SMALL}};
+static const tr_client_block blocks[4] = {{0, SMALL, false}, {0, SMALL, false}, {1, LARGE, false}, {1, SMALL, false}};
+static const tr_client_block rounded_blocks[4] = {{0, SMALL, true}, {0, SMALL, false}, {1, LARGE, true}, {1, SMALL, true}};
 
 typedef struct rig {
     tr_roster *roster;
@@ -55,7 +58,7 @@ static void say_serving(rig *r, int server, uint64_t steps)
     hear(r, server, (tr_wire){.kind = TR_WIRE_SERVING, .bytes = trireme__pserver__serving__pack(&serving, packed)}, packed);
 }
 
-static rig make_behind(const uint64_t steps[2], uint64_t window, int64_t retry)
+static rig make_with(const tr_client_block *of, const uint64_t steps[2], uint64_t window, int64_t retry)
 {
     const tr_client_options options = {CHUNK, window, retry, 1000};
     tr_client_setup         setups[2] = {{0}};
@@ -75,13 +78,18 @@ static rig make_behind(const uint64_t steps[2], uint64_t window, int64_t retry)
         say_serving(&r, s, steps[s]);
     assert_int_equal(tr_client_done(r.client), 1);
     tr_client_keep_settled(r.client);
-    assert_int_equal(tr_client_setup_all(r.client, setups, 4, blocks), 2);
+    assert_int_equal(tr_client_setup_all(r.client, setups, 4, of), 2);
     assert_int_equal(take(&r, m, 8), 2);
     acknowledge(&r, 0);
     assert_int_equal(tr_client_done(r.client), 1);
     acknowledge(&r, 1);
     assert_int_equal(tr_client_done(r.client), 2);
     return r;
+}
+
+static rig make_behind(const uint64_t steps[2], uint64_t window, int64_t retry)
+{
+    return make_with(blocks, steps, window, retry);
 }
 
 static rig make(uint64_t window, int64_t retry)
@@ -256,6 +264,114 @@ TEST(what_is_not_answered_is_sent_again_in_order)
     r.node.tick(r.node.self, 1100);
     assert_int_equal(take(&r, again, 8), 5);
     assert_int_equal(again[0].wire.seq, 2);
+    unmake(&r);
+}
+
+/* Chunk `i` of block 2, from a server on which it is 0: all values are i + 1. */
+static tr_wire rounded_chunk(uint16_t *data, uint64_t seq, uint32_t i)
+{
+    const uint64_t all = LARGE / 2, at = (uint64_t)i * CHUNK, bytes = all - at < CHUNK ? all - at : CHUNK;
+
+    for (uint64_t k = 0; k < bytes / 2; k++)
+        data[k] = tr_bf16_of_f32((float)(i + 1));
+    return (tr_wire){.kind = TR_WIRE_DATA, .seq = seq, .bytes = bytes, .data = {.block = 0, .number = i, .offset = at}};
+}
+
+TEST(rounded_parameters_are_widened_as_they_come_and_once)
+{
+    rig             r = make_with(rounded_blocks, (const uint64_t[2]){0, 0}, 1 << 20, 0);
+    tr_message      m[8];
+    static float    to[LARGE / 4];
+    static uint16_t data[CHUNK / 2];
+    const int       block = 2;
+    void *const     at = to;
+    const uint64_t  ticket = tr_client_pull(r.client, 1, &block, &at);
+
+    tr_client_flush(r.client);
+    assert_int_equal(take(&r, m, 8), 1);
+    assert_int_equal(tr_wire_get_u32(m[0].payload), 0 | TR_ROUNDED_BIT);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(tr_client_done(r.client) < ticket);
+        tr_wire wire = rounded_chunk(data, m[0].wire.seq, i);
+        wire.epoch = 1;
+        void *place = i ? r.node.place(r.node.self, 1, &wire) : NULL;
+        if (place)                                 /* where it belongs, at once */
+            memcpy(place, data, wire.bytes);
+        r.node.receive(r.node.self, 1, 1, &wire, place ? place : data, place != NULL);
+        hear(&r, 1, wire, data);                   /* twice is once */
+    }
+    assert_int_equal(tr_client_done(r.client), ticket);
+    for (int k = 0; k < LARGE / 4; k++)
+        assert_true(to[k] == (k < CHUNK / 2 ? 1 : 2));
+    unmake(&r);
+}
+
+TEST(small_rounded_parameters_come_beside_exact_ones)
+{
+    rig            r = make_with(rounded_blocks, (const uint64_t[2]){0, 0}, 1 << 20, 0);
+    tr_message     m[8];
+    static float   to[2][SMALL / 4];
+    const int      block[2] = {0, 1};
+    void *const    at[2] = {to[0], to[1]};
+    const float    x = 1.001f;
+    static uint8_t payload[256];
+    uint64_t       cursor = 2 * TR_WIRE_ENTRY;
+
+    const uint64_t ticket = tr_client_pull(r.client, 2, block, at);
+    tr_client_flush(r.client);
+    assert_int_equal(take(&r, m, 8), 1);
+    assert_int_equal(tr_wire_get_u32(m[0].payload), 0 | TR_ROUNDED_BIT);
+    assert_int_equal(tr_wire_get_u32((const uint8_t *)m[0].payload + 4), 1);
+    const float floats[SMALL / 4] = {x, x, x, x};
+    tr_rounded_make(tr_wire_entry_put(payload, 0, &cursor, 0, SMALL / 2), floats, SMALL);
+    memcpy(tr_wire_entry_put(payload, 1, &cursor, 1, SMALL), floats, SMALL);
+    hear(&r, 0, (tr_wire){.kind = TR_WIRE_DATA_MANY, .seq = m[0].wire.seq, .bytes = cursor, .data_many = {.count = 2}}, payload);
+    assert_int_equal(tr_client_done(r.client), ticket);
+    assert_true(to[0][3] == 1 && to[1][3] == x);
+    unmake(&r);
+}
+
+TEST(a_rounded_block_of_the_wrong_size_is_refused)
+{
+    const uint64_t wrong[][2] = {{0, LARGE}, {1, 2}, {0, 3}, {LARGE / 2, 2}, {UINT64_MAX - 1, 2}};
+    static uint8_t to[LARGE], data[LARGE];
+    const int      block = 2;
+    void *const    at = to;
+    const char    *text = NULL;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rig        r = make_with(rounded_blocks, (const uint64_t[2]){0, 0}, 1 << 20, 0);
+        tr_message m[8];
+        tr_client_pull(r.client, 1, &block, &at);
+        tr_client_flush(r.client);
+        take(&r, m, 8);
+        hear(&r, 1, (tr_wire){.kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .bytes = wrong[i][1], .data = {.offset = wrong[i][0]}}, data);
+        assert_int_equal(r.node.status(r.node.self, &text), TR_EFORMAT);
+        assert_non_null(strstr(text, "answers with a block that nobody pulled"));
+        unmake(&r);
+    }
+}
+
+TEST(rounded_rows_are_widened_where_they_are_wanted)
+{
+    rig            r = make(1 << 20, 0);
+    tr_message     m[8];
+    const int64_t  keys[2] = {3, 4};
+    const uint64_t first[3] = {0, 2, 2};
+    const float    rows[2][3] = {{1.001f, 2, 3}, {4, 5, 6}};
+    float          to[2][3];
+    uint16_t       data[6];
+
+    const tr_client_rows call = {.first = first, .keys = keys, .to = (uint8_t *)to, .row_bytes = sizeof rows[0], .is_rounded = true};
+    const uint64_t       ticket = tr_client_pull_rows(r.client, &call);
+    assert_int_equal(take(&r, m, 8), 1);
+    assert_true(m[0].wire.pull_rows.is_rounded);
+    tr_rounded_make(data, rows, sizeof rows);
+    const tr_wire wire = {.kind = TR_WIRE_DATA_ROWS, .seq = m[0].wire.seq, .bytes = sizeof data};
+    hear(&r, 0, wire, data);
+    hear(&r, 0, wire, data);
+    assert_int_equal(tr_client_done(r.client), ticket);
+    assert_true(to[0][0] == 1 && to[0][2] == 3 && to[1][0] == 4 && to[1][2] == 6);
     unmake(&r);
 }
 
@@ -463,6 +579,10 @@ int main(void)
         cmocka_unit_test(a_pull_is_done_when_all_bytes_are_here),
         cmocka_unit_test(a_piece_is_placed_before_a_small_one_in_front_of_it_is_received),
         cmocka_unit_test(what_is_not_answered_is_sent_again_in_order),
+        cmocka_unit_test(rounded_parameters_are_widened_as_they_come_and_once),
+        cmocka_unit_test(small_rounded_parameters_come_beside_exact_ones),
+        cmocka_unit_test(a_rounded_block_of_the_wrong_size_is_refused),
+        cmocka_unit_test(rounded_rows_are_widened_where_they_are_wanted),
         cmocka_unit_test(a_block_that_nobody_pulled_is_refused),
         cmocka_unit_test(a_death_says_what_was_waited_for),
         cmocka_unit_test(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left),

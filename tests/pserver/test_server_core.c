@@ -1,7 +1,9 @@
 /* test_server_core.c - one server, two trainers, messages by hand: what is taken, what waits, what is refused. */
 #include "tests/support/server_rig.h"
 
+#include "framework/half.h"
 #include "pserver/wire/compress.h"
+#include "pserver/wire/rounded.h"
 
 TEST(the_mean_waits_for_all_and_is_taken_in_trainer_order)
 {
@@ -75,6 +77,58 @@ TEST(a_pull_waits_for_its_step)
     take_ack(&r, TRAINER0, &data);
     assert_int_equal(data, 3);                     /* two chunks, one small block */
     assert_int_equal(tr_server_step(r.server), 1);
+    unmake(&r);
+}
+
+/* Blocks 1 (large) and 0 (small) in bfloat16, as of step 0. */
+static void pull_rounded(rig *r, int from)
+{
+    uint8_t asked[8];
+
+    tr_wire_put_u32(asked, 1 | TR_ROUNDED_BIT);
+    tr_wire_put_u32(asked + 4, 0 | TR_ROUNDED_BIT);
+    say(r, from, (tr_wire){.kind = TR_WIRE_PULL, .bytes = 8}, asked);
+}
+
+TEST(a_pull_in_bfloat16_is_answered_in_half_the_bytes_from_one_copy)
+{
+    rig         r = make_running();
+    tr_message  m;
+    const void *large[2] = {NULL, NULL};
+    uint64_t    bytes[2] = {0, 0};
+
+    for (int i = 0; i < 2048; i++)
+        param[1][i] = 1 + (float)i / 2048;
+    param[0][0] = 1.001f;
+    pull_rounded(&r, TRAINER0);
+    pull_rounded(&r, TRAINER1);
+    while (r.node.next(r.node.self, &m)) {
+        const int who = m.peer - TRAINER0;
+        if (m.wire.kind == TR_WIRE_DATA) {
+            bytes[who] += m.wire.bytes;
+            large[who] = m.wire.data.offset ? large[who] : m.payload;
+            for (uint64_t i = 0; i < m.wire.bytes / 2; i++)
+                assert_int_equal(((const uint16_t *)m.payload)[i], tr_bf16_of_f32(param[1][m.wire.data.offset / 2 + i]));
+        } else if (m.wire.kind == TR_WIRE_DATA_MANY) {
+            assert_int_equal(m.wire.bytes, tr_wire_entry_size(8));
+        }
+        tr_message_over(&m);
+    }
+    assert_int_equal(bytes[0], 4096);
+    assert_int_equal(bytes[1], 4096);
+    assert_ptr_equal(large[0], large[1]);
+    unmake(&r);
+}
+
+TEST(what_is_not_float32_is_not_answered_in_bfloat16)
+{
+    rig r = make();
+
+    say_setup(&r, "sync", TR_FP64);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    pull_rounded(&r, TRAINER0);
+    EXPECT_REFUSED(&r, "pulls a block that does not exist, or one in bfloat16 that is not float32");
     unmake(&r);
 }
 
@@ -381,6 +435,8 @@ int main(void)
         cmocka_unit_test(a_repeated_request_is_taken_once_and_acknowledged_again),
         cmocka_unit_test(a_request_whose_predecessor_is_missing_is_dropped),
         cmocka_unit_test(a_pull_waits_for_its_step),
+        cmocka_unit_test(a_pull_in_bfloat16_is_answered_in_half_the_bytes_from_one_copy),
+        cmocka_unit_test(what_is_not_float32_is_not_answered_in_bfloat16),
         cmocka_unit_test(the_others_go_on_without_a_trainer_that_says_goodbye),
         cmocka_unit_test(an_old_epoch_is_told_and_not_used),
         cmocka_unit_test(mistakes_are_refused_by_name),

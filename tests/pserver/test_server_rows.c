@@ -1,6 +1,7 @@
 /* test_server_rows.c - one server with a table, two trainers, messages by hand: rows in and out. */
 #include "tests/support/server_rig.h"
 
+#include "framework/half.h"
 #include "pserver/core/server_rows.h"
 
 enum { WIDTH = 2, HINT = 1000 };
@@ -167,6 +168,27 @@ TEST(rows_leave_between_updates_and_not_during_one)
     unmake(&r);
 }
 
+TEST(rows_leave_rounded_when_they_are_asked_for_so)
+{
+    const int64_t keys[] = {257, 4};               /* 257 has nine bits */
+    rig           r = make_with_table("async");
+    tr_message    m;
+    int           answers_seen = 0;
+
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .bytes = 16, .pull_rows = {.is_rounded = 1}}, keys);
+    while (r.node.next(r.node.self, &m)) {
+        if (m.wire.kind == TR_WIRE_DATA_ROWS) {
+            const uint16_t *row = m.payload;
+            assert_int_equal(m.wire.bytes, 8);
+            assert_true(tr_f32_of_bf16(row[0]) == 256 && tr_f32_of_bf16(row[3]) == 4);
+            answers_seen++;
+        }
+        tr_message_over(&m);
+    }
+    assert_int_equal(answers_seen, 1);
+    unmake(&r);
+}
+
 static void push_two(rig *r, uint64_t step, const int64_t *keys)
 {
     uint8_t payload[32] = {0};
@@ -301,6 +323,7 @@ int main(void)
         cmocka_unit_test(rows_of_all_trainers_are_listed_in_their_order),
         cmocka_unit_test(alone_each_trainer_updates_rows_with_its_own),
         cmocka_unit_test(rows_leave_between_updates_and_not_during_one),
+        cmocka_unit_test(rows_leave_rounded_when_they_are_asked_for_so),
         cmocka_unit_test(gradients_of_rows_that_were_pulled_come_with_their_places),
         cmocka_unit_test(places_are_known_however_pull_and_push_are_cut_into_messages),
         cmocka_unit_test(mistakes_with_rows_are_refused_by_name),

@@ -46,6 +46,18 @@ TEST(compressed_gradients_are_those_of_one_process_that_compresses)
     }
 }
 
+/* In other modes than sync the gradients do not depend on the parameters: there every block that was pulled is one update's, rounded. */
+TEST(rounded_parameters_are_those_of_one_process_that_rounds)
+{
+    for (EACH_SEED(1000)) {
+        sim_options options = options_of(seed, "sync", "sync", "sync(fewer)", "async", "ssp(1)", "sync(backups=1)");
+        options.rounds = true;
+        options.compress = seed % 5 ? NULL : "bf16";
+        options.loss = seed % 3 ? 0 : 0.05;
+        sim_check_run(&options);
+    }
+}
+
 TEST(jobs_of_sixty_four_ranks)
 {
     static const char *const modes[] = {"sync", "async", "ssp(1)"};
@@ -126,6 +138,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lost_and_doubled_messages_change_nothing),
         cmocka_unit_test(every_gradient_counts_once_in_any_mode),
         cmocka_unit_test(compressed_gradients_are_those_of_one_process_that_compresses),
+        cmocka_unit_test(rounded_parameters_are_those_of_one_process_that_rounds),
         cmocka_unit_test(jobs_of_sixty_four_ranks),
         cmocka_unit_test(a_job_goes_on_from_a_snapshot_at_any_step_on_any_number_of_servers),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),

@@ -14,9 +14,12 @@
 
 static void check_last(const sim_job *job, int step, const float *param)
 {
+    static float rounded[SIM_TOTAL];
+    const float *expected = sim__pulled(job, rounded, param, SIM_TOTAL);
+
     for (int i = 0; i < job->options.trainers; i++)
         if (job->trainer[i].steps == step && !job->trainer[i].was_over &&
-            memcmp(job->trainer[i].param, param, SIM_TOTAL * sizeof *param))
+            memcmp(job->trainer[i].param, expected, SIM_TOTAL * sizeof *param))
             fail_msg("seed %llu: trainer %d of %d ends with other parameters (%d servers)",
                      (unsigned long long)job->options.seed, i, job->options.trainers, job->options.servers);
 }
@@ -24,7 +27,7 @@ static void check_last(const sim_job *job, int step, const float *param)
 /* The same training in one place. */
 static void check_sync(const sim_job *job)
 {
-    static float param[SIM_TOTAL], momentum[SIM_TOTAL], sum[SIM_TOTAL], grad[SIM_TOTAL];
+    static float param[SIM_TOTAL], momentum[SIM_TOTAL], sum[SIM_TOTAL], grad[SIM_TOTAL], rounded[SIM_TOTAL];
     float       *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
 
     sim__first_params(job, param);
@@ -34,7 +37,7 @@ static void check_sync(const sim_job *job)
         for (int i = 0; i < job->options.trainers; i++) {
             if (job->trainer[i].steps < step)
                 continue;
-            sim__gradient(job, grad, param, i, step, sim__weight(job, i, step));
+            sim__gradient(job, grad, sim__pulled(job, rounded, param, SIM_TOTAL), i, step, sim__weight(job, i, step));
             sim__arrive(job, grad, residual + (size_t)i * SIM_TOTAL, sim__weight(job, i, step));
             tr_mean_add(&mean, TR_FP32, sum, grad, SIM_TOTAL, sim__weight(job, i, step));
         }
@@ -143,7 +146,7 @@ static bool is_empty(const sim_job *job, const sim_place *p)
 /* The first updates in one place: each of the mean of its steps, computed with the parameters before it. */
 static void replay(const sim_job *job, uint64_t updates, float *param, float *momentum)
 {
-    static float     sum[SIM_TOTAL], grad[SIM_TOTAL];
+    static float     sum[SIM_TOTAL], grad[SIM_TOTAL], rounded[SIM_TOTAL];
     const sim_place *all = furthest(job);
     float           *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
 
@@ -155,7 +158,7 @@ static void replay(const sim_job *job, uint64_t updates, float *param, float *mo
             const int step = (int)all->history[n][i];
             if (!step)
                 continue;
-            sim__gradient(job, grad, param, i, step, sim__weight(job, i, step));
+            sim__gradient(job, grad, sim__pulled(job, rounded, param, SIM_TOTAL), i, step, sim__weight(job, i, step));
             sim__arrive(job, grad, residual + (size_t)i * SIM_TOTAL, sim__weight(job, i, step));
             tr_mean_add(&mean, TR_FP32, sum, grad, SIM_TOTAL, sim__weight(job, i, step));
         }
@@ -308,13 +311,14 @@ static bool is_looked_at(const sim_job *job)
     return !job->policy.is_lockstep && job->options.loss == 0 && job->options.seed % 8 == 0;
 }
 
-static uint64_t digest_of(const float *block, int64_t count)
+static uint64_t digest_of(const sim_job *job, const float *block, int64_t count)
 {
     uint64_t digest = 0;
+    float    rounded;
 
     for (int64_t i = 0; i < count; i++) {
         uint32_t word;
-        memcpy(&word, &block[i], sizeof word);
+        memcpy(&word, sim__pulled(job, &rounded, &block[i], 1), sizeof word);
         digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
         digest ^= digest >> 29;
     }
@@ -329,7 +333,7 @@ void sim__note_blocks(sim_place *p)
         return;
     p->seen = realloc(p->seen, (p->seen_count + 1) * (count + 1) * sizeof *p->seen);
     for (size_t i = 0; i < count; i++)
-        p->seen[p->seen_count * count + i] = digest_of(p->param[p->side][i], p->size[i]);
+        p->seen[p->seen_count * count + i] = digest_of(p->job, p->param[p->side][i], p->size[i]);
     p->seen_count++;
 }
 
@@ -348,7 +352,7 @@ void sim__check_pulled(const sim_trainer *t)
 
     for (int i = 0; i < job->blocks && is_looked_at(job); i++) {
         const sim_block *b = &job->block[i];
-        if (!was_seen(&job->place[b->server], local[b->server]++, digest_of(&t->param[b->at], b->size)))
+        if (!was_seen(&job->place[b->server], local[b->server]++, digest_of(job, &t->param[b->at], b->size)))
             fail_msg("seed %llu: before step %d trainer %d has pulled a mixture of updates as block %d",
                      (unsigned long long)job->options.seed, t->step + 1, t->index, i);
     }

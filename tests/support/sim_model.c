@@ -63,6 +63,14 @@ void sim__gradient(const sim_job *job, float *grad, const float *param, int who,
             grad[i] = 0.3f * param[i] + n[i] / 263.0f - 0.5f;
 }
 
+const float *sim__pulled(const sim_job *job, float *out, const float *values, int64_t count)
+{
+    if (!job->options.rounds)
+        return values;
+    tr_rounded_floats(out, values, (uint64_t)count * sizeof *out);
+    return out;
+}
+
 bool sim__is_compressed(const sim_job *job, int64_t size)
 {
     return tr_compress_takes(&job->compress, TR_FP32, (uint64_t)size * sizeof(float), SIM_CHUNK);

@@ -108,7 +108,7 @@ void sim__pull_rows(sim_trainer *t)
     list_keys(rows, t, t->step + 1);
     rows->clock = UINT64_MAX;
     rows->call = (tr_client_rows){.first = rows->first, .keys = rows->keys, .to = (uint8_t *)rows->value, .row_bytes = ROW_BYTES,
-                                  .clock = &rows->clock};
+                                  .clock = &rows->clock, .is_rounded = t->job->options.rounds};
     t->ticket = sim__ask(t, SIM_OP_PULL_ROWS, 0);
 }
 
@@ -198,8 +198,9 @@ static void check_last_rows(const sim_job *job, int step, const float *rows)
     for (int i = 0; i < job->options.trainers; i++) {
         const sim_rows *pulled = job->trainer[i].pulled;
         const bool      is_last = job->trainer[i].steps == step && !job->trainer[i].was_over;
+        float           row[SIM_WIDTH];
         for (uint64_t k = 0; is_last && k < pulled->first[job->options.servers]; k++)
-            if (memcmp(pulled->value + k * SIM_WIDTH, rows + pulled->keys[k] * SIM_WIDTH, ROW_BYTES))
+            if (memcmp(pulled->value + k * SIM_WIDTH, sim__pulled(job, row, rows + pulled->keys[k] * SIM_WIDTH, SIM_WIDTH), ROW_BYTES))
                 fail_msg("seed %llu: trainer %d ends with another row %lld", (unsigned long long)job->options.seed, i,
                          (long long)pulled->keys[k]);
     }
@@ -212,7 +213,8 @@ static int64_t list_gradient(const sim_job *job, int64_t *keys, float *grad, con
 
     for (int64_t key = 0; key < SIM_KEYS && sim__weight(job, who, step) > 0; key++)
         if (is_wanted(key, who, step)) {
-            row_gradient(job, grad + count * SIM_WIDTH, rows + key * SIM_WIDTH, key, who, step);
+            float row[SIM_WIDTH];
+            row_gradient(job, grad + count * SIM_WIDTH, sim__pulled(job, row, rows + key * SIM_WIDTH, SIM_WIDTH), key, who, step);
             keys[count++] = key;
         }
     return count;

@@ -8,6 +8,7 @@
 
 #include "proto/pserver.pb-c.h"
 #include "pserver/wire/compress.h"
+#include "pserver/wire/rounded.h"
 
 /* Behind the keys of the table each batch of a leased task has a row on every server, which counts it. */
 enum { SIM_ROWS = SIM_KEYS + SIM_BATCHES, SIM_MOST_STEPS = 1024 };
@@ -190,6 +191,8 @@ void      sim__first_params(const sim_job *job, float *param);
 void      sim__first_momentum(const sim_job *job, float *momentum);
 void      sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight);
 double    sim__weight(const sim_job *job, int who, int step);
+/* What a trainer gets of a server's values: these, or `out` with them rounded. */
+const float *sim__pulled(const sim_job *job, float *out, const float *values, int64_t count);
 /* Does a block of this size travel compressed? */
 bool      sim__is_compressed(const sim_job *job, int64_t size);
 /* A gradient of all blocks as it arrives from a trainer with this residual, which becomes what it has left out. */

@@ -147,7 +147,7 @@ static void set_up_servers(sim_trainer *t)
     tr_client_block *blocks = calloc((size_t)job->blocks, sizeof *blocks);
 
     for (int i = 0; i < job->blocks; i++)
-        blocks[i] = (tr_client_block){job->block[i].server, (uint64_t)job->block[i].size * 4};
+        blocks[i] = (tr_client_block){job->block[i].server, (uint64_t)job->block[i].size * 4, job->options.rounds};
     for (int s = 0; s < job->options.servers; s++) {
         pack_join(t, &setups[s]);
         if (t->index == 0)

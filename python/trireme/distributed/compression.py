@@ -1,4 +1,4 @@
-"""How gradients travel to the servers, in one word.
+"""How gradients travel to the servers, and how parameters come back, in one word each.
 
 | method | bytes a value |  |
 |---|---|---|
@@ -8,6 +8,8 @@
 | ``topk(s)`` | 6 s | the share ``s`` of the values that is largest in magnitude; the rest waits |
 
 What a method leaves out is added to the next step's gradient.
+
+Parameters come back as they are (``none``, the default), or rounded to nearest even in half the bytes (``bf16``). Servers and checkpoints keep float32.
 """
 
 from __future__ import annotations
@@ -32,27 +34,44 @@ def parse(text: str) -> str:
     return text
 
 
-_method = "none"
+def parse_parameters(text: str) -> str:
+    """Return the word for parameters without blanks; raise InvalidArgumentError, which says what is possible.
 
-
-def set_compression(method: str) -> None:
-    """Choose how this script's job sends gradients, before its first step.
-
-    ``trireme launch --compress`` goes before it. In one process nothing is sent.
-
-    ``method`` is ``"none"``, ``"fp16"``, ``"bf16"``, ``"int8"`` or ``"topk(SHARE)"`` with a share from above 0 to 1. Another text is an
-    InvalidArgumentError.
-
-    >>> fluid.distributed.set_compression("topk(0.01)")
-    >>> fluid.distributed.set_compression("none")
+    >>> from trireme.distributed.compression import parse_parameters
+    >>> parse_parameters("bf16")
+    'bf16'
     """
-    global _method
-    if not isinstance(method, str):
-        raise TypeError(f"set_compression takes a text such as 'int8', got {method!r}")
-    text = parse(method)
-    if text != _method:
-        say_in_time(f"set_compression({method!r})")
-    _method = text
+    if not isinstance(text, str) or "\0" in text:
+        raise InvalidArgumentError(f"compression of parameters {text!r}; 'none' and 'bf16' are possible")
+    text = "".join(text.split())
+    check_word(lib.tr_compress_parse_parameters(ffi.new("bool *"), text.encode()), text, ("none", "bf16"))
+    return text
+
+
+_method = _parameters = "none"
+
+
+def set_compression(method: str | None = None, *, parameters: str | None = None) -> None:
+    """Choose how this script's job sends gradients, and how parameters come back, before its first step. What is None stays as it is.
+
+    ``method`` is ``"none"`` (the default), ``"fp16"``, ``"bf16"``, ``"int8"`` or ``"topk(SHARE)"`` with a share from above 0 to 1. ``parameters`` is ``"none"`` (the default) or
+    ``"bf16"``: float32 parameters and rows of sparse tables come back in half the bytes, rounded to nearest even, and servers keep float32.
+    Another text is an InvalidArgumentError.
+
+    ``trireme launch --compress`` and ``--compress-parameters`` go before it. In one process nothing is sent.
+
+    >>> fluid.distributed.set_compression("topk(0.01)", parameters="bf16")
+    >>> fluid.distributed.set_compression("none", parameters="none")
+    """
+    global _method, _parameters
+    for value in (method, parameters):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"set_compression takes a text such as 'int8', got {value!r}")
+    text = _method if method is None else parse(method)
+    back = _parameters if parameters is None else parse_parameters(parameters)
+    if (text, back) != (_method, _parameters):
+        say_in_time(f"set_compression({text!r})" if back == _parameters else f"set_compression(parameters={back!r})")
+    _method, _parameters = text, back
 
 
 def current() -> str:
@@ -60,4 +79,9 @@ def current() -> str:
     return _method
 
 
-__all__ = ["parse", "set_compression", "current"]
+def parameters() -> str:
+    """Return the script's choice for parameters. The job itself looks for the launcher's."""
+    return _parameters
+
+
+__all__ = ["parse", "parse_parameters", "set_compression", "current", "parameters"]

@@ -137,7 +137,7 @@ class _Training:
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
         spec.mode, spec.compress = chars(result.mode.text), chars(compression.current())
-        spec.on_nan = chars(on_nan.current())
+        spec.compress_parameters, spec.on_nan = chars(compression.parameters()), chars(on_nan.current())
         spec.programs, spec.program_count = programs, len(result.servers)
         spec.blocks, spec.block_count = blocks, len(result.blocks)
         spec.values, spec.value_count = values, len(result.values)

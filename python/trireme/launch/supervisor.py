@@ -173,6 +173,14 @@ def _compression(text: str | None) -> str | None:
     return compression.parse(text)
 
 
+def _compression_of_parameters(text: str | None) -> str | None:
+    if not text:
+        return None
+    from ..distributed import compression
+
+    return compression.parse_parameters(text)
+
+
 def _on_nan(word: str | None) -> str | None:
     if not word:
         return None
@@ -195,7 +203,7 @@ class Launch:
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
-                 mode: str | None = None, compress: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
+                 mode: str | None = None, compress: str | None = None, compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
                  log: str | None = None, progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None,
                  check_nan: bool = False, matmul_precision: str | None = None) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
@@ -219,6 +227,7 @@ class Launch:
         self.timeout, self.restarts = timeout, restarts
         self._states = States()
         self.mode, self.compress = _mode(mode), _compression(compress)
+        self.compress_parameters = _compression_of_parameters(compress_parameters)
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
         self.matmul_precision = _precision(matmul_precision)
         checkpoints.check()
@@ -251,6 +260,8 @@ class Launch:
             env["TRIREME_MODE"] = self.mode
         if self.compress:
             env["TRIREME_COMPRESS"] = self.compress
+        if self.compress_parameters:
+            env["TRIREME_COMPRESS_PARAMETERS"] = self.compress_parameters
         if self.on_nan:
             env["TRIREME_ON_NAN"] = self.on_nan
         if self.check_nan:
