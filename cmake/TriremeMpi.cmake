@@ -38,20 +38,20 @@ function(tr_add_mpi_transport)
 
     add_library(trireme_mpi MODULE ${sources} ${PROJECT_SOURCE_DIR}/framework/memory.c)   # which ends a process without memory
     tr_target_on_floor(trireme_mpi pserver)
-    target_link_libraries(trireme_mpi PRIVATE MPI::MPI_C)
+    if(SKBUILD)                                  # a wheel needs no library that it does not bring: transport.c loads libmpi before
+        target_include_directories(trireme_mpi SYSTEM PRIVATE ${MPI_C_INCLUDE_DIRS})
+    else()
+        target_link_libraries(trireme_mpi PRIVATE MPI::MPI_C)
+    endif()
     tr_target_exports(trireme_mpi tr_transport_mpi)
-    if(NOT TR_SANITIZE AND NOT TR_FUZZ)
+    if(NOT SKBUILD AND NOT TR_SANITIZE AND NOT TR_FUZZ)
         # It must bring all it needs: a missing symbol is an error now, not in the job that loads it.
         target_link_options(trireme_mpi PRIVATE -Wl,-z,defs)
     endif()
     set_target_properties(trireme_mpi PROPERTIES PREFIX ""
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/trireme)
     cmake_path(GET MPI_mpi_LIBRARY PARENT_PATH mpi_dir)
-    set(paths $ORIGIN/../../..)                  # from site-packages/trireme to the environment's lib
-    if(NOT SKBUILD)
-        list(APPEND paths ${mpi_dir})
-    endif()
-    set_target_properties(trireme_mpi PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${paths}")
+    set_target_properties(trireme_mpi PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$<$<NOT:$<BOOL:${SKBUILD}>>:${mpi_dir}>")
     install(TARGETS trireme_mpi LIBRARY DESTINATION ${TR_PACKAGE_DIR})
 endfunction()
 

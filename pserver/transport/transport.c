@@ -27,14 +27,29 @@ void tr_transport_find(char *out, size_t size, const char *given)
     snprintf(out, size, "%s", name);
 }
 
+/* Load the library of the mpirun that started us, which is on the loader's path; else that of the environment: a wheel's transport lies in
+ * lib/python3.x/site-packages/trireme, and names no library itself. False: *error says why not. */
+static bool load_mpi(const char *transport, char *error, size_t size)
+{
+    const char *end = strrchr(transport, '/');
+    char        path[4096];
+
+    if (dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL))
+        return true;
+    snprintf(error, size, "%s", dlerror());
+    snprintf(path, sizeof path, "%.*s../../../libmpi.so.40", end ? (int)(end + 1 - transport) : 0, transport);
+    return end && dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
 const tr_transport_table *tr_transport_load(const char *path, char *error, size_t size)
 {
-    /* The library of the mpirun that started us comes first; the transport's own run path is for when there is
-     * none on the loader's path. */
-    dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        snprintf(error, size, "cannot load the MPI transport: %s", dlerror());
+    char       why[512] = "";
+    const bool has_mpi = load_mpi(path, why, sizeof why);
+    void      *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+    if (!library) {                                /* a transport that is linked with libmpi has a run path of its own to it */
+        const char *text = dlerror();
+        snprintf(error, size, "cannot load the MPI transport: %s", !has_mpi && strstr(text, "undefined symbol") ? why : text);
         return NULL;
     }
     const tr_transport_table *table = dlsym(library, "tr_transport_mpi");
