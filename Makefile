@@ -102,7 +102,7 @@ operators: build
 # A warning is an error: a link that leads nowhere is one.
 docs: build
 	$(PYTHON) -m sphinx -q -E -W --keep-going -j $(JOBS) -c docs -d build/docs/pages . build/docs/html
-	@echo "docs: build/docs/html/docs/index.html"
+	@echo "docs: build/docs/html/index.html"
 
 docs-links: build
 	$(PYTHON) -m sphinx -q -W --keep-going -b linkcheck -c docs -d build/docs/pages . build/docs/links

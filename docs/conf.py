@@ -58,6 +58,13 @@ def _prepare(app, name: str, source: list[str]) -> None:
     source[0] = make_reference.without_folders(text, (ROOT / name).parent)
 
 
+def _lead_to_contents(app, error: Exception | None) -> None:
+    """Let the site's address lead to its contents, which lie in the folder of pages."""
+    if app.builder.name == "html" and error is None:
+        (Path(app.outdir) / "index.html").write_text('<!doctype html><meta http-equiv="refresh" content="0; url=docs/index.html"><title>Trireme</title>')
+
+
 def setup(app) -> None:
+    app.connect("build-finished", _lead_to_contents)
     app.connect("source-read", _prepare)
     app.connect("autodoc-process-docstring", make_reference.describe_arguments)
