@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TrainingDecoder:
-    """Runs a block for each word of given sentences, as ``layers.DynamicRNN`` does.
+    """Runs a block for each word of given sentences, as ``layers.DynamicRNN`` does. ``state_cell`` is the StateCell that the block steps.
 
     >>> words, first = fluid.layers.data("words", [4], lod_level=1), fluid.layers.data("first", [4])
     >>> decoder_of = fluid.contrib.decoder
@@ -80,7 +80,8 @@ class BeamSearchDecoder:
     ends after ``max_len`` words, or when all prefixes end with ``end_id``.
 
     The parameters of the embedding and of the layer that scores words are named by ``embedding_attr``, ``score_attr`` and ``score_bias_attr``
-    (ParamAttr, or a name), so that they can be those of the training. Override ``decode`` for another search.
+    (ParamAttr, or a name), so that they can be those of the training. ``state_cell`` is the StateCell that each word steps; ``sparse_emb`` makes the
+    embedding's gradient the rows that were used. Override ``decode`` for another search.
     """
 
     def __init__(self, state_cell: StateCell, init_ids: Variable, init_scores: Variable, target_dict_dim: int, word_dim: int,
