@@ -3,7 +3,9 @@
  * The gradient block runs once for each kept frame, last first. It finds the gradients of output slices and of states
  * in variables of its own, leaves those of input slices and ex_states in others (attributes name them), and adds to
  * those of `parameters` where they are. An ex_state's gradient is the state's of the step before. */
-#include "kernels/static_rnn.h"
+#include "kernels/static_rnn_grad.h"
+
+#include "kernels/rnn_slices.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "framework/memory.h"
-#include "trainer/dataset.h"
 
 static void init_feed(tr_batch *batch, const tr_data_slot *slot, int number)
 {
@@ -22,11 +21,10 @@ static void init_feed(tr_batch *batch, const tr_data_slot *slot, int number)
     }
 }
 
-tr_batch *tr_batch_new(const tr_dataset *dataset)
+tr_batch *tr__batch_new(const tr_data_spec *spec)
 {
-    const tr_data_spec *spec = tr__dataset_spec(dataset);
-    const size_t        count = (size_t)spec->slot_count;
-    tr_batch           *batch = tr__must_alloc(sizeof *batch);
+    const size_t count = (size_t)spec->slot_count;
+    tr_batch    *batch = tr__must_alloc(sizeof *batch);
 
     tr_columns_init(&batch->columns, spec);
     batch->feed = tr__must_alloc(count * sizeof *batch->feed);

@@ -19,6 +19,8 @@ struct tr_batch {
     int64_t    offset_capacity;
 };
 
+/* NULL: no memory. `spec` outlives it. */
+tr_batch *tr__batch_new(const tr_data_spec *spec);
 /* Let the feeds show lines [begin, end) of the added ones. False: no memory. */
 bool tr__batch_show(tr_batch *batch, int64_t begin, int64_t end);
 

@@ -39,6 +39,11 @@ const tr_data_spec *tr__dataset_spec(const tr_dataset *dataset)
     return &dataset->spec;
 }
 
+tr_batch *tr_batch_new(const tr_dataset *dataset)
+{
+    return tr__batch_new(&dataset->spec);
+}
+
 bool tr__dataset_is_shared(const tr_dataset *dataset)
 {
     return dataset->parts > 1;

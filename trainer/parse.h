@@ -6,7 +6,7 @@
 #ifndef TR_TRAINER_PARSE_H
 #define TR_TRAINER_PARSE_H
 
-#include "trainer/columns.h"
+#include "trainer/parse_value.h"
 #include "trainer/source.h"
 
 /* Where a value of a CSV line goes. */
@@ -17,14 +17,6 @@ typedef struct tr_target {
 } tr_target;
 
 typedef struct tr_parser tr_parser;
-
-/* A mistake in a line. */
-typedef struct tr_mistake {
-    const char *at;                   /* where */
-    const char *slot;                 /* NULL: of none */
-    char        expected[192];        /* "expected an integer"; the text that was found is added */
-    bool        is_memory;            /* no mistake of the line's: there was no memory */
-} tr_mistake;
 
 /* Read the line at *at, which ends with '\n', and move on to that; false: *mistake says why not. */
 typedef bool (*tr_line_fn)(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
@@ -65,18 +57,6 @@ bool tr_line_libsvm(const tr_parser *parser, tr_columns *to, const char **at, tr
 void tr_parse_rows(const tr_data_spec *spec, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad);
 tr_status tr_csv_init(tr_parser *parser);
 tr_status tr_libsvm_init(tr_parser *parser);
-
-/* Returns false, for `return tr_mistake_at(...)`. */
-bool tr_mistake_at(tr_mistake *mistake, const char *at, const char *slot, const char *format, ...)
-    __attribute__((format(printf, 4, 5), cold));
-bool tr_mistake_memory(tr_mistake *mistake);
-/* Write a number to `to` in the column's type; false: it does not fit (tr_number_fits). A dropped column takes all. */
-bool tr_put_value(const tr_column *column, void *to, double value);
-/* Read one number of the column's type to `to`; false: there is none, or it does not fit. The caller looks at the text
- * behind the number. */
-bool tr_read_value(const tr_column *column, void *to, const char **at);
-/* "an integer", "a finite number that fits float32" */
-const char *tr_value_noun(const tr_column *column);
 
 TR_INLINE bool tr_is_space(char c)
 {

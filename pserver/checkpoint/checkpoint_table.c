@@ -1,5 +1,5 @@
 /* checkpoint_table.c - sparse tables of checkpoints: the description of a table in a part, and its rows joined from all parts. */
-#include "pserver/checkpoint/checkpoint.h"
+#include "pserver/checkpoint/table_description.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,121 +59,6 @@ about *tr__table_describe(const tr_job_table *table)
     return out;
 }
 
-/* == what must hold ================================================================================= */
-
-static tr_job_table table_of(const about *from)
-{
-    tr_job_table t = {
-        .name = from->name, .dtype = (tr_dtype)from->dtype, .width = from->width, .states = (int)from->n_state_values,
-        .init = (int)from->init, .a = from->a, .b = from->b, .random_key = from->random_key, .entry_count = from->entry_count,
-        .entry_probability = from->entry_probability, .max_age = from->max_age, .keep_count = from->keep_count,
-        .max_rows = (int64_t)from->max_rows, .updates = (int64_t)from->updates};
-
-    memcpy(t.state_value, from->state_values, from->n_state_values * sizeof(float));
-    return t;
-}
-
-static tr_status check_about(const about *t, const char *file)
-{
-    TR_TRY(tr_name_check(t->name));
-    if (t->n_state_values > TR_TABLE_STATES || t->updates > INT64_MAX || t->max_rows > INT64_MAX)
-        return tr_fail(TR_EFORMAT, "table '%.200s' of %s: %zu states, %llu updates", t->name, file, t->n_state_values,
-                       (unsigned long long)t->updates);
-    const tr_job_table    table = table_of(t);
-    const tr_table_config config = tr_table_config_of(&table);
-    if (tr_table_check_config(&config) != TR_OK || t->first_shard >= TR_SHARDS || t->shard_count > TR_SHARDS - t->first_shard)
-        return tr_fail(TR_EFORMAT, "table '%.200s' of %s: rows of %lld %s, %u shards from %u on", t->name, file, (long long)t->width,
-                       tr_dtype_name((tr_dtype)t->dtype), t->shard_count, t->first_shard);
-    return TR_OK;
-}
-
-static const about *find(const tr_part *part, const char *name)
-{
-    for (size_t i = 0; i < part->n_tables; i++)
-        if (!strcmp(part->tables[i]->name, name))
-            return part->tables[i];
-    return NULL;
-}
-
-static uint64_t stride_of(const about *t, bool are_candidates)
-{
-    const tr_job_table    table = table_of(t);
-    const tr_table_config config = tr_table_config_of(&table);
-    return are_candidates ? sizeof(tr_slot_row) : tr_table_stride(&config);
-}
-
-/* The rows are the table's, and are there once. `seen`: two for each shard. */
-static tr_status check_rows(const tr_part_tensor *t, const about *table, const char *file, bool *seen)
-{
-    const bool is_known = table && t->has_shard && t->shard >= table->first_shard &&
-                          t->shard - table->first_shard < table->shard_count;
-
-    if (!is_known || t->dtype != TR_UINT8 || t->n_dims != 2 || (uint64_t)t->dims[1] != stride_of(table, t->candidates) ||
-        seen[2 * t->shard + (t->candidates != 0)])
-        return tr_fail(TR_EFORMAT, "table '%.200s' of %s: shard %u does not belong there", t->name, file, t->shard);
-    seen[2 * t->shard + (t->candidates != 0)] = true;
-    return TR_OK;
-}
-
-static tr_status check_part(const tr_part *part)
-{
-    bool        seen[2 * TR_SHARDS];
-    const char *name = "";
-
-    for (size_t i = 0; i < part->n_tables; i++) {
-        TR_TRY(check_about(part->tables[i], part->file));
-        if (find(part, part->tables[i]->name) != part->tables[i])
-            return tr_fail(TR_EFORMAT, "table '%.200s' stands twice in %s", part->tables[i]->name, part->file);
-    }
-    for (size_t i = 0; i < part->n_tensors; i++) {     /* sorted: the shards of a table stand together */
-        const tr_part_tensor *t = part->tensors[i];
-        if (t->kind != TRIREME__CHECKPOINT__KIND__TABLE)
-            continue;
-        if (strcmp(name, t->name))
-            memset(seen, 0, sizeof seen);
-        name = t->name;
-        TR_TRY(check_rows(t, find(part, name), part->file, seen));
-    }
-    return TR_OK;
-}
-
-static bool is_alike(const about *a, const about *b)
-{
-    return a->dtype == b->dtype && a->width == b->width && a->n_state_values == b->n_state_values;
-}
-
-/* All parts' shards of a table, each once. */
-static tr_status check_whole(const tr_manifest *m, const about *first)
-{
-    bool     seen[TR_SHARDS] = {false};
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < m->n_parts; i++) {
-        const about *t = find(m->parts[i], first->name);
-        if (t && !is_alike(t, first))
-            return tr_fail(TR_EFORMAT, "table '%.200s' has other rows in %s", first->name, m->parts[i]->file);
-        for (uint32_t s = 0; t && s < t->shard_count; s++) {
-            if (seen[t->first_shard + s])
-                return tr_fail(TR_EFORMAT, "table '%.200s': shard %u stands twice", first->name, t->first_shard + s);
-            seen[t->first_shard + s] = true;
-            count++;
-        }
-    }
-    if (count == TR_SHARDS)
-        return TR_OK;
-    return tr_fail(TR_EFORMAT, "table '%.200s': it has %d shards, %u are there", first->name, TR_SHARDS, count);
-}
-
-tr_status tr__tables_check(const tr_manifest *m)
-{
-    for (size_t i = 0; i < m->n_parts; i++)
-        TR_TRY(check_part(m->parts[i]));
-    for (size_t i = 0; i < m->n_parts; i++)
-        for (size_t j = 0; j < m->parts[i]->n_tables; j++)
-            TR_TRY(check_whole(m, m->parts[i]->tables[j]));
-    return TR_OK;
-}
-
 /* == reading ========================================================================================== */
 
 /* The next table behind `name` in the order of names; NULL: there is none. */
@@ -218,10 +103,10 @@ void tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *
     const tr_manifest *m = tr__checkpoint_manifest(c);
     const about       *first = table_at(m, index);
 
-    *out = table_of(first);
+    *out = tr__described_table(first);
     *rows = 0;
     for (size_t i = 0; i < m->n_parts; i++) {
-        const about *here = find(m->parts[i], first->name);
+        const about *here = tr__find_description(m->parts[i], first->name);
         if (here && (int64_t)here->updates > out->updates)     /* servers that are not in step count apart */
             out->updates = (int64_t)here->updates;
         for (size_t j = 0; j < m->parts[i]->n_tensors; j++)
@@ -299,7 +184,7 @@ tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoi
 
     TR_TRY(check_index(c, index, "tr_checkpoint_read_table"));
     tr_checkpoint_table(&table, &rows, c, index);
-    packed all = {malloc((uint64_t)rows * stride_of(table_at(tr__checkpoint_manifest(c), index), false) + 1), 0};
+    packed all = {malloc((uint64_t)rows * tr__described_stride(table_at(tr__checkpoint_manifest(c), index), false) + 1), 0};
     if (!all.data)
         return tr_fail(TR_ENOMEM, "no memory for the %lld rows of table '%s'", (long long)rows, table.name);
     const tr_status status = read_all(c, table.name, append, &all);

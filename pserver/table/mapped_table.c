@@ -1,3 +1,4 @@
+#include "pserver/table/first_values.h"
 #include "pserver/table/mapped_table.h"
 
 #include "framework/memory.h"

@@ -3,6 +3,7 @@
  * A key that is counted has a row without payload among the candidates. Rows are made and removed under the lock of a snapshot, if there
  * is one, since that changes the index. */
 #include "framework/random.h"
+#include "pserver/table/first_values.h"
 #include "pserver/table/table_state.h"
 
 #include <stdlib.h>

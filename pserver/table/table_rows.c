@@ -2,6 +2,7 @@
 #include "framework/compiler.h"
 #include "framework/memory.h"
 #include "kernels/math/cast.h"
+#include "pserver/table/first_values.h"
 #include "pserver/table/table_state.h"
 #include "pserver/util/row_copy.h"
 

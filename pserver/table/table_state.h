@@ -1,4 +1,4 @@
-/* table_state.h - the inside of a table, shared by table.c (life, first values), table_admission.c (which keys have rows) and
+/* table_state.h - the inside of a table, shared by table.c (life), table_admission.c (which keys have rows) and
  * table_rows.c (rows read and written). */
 #ifndef TR_PSERVER_TABLE_STATE_H
 #define TR_PSERVER_TABLE_STATE_H
@@ -37,8 +37,6 @@ static inline float *tr__row_states(const tr_table *t, tr_slot_row *row)
     return (float *)(tr__row_values(row) + t->values_padded);
 }
 
-/* The first value of a key in the table's type. */
-void tr__table_put_first_value(const tr_table_config *config, char *out, int64_t key);
 /* Whether this key may ever have a row. */
 bool tr__table_is_chosen(const tr_table_config *config, int64_t key);
 /* Keys that wait for their row, or never get one, read zeros. */

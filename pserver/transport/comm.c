@@ -317,17 +317,6 @@ bool tr_comm_replica_rank(tr_comm *comm, int server)
     return tr_roster_set_replica(comm->roster, server, comm->roster->self);
 }
 
-void tr_comm_set_exit_code(tr_comm *comm, int code)
-{
-    atomic_store(&comm->exit_code, code);
-}
-
-int tr_comm_exit_code(const tr_comm *comm)
-{
-    const int code = atomic_load(&comm->exit_code);
-    return code ? code : 1;
-}
-
 void tr_comm_stats(const tr_comm *comm, tr_job_stats *stats)
 {
     stats->wire_nanoseconds = tr_counter_get(&comm->moving);

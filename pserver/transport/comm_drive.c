@@ -87,6 +87,24 @@ static int poll_often(const tr_comm *comm)
     return moved;
 }
 
+/* All ranks are known: number them, make the core, give it what came too early. */
+static void begin_core(tr_comm *comm)
+{
+    const tr_status status = tr_roster_close(comm->roster);
+
+    if (status != TR_OK) {
+        tr__comm_failed(comm, status, comm->roster->self, tr_error());
+        return;
+    }
+    comm->node = comm->core.make(comm->core.self, comm->roster);
+    comm->has_node = true;
+    tr__comm_watch_begin(comm);
+    tr__comm_receive_early(comm);
+    int expected = TR__STARTING;
+    atomic_compare_exchange_strong(&comm->state, &expected, TR__RUNNING);
+    tr__comm_ring_owner(comm);
+}
+
 /* What the owner wants, and the answers to what has come, leave before anything else is looked at. */
 static int turn(tr_comm *comm, bool often)
 {
@@ -100,7 +118,7 @@ static int turn(tr_comm *comm, bool often)
     if (moved)
         moved += tr__comm_send_core(comm);
     if (!comm->has_node && comm->status == TR_OK && comm->roster->known == comm->roster->size)
-        tr__comm_begin_core(comm);
+        begin_core(comm);
     if (comm->has_node && comm->status == TR_OK) {
         moved += take_commands(comm);
         comm->tick_at = comm->node.tick(comm->node.self, comm->now);

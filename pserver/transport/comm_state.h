@@ -157,10 +157,14 @@ bool     tr__comm_thread_begin(tr_comm *comm, tr__thread *t);
 tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t);
 /* Everybody's goodbye is here: stop the transport. */
 void     tr__comm_thread_end(tr_comm *comm);
+/* Wake the owner, which waits for what the loop says. */
+static inline void tr__comm_ring_owner(tr_comm *comm)
+{
+    comm->machine.ring(comm->machine.self, &comm->owner_bell, FUTEX_BITSET_MATCH_ANY);
+}
+
 /* All of it; `payload`: the tr_comm. */
 void    *tr__comm_run(void *payload);
-/* All ranks are known: number them, make the core, give it what came too early. */
-void     tr__comm_begin_core(tr_comm *comm);
 
 /* == comm.c: what the owner's calls are made of == */
 tr_comm *tr__comm_new(const tr_comm_options *options, const tr_comm_core *core, const tr_machine *machine);

@@ -7,11 +7,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-static void ring_owner(tr_comm *comm)
-{
-    comm->machine.ring(comm->machine.self, &comm->owner_bell, FUTEX_BITSET_MATCH_ANY);
-}
-
 static bool begin(tr_comm *comm)
 {
     const tr_transport_events events = tr__comm_events(comm);
@@ -29,7 +24,7 @@ static bool begin(tr_comm *comm)
         snprintf(comm->text, sizeof comm->text, "%s", error);
         pthread_mutex_unlock(&comm->lock);
         atomic_store(&comm->state, TR__FAILED);
-        ring_owner(comm);
+        tr__comm_ring_owner(comm);
         return false;
     }
     const int rank = comm->table->rank(comm->transport), ranks = comm->table->size(comm->transport);
@@ -55,24 +50,6 @@ static bool begin(tr_comm *comm)
     tr_roster_hear(comm->roster, rank, hello, size);
     free(hello);
     return true;
-}
-
-/* All ranks are known: number them, make the core, give it what came too early. */
-void tr__comm_begin_core(tr_comm *comm)
-{
-    const tr_status status = tr_roster_close(comm->roster);
-
-    if (status != TR_OK) {
-        tr__comm_failed(comm, status, comm->roster->self, tr_error());
-        return;
-    }
-    comm->node = comm->core.make(comm->core.self, comm->roster);
-    comm->has_node = true;
-    tr__comm_watch_begin(comm);
-    tr__comm_receive_early(comm);
-    int expected = TR__STARTING;
-    atomic_compare_exchange_strong(&comm->state, &expected, TR__RUNNING);
-    ring_owner(comm);
 }
 
 static bool is_quiet(const tr_comm *comm)
@@ -137,10 +114,10 @@ tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t)
 void tr__comm_thread_end(tr_comm *comm)
 {
     atomic_store(&comm->state, TR__LEFT);
-    ring_owner(comm);
+    tr__comm_ring_owner(comm);
     comm->table->stop(comm->transport, !atomic_load(&comm->has_survived));
     atomic_store(&comm->state, TR__ENDED);
-    ring_owner(comm);
+    tr__comm_ring_owner(comm);
 }
 
 void *tr__comm_run(void *payload)

@@ -223,6 +223,17 @@ void tr__comm_gone(tr_comm *comm, int peer, const char *how)
     }
 }
 
+void tr_comm_set_exit_code(tr_comm *comm, int code)
+{
+    atomic_store(&comm->exit_code, code);
+}
+
+int tr_comm_exit_code(const tr_comm *comm)
+{
+    const int code = atomic_load(&comm->exit_code);
+    return code ? code : 1;
+}
+
 void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes)
 {
     Trireme__Pserver__Abort *abort_ = trireme__pserver__abort__unpack(NULL, bytes, payload);

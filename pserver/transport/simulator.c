@@ -19,77 +19,6 @@ typedef struct call {
     void  *payload;
 } call;
 
-/* == chance ==================================================================================== */
-
-/* splitmix64 */
-static uint64_t draw(tr_sim *sim)
-{
-    uint64_t z = sim->random += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-uint64_t tr_sim_random(tr_sim *sim, uint64_t limit)
-{
-    return draw(sim) % limit;
-}
-
-bool tr__sim_happens(tr_sim *sim, double probability)
-{
-    return probability > 0 && (double)(draw(sim) >> 11) * 0x1p-53 < probability;
-}
-
-int64_t tr__sim_time(tr_sim *sim, int64_t most)
-{
-    if (sim->options.is_steady || most <= 0)
-        return most;
-    return 1 + (int64_t)tr_sim_random(sim, (uint64_t)most);
-}
-
-/* == the heap ================================================================================= */
-
-static bool is_before(const tr__event *a, const tr__event *b)
-{
-    return a->time < b->time || (a->time == b->time && a->order < b->order);
-}
-
-static void swap(tr__event *a, tr__event *b)
-{
-    const tr__event t = *a;
-    *a = *b;
-    *b = t;
-}
-
-void tr__sim_push(tr_sim *sim, tr__event e)
-{
-    if (sim->count == sim->capacity) {
-        sim->capacity = sim->capacity ? 2 * sim->capacity : 64;
-        sim->heap = tr__must_realloc(sim->heap, sim->capacity * sizeof *sim->heap);
-    }
-    e.order = sim->created++;
-    sim->heap[sim->count] = e;
-    for (size_t i = sim->count++; i && is_before(&sim->heap[i], &sim->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        swap(&sim->heap[i], &sim->heap[(i - 1) / 2]);
-}
-
-static tr__event pop(tr_sim *sim)
-{
-    const tr__event top = sim->heap[0];
-
-    sim->heap[0] = sim->heap[--sim->count];
-    for (size_t i = 0;;) {
-        size_t least = i;
-        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < sim->count; child++)
-            if (is_before(&sim->heap[child], &sim->heap[least]))
-                least = child;
-        if (least == i)
-            return top;
-        swap(&sim->heap[i], &sim->heap[least]);
-        i = least;
-    }
-}
-
 /* == a rank's core, with a word of the simulator's own ========================================= */
 
 static tr_node make(void *self, const tr_roster *roster)
@@ -247,58 +176,10 @@ void tr_sim_stop(tr_sim *sim, int rank, int64_t after, int64_t duration)
 
 /* == whose turn it is ========================================================================== */
 
-static int64_t *turn_of(tr_sim *sim, int rank, int thread)
-{
-    return &sim->at[rank * TR__THREADS + thread];
-}
-
-static void set_turn(tr_sim *sim, int rank, int thread, int64_t at)
-{
-    const tr__sim_rank *r = &sim->rank[rank];
-
-    if (!r->has_ended)
-        *turn_of(sim, rank, thread) = at > r->stopped_until ? at : r->stopped_until;
-}
-
-void tr__sim_rouse(tr_sim *sim, int rank, int thread)
-{
-    if (*turn_of(sim, rank, thread) > sim->now) {
-        sim->rank[rank].rest[thread].kind = TR__REST_NONE;
-        set_turn(sim, rank, thread, sim->now + (sim->options.turn ? tr__sim_time(sim, sim->options.turn) : 0));
-    }
-}
-
-void tr__sim_stir(tr_sim *sim, int rank)
-{
-    for (int k = 0; k < TR__THREADS; k++)
-        if (sim->rank[rank].rest[k].kind == TR__REST_HOT || sim->rank[rank].rest[k].kind == TR__REST_YIELD)
-            tr__sim_rouse(sim, rank, k);
-}
-
 void tr_sim_wake(tr_sim *sim, int rank)
 {
     if (sim->rank[rank].owner == TR__OWNER_IDLE)
         tr__sim_rouse(sim, rank, TR__OWNER);
-}
-
-void tr__sim_end(tr_sim *sim, int rank, bool is_dead)
-{
-    tr__sim_rank *r = &sim->rank[rank];
-    const bool    is_seen = is_dead || atomic_load(&r->comm->has_survived);
-
-    if (r->has_ended)
-        return;
-    r->has_ended = true;
-    r->is_dead = is_dead;
-    sim->left--;
-    for (int k = 0; k < TR__THREADS; k++)
-        *turn_of(sim, rank, k) = INT64_MAX;
-    if (is_dead)
-        tr__sim_net_die(sim, rank);
-    for (int i = 0; is_seen && sim->options.notice >= 0 && i < sim->size; i++)
-        if (!sim->rank[i].has_ended)
-            tr__sim_push(sim, (tr__event){.kind = TR__REPORT, .rank = i, .about = rank,
-                                          .time = sim->now + 1 + tr__sim_time(sim, sim->options.notice)});
 }
 
 /* How a thread rests until its next turn. */
@@ -315,7 +196,7 @@ static void rest(tr__sim_rank *r, int thread, tr__rest how)
     if (how.kind != TR__REST_NONE)
         at += how.nanoseconds;
     r->rest[thread] = how;
-    set_turn(sim, r->rank, thread, at);
+    tr__sim_set_turn(sim, r->rank, thread, at);
 }
 
 static void thread_turn(tr__sim_rank *r)
@@ -326,7 +207,7 @@ static void thread_turn(tr__sim_rank *r)
         r->has_begun = tr__comm_thread_begin(r->comm, &r->thread);
         assert(r->has_begun);
         rest(r, TR__THREAD, (tr__rest){TR__REST_NONE});
-        set_turn(sim, r->rank, TR__OWNER, sim->now);
+        tr__sim_set_turn(sim, r->rank, TR__OWNER, sim->now);
         return;
     }
     const tr__rest how = tr__comm_thread_turn(r->comm, &r->thread);
@@ -334,7 +215,7 @@ static void thread_turn(tr__sim_rank *r)
         rest(r, TR__THREAD, how);
         return;
     }
-    *turn_of(sim, r->rank, TR__THREAD) = INT64_MAX;
+    *tr__sim_turn_of(sim, r->rank, TR__THREAD) = INT64_MAX;
     if (!atomic_load(&r->comm->is_parked))
         tr__comm_thread_end(r->comm);
 }
@@ -344,7 +225,7 @@ static void thread_turn(tr__sim_rank *r)
 static void owner_sleeps(tr__sim_rank *r, int64_t until)
 {
     r->rest[TR__OWNER] = (tr__rest){TR__REST_NONE};
-    set_turn(r->sim, r->rank, TR__OWNER, until);
+    tr__sim_set_turn(r->sim, r->rank, TR__OWNER, until);
 }
 
 /* As tr_comm_leave in a job that has failed: until somebody has said why, and a little more. */
@@ -449,7 +330,7 @@ static void stop(tr_sim *sim, int rank, int64_t duration)
 {
     sim->rank[rank].stopped_until = sim->now + duration;
     for (int k = 0; k < TR__THREADS; k++)
-        set_turn(sim, rank, k, *turn_of(sim, rank, k));
+        tr__sim_set_turn(sim, rank, k, *tr__sim_turn_of(sim, rank, k));
 }
 
 static void happen(tr_sim *sim, const tr__event *e)
@@ -496,7 +377,7 @@ bool tr_sim_run(tr_sim *sim, int64_t until)
             return false;
         sim->now = time > sim->now ? time : sim->now;
         if (is_event) {
-            const tr__event e = pop(sim);
+            const tr__event e = tr__sim_pop(sim);
             happen(sim, &e);
         } else {
             take_turn(sim, next / TR__THREADS, next % TR__THREADS);

@@ -12,6 +12,26 @@
 
 enum { FIRST_PID = 100 };
 
+void tr__sim_end(tr_sim *sim, int rank, bool is_dead)
+{
+    tr__sim_rank *r = &sim->rank[rank];
+    const bool    is_seen = is_dead || atomic_load(&r->comm->has_survived);
+
+    if (r->has_ended)
+        return;
+    r->has_ended = true;
+    r->is_dead = is_dead;
+    sim->left--;
+    for (int k = 0; k < TR__THREADS; k++)
+        *tr__sim_turn_of(sim, rank, k) = INT64_MAX;
+    if (is_dead)
+        tr__sim_net_die(sim, rank);
+    for (int i = 0; is_seen && sim->options.notice >= 0 && i < sim->size; i++)
+        if (!sim->rank[i].has_ended)
+            tr__sim_push(sim, (tr__event){.kind = TR__REPORT, .rank = i, .about = rank,
+                                          .time = sim->now + 1 + tr__sim_time(sim, sim->options.notice)});
+}
+
 static int64_t clock_of(void *self)
 {
     return ((tr__sim_rank *)self)->sim->now;

@@ -102,19 +102,23 @@ struct tr_sim {
     int            left;                           /* processes that have not ended */
 };
 
-/* == simulator.c == */
+/* == simulator_events.c == */
 void tr__sim_push(tr_sim *sim, tr__event event);
+tr__event tr__sim_pop(tr_sim *sim);
 bool tr__sim_happens(tr_sim *sim, double probability);
 /* 1 to `most`, or just that. */
 int64_t tr__sim_time(tr_sim *sim, int64_t most);
-/* The process ends now. */
-void tr__sim_end(tr_sim *sim, int rank, bool is_dead);
+/* When a thread's next turn is. */
+int64_t *tr__sim_turn_of(tr_sim *sim, int rank, int thread);
+void tr__sim_set_turn(tr_sim *sim, int rank, int thread, int64_t at);
 /* This thread's next turn is now. */
 void tr__sim_rouse(tr_sim *sim, int rank, int thread);
 /* Something is here that a look would move: whoever looks all the time sees it. */
 void tr__sim_stir(tr_sim *sim, int rank);
 
 /* == simulator_machine.c == */
+/* The process ends now. */
+void tr__sim_end(tr_sim *sim, int rank, bool is_dead);
 tr_machine tr__sim_machine(tr__sim_rank *r);
 
 /* == simulator_net.c == */

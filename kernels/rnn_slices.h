@@ -1,9 +1,8 @@
-/* static_rnn.h - what the operator `recurrent` and its gradient share: slices along dimension 0. */
-#ifndef TR_KERNELS_STATIC_RNN_H
-#define TR_KERNELS_STATIC_RNN_H
+/* rnn_slices.h - steps of the operator `recurrent` and of its gradient: slices along dimension 0. */
+#ifndef TR_KERNELS_RNN_SLICES_H
+#define TR_KERNELS_RNN_SLICES_H
 
 #include "framework/frame.h"
-#include "framework/grad_block.h"
 
 /* The memory of one step of x. */
 char      *tr__slice_data(const tr_tensor *x, int64_t step);
@@ -13,8 +12,5 @@ void       tr__slice_point(tr_tensor *slice, const tr_tensor *x, int64_t step);
 void       tr__slice_inputs(tr_frame *frame, const tr_args *inputs, const int *numbers, int64_t step);
 /* The variable of number `v`; NULL for -1. */
 tr_tensor *tr__frame_tensor(const tr_frame *frame, int v);
-
-/* The rule of the operator's gradient. */
-tr_status tr__make_recurrent_grad(tr_grad_maker *maker);
 
 #endif
