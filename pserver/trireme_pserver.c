@@ -117,7 +117,9 @@ int main(int argc, char **argv)
         return probe(options.timeout);
     keep_memory();
     tr_job_prepare();
-    tr_status status = tr_job_start(&job, role, &options);
+    tr_status status = tr_dist_init();
+    if (status == TR_OK)
+        status = tr_job_start(&job, role, &options);
     if (status == TR_OK)
         status = tr_job_serve(job);
     /* What fails in a job's life is printed once for the job; what keeps one from starting, here. */

@@ -27,7 +27,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static tr_job *current;               /* MPI starts once in a process, so there is one at most */
 static bool    was_started, must_exit;
 static int     exit_code = 1;
 
@@ -78,24 +77,6 @@ void tr_job_watch_exit(const char *name)
     on_exit(see_exit, NULL);
 }
 
-tr_job *tr_job_current(void)
-{
-    return current;
-}
-
-int64_t tr__seconds(double seconds)
-{
-    return (int64_t)(seconds * 1e9);
-}
-
-uint32_t tr__job_epoch_of_start(void)
-{
-    const char *text = getenv("TRIREME_ATTEMPT");
-    const long  attempt = text ? strtol(text, NULL, 10) : 0;
-
-    return attempt > 0 && attempt < 1 << 30 ? (uint32_t)attempt + 1 : 1;
-}
-
 /* == life ======================================================================================= */
 
 static void free_job(tr_job *job)
@@ -127,7 +108,7 @@ static void free_job(tr_job *job)
     tr_map_deinit(&job->block_of);
     free(job->share);
     free(job);
-    current = NULL;
+    tr__job_set_current(NULL);
 }
 
 static tr_status check_start(tr_role role)
@@ -171,7 +152,7 @@ static tr_status start(tr_job *job, const char *transport)
         signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainers understand it */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     was_started = true;
-    current = job;
+    tr__job_set_current(job);
     tr__launcher_tell_own("joins", NULL);
     return tr_comm_start(&job->comm, &comm, &core);
 }
@@ -191,7 +172,6 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     char           transport[1024];
     tr_job_options taken;
 
-    TR_TRY(tr_dist_init());
     TR_TRY(check_start(role));
     TR_TRY(tr__job_take_options(&taken, options));
     TR_TRY(tr_num_threads_check());
@@ -211,7 +191,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
         tr__launcher_tell_own("late", tr_error());
     else if (status != TR_EINTR)
         tr_comm_leave(job->comm, false, 0, &must_exit);
-    current = NULL;
+    tr__job_set_current(NULL);
     return status;
 }
 
@@ -243,7 +223,7 @@ tr_status tr_job_free(tr_job *job)
     if (left == TR_OK)
         free_job(job);
     else
-        current = NULL;                            /* after a failure MPI may still write into this memory */
+        tr__job_set_current(NULL);                            /* after a failure MPI may still write into this memory */
     return status != TR_OK ? status : left;
 }
 
@@ -259,46 +239,9 @@ bool tr_job_must_exit(void)
 
 /* == who is who ================================================================================== */
 
-int tr_job_rank(const tr_job *job)
-{
-    return tr_comm_roster(job->comm)->self;
-}
-
 int tr_job_size(const tr_job *job)
 {
     return tr_comm_roster(job->comm)->size;
-}
-
-tr_role tr_job_role(const tr_job *job)
-{
-    return job->role;
-}
-
-bool tr_job_is_replacement(const tr_job *job)
-{
-    return atomic_load(&job->is_replacement);
-}
-
-int tr_job_index(const tr_job *job)
-{
-    const tr_roster *roster = tr_comm_roster(job->comm);
-    return roster->rank[roster->self].index;
-}
-
-int tr_job_servers(const tr_job *job)
-{
-    return tr_comm_roster(job->comm)->servers;
-}
-
-int tr_job_trainers(const tr_job *job)
-{
-    return tr_comm_roster(job->comm)->trainers;
-}
-
-const char *tr_job_rank_name(const tr_job *job, int rank)
-{
-    const tr_roster *roster = tr_comm_roster(job->comm);
-    return rank >= 0 && rank < roster->size ? tr_roster_name(roster, rank) : "?";
 }
 
 /* == a server ==================================================================================== */

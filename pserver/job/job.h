@@ -2,7 +2,9 @@
  *
  *     job.c           life, servers                   job_core.c       the core that the communication thread drives
  *     job_setup.c     the setup that servers get      job_store.c      the store of a server
- *     job_train.c     steps of a trainer              job_pull.c       parameters that arrive late
+ *     job_view.c      which rank of which job         job_calls.c      operations on their way to the thread
+ *     job_train.c     steps of a trainer              job_send.c       gradients that leave
+ *     job_pull.c      parameters that arrive late
  *     job_tasks.c     leased tasks                    job_compress.c   compressed gradients
  *     job_finite.c    gradients that are not finite   job_fetched.c    fetched values, for a replay
  *     job_tables.c, job_rows.c, job_geo.c             sparse tables
@@ -14,7 +16,6 @@
 #ifndef TR_PSERVER_JOB_H
 #define TR_PSERVER_JOB_H
 
-#include "framework/map.h"
 #include "framework/map.h"
 #include "pserver/core/client.h"
 #include "pserver/core/gather.h"
@@ -201,9 +202,23 @@ typedef struct tr__setup_call {
 /* job.c: a server, while it applies an update, gathers `bytes` bytes of each server. *all: in the servers' order, until the
  * next call. Waits. */
 tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint32_t bytes);
+
+/* job_view.c */
+/* NULL: there is none any more. */
+void      tr__job_set_current(tr_job *job);
 int64_t   tr__seconds(double seconds);
 /* How often the launcher has started this job, from 1. */
 uint32_t  tr__job_epoch_of_start(void);
+
+/* job_calls.c */
+tr_status tr__job_check_trainer(const tr_job *job, const char *call);
+tr_status tr__job_check_ready(const tr_job *job, const char *call);
+tr_status tr__job_check_block(const tr_job *job, int block, const char *call);
+/* The operation is the next one. Counts it, hands it over. */
+tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);
+/* The number of the step that is being made, from 1, counted from the beginning of the training; where trainers train copies of that before
+ * the exchange. */
+int64_t   tr__job_step_now(const tr_job *job);
 
 /* job_setup.c */
 tr_status tr__job_check_spec(tr_policy *policy, const tr_job *job, const tr_job_spec *spec);
@@ -249,19 +264,27 @@ int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int s
 /* A table that was not pushed in the step that is being made; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
 
-/* job_rows.c */
+/* job_geo.c */
 /* Where trainers train copies: open this trainer's copy of a table, as it was behind the job's step if an earlier process has left one. */
 tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from);
-/* Where trainers train copies: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */
-tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
 /* What a change of this trainer is divided by: the number of trainers where a server adds each change by itself, 1 where it adds their mean. */
 int       tr__job_change_share(const tr_job *job);
+
+/* job_rows.c */
+/* Where trainers train copies: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */
+tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
 /* Push the changed rows of all tables' copies. */
 tr_status tr__job_push_changes(tr_job *job);
-/* Let the gradient of a table leave, which tr_job_push_rows has laid out. */
-tr_status tr__job_send_rows(tr_job *job, int table);
 /* The step is ended. Asks for the rows of the next one that are known already. */
 tr_status tr__job_tables_ended(tr_job *job);
+
+/* job_send.c */
+/* Let a block's gradient leave, of which tr_job_push has found that it may; `is_last` of the step. */
+tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket);
+/* Let the gradient of a table leave, which tr_job_push_rows has laid out. */
+tr_status tr__job_send_rows(tr_job *job, int table);
+/* Do the parameters of a step come right behind its end? */
+bool      tr__job_pulls_behind_ends(const tr_job *job);
 
 /* job_pull.c */
 void      tr__job_pulls_begin(tr_job *job);
@@ -277,15 +300,6 @@ tr_status tr__job_await_block(tr_job *job, int block);
 void      tr__job_board_free(tr_job *job);
 
 /* job_train.c */
-/* The number of the step that is being made, from 1, counted from the beginning of the training; in mode geo of that before the exchange. */
-int64_t   tr__job_step_now(const tr_job *job);
-tr_status tr__job_check_block(const tr_job *job, int block, const char *call);
-tr_status tr__job_check_ready(const tr_job *job, const char *call);
-/* The operation is the next one. Counts it, hands it over. */
-tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);
-tr_status tr__job_check_trainer(const tr_job *job, const char *call);
-/* Let a block's gradient leave, of which tr_job_push has found that it may; `is_last` of the step. */
-tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket);
 /* Copy a gradient to where it stays until its step is settled; *out is where. Waits until the last one from there is. */
 tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
 

@@ -25,15 +25,3 @@ int tr__job_change_share(const tr_job *job)
     return job->policy.gathers_per_trainer ? tr_job_trainers(job) : 1;
 }
 
-tr_status tr__job_push_changes(tr_job *job)
-{
-    const int64_t *keys;
-    const float   *values;
-    int64_t        count;
-
-    for (int i = 0; i < job->table_count; i++) {
-        TR_TRY(tr_geo_rows_changes(job->table[i].geo, tr__job_change_share(job), &count, &keys, &values));
-        TR_TRY(tr_job_push_rows(job, i, count, keys, values, 1, NULL));
-    }
-    return TR_OK;
-}

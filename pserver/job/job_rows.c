@@ -340,13 +340,6 @@ static void add_rows(const tr__rows_transfer *sorted, int64_t width, int64_t cou
     }
 }
 
-tr_status tr__job_send_rows(tr_job *job, int table)
-{
-    tr__rows_transfer *transfer = job->table[table].push;
-
-    return tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &transfer->call, .is_urgent = true}, &transfer->ticket);
-}
-
 tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,
                            tr_ticket *ticket)
 {
@@ -387,7 +380,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
     return TR_OK;
 }
 
-/* == mode geo ==================================================================================== */
+/* == trainers that train copies ================================================================== */
 
 /* Mostly these are the keys of the step's lookups, whose rows are here. */
 tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys)
@@ -409,5 +402,18 @@ tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t coun
     }
     t->is_prefetched = false;                          /* the rows that were pulled are not these any more */
     *out = tr_geo_rows_table(t->geo);
+    return TR_OK;
+}
+
+tr_status tr__job_push_changes(tr_job *job)
+{
+    const int64_t *keys;
+    const float   *values;
+    int64_t        count;
+
+    for (int i = 0; i < job->table_count; i++) {
+        TR_TRY(tr_geo_rows_changes(job->table[i].geo, tr__job_change_share(job), &count, &keys, &values));
+        TR_TRY(tr_job_push_rows(job, i, count, keys, values, 1, NULL));
+    }
     return TR_OK;
 }

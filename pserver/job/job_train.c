@@ -14,39 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-tr_status tr__job_check_trainer(const tr_job *job, const char *call)
-{
-    if (job->role != TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "%s: it is a trainer's; this is %s", call, tr_job_rank_name(job, tr_job_rank(job)));
-    if (job->has_left)
-        return tr_fail(TR_EINVAL, "%s: this trainer has said goodbye", call);
-    return TR_OK;
-}
-
-tr_status tr__job_check_ready(const tr_job *job, const char *call)
-{
-    TR_TRY(tr__job_check_trainer(job, call));
-    if (!job->is_set_up)
-        return tr_fail(TR_EINVAL, "%s: tr_job_setup comes first", call);
-    return TR_OK;
-}
-
-tr_status tr__job_check_block(const tr_job *job, int block, const char *call)
-{
-    if (block < 0 || block >= job->block_count)
-        return tr_fail(TR_ERANGE, "%s: block %d; there are %d", call, block, job->block_count);
-    return TR_OK;
-}
-
-tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket)
-{
-    TR_TRY(tr_comm_post(job->comm, command));
-    job->last_ticket++;
-    if (ticket)
-        *ticket = job->last_ticket;
-    return TR_OK;
-}
-
 /* == what the servers are to do ================================================================== */
 
 static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
@@ -178,11 +145,6 @@ double tr_job_weight(const tr_job *job)
     return job->weight;
 }
 
-int64_t tr__job_step_now(const tr_job *job)
-{
-    return job->first_step + (job->step + 1) * job->policy.period;
-}
-
 void tr_job_step_begin(tr_job *job)
 {
     if (job->meter)
@@ -196,31 +158,6 @@ void tr_job_set_loss(tr_job *job, double loss)
     memcpy(&bits, &loss, sizeof bits);
     if (job->meter)
         tr_counter_set(&job->meter->loss, bits);
-}
-
-/* The last push, the end of a step and the pull behind it come one right after the other: servers on this processor are woken once for all.
- * Whether there will be a pull the last step says; where there is none, such a server hears of the step when its nap is over. */
-static bool pulls_behind_ends(const tr_job *job)
-{
-    return job->pulled_behind == job->step;
-}
-
-tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket)
-{
-    tr__job_block *b = &job->block[block];
-    const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->options.chunk_bytes);
-    tr_command     command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
-                              .has_more = is_last && pulls_behind_ends(job)};
-
-    if (b->coder) {
-        const tr_client_pieces *pieces;
-        TR_TRY(tr__job_compress(&pieces, job, b, data, weight));
-        command.kind = TR__PUSH_COMPRESSED;
-        command.data = (void *)(uintptr_t)pieces;
-    }
-    TR_TRY(tr__job_call(job, &command, ticket));
-    b->from = b->coder ? NULL : data;
-    return TR_OK;
 }
 
 tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
@@ -277,7 +214,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     bool is_idle;
     TR_TRY(tr_job_finish_pulls(job));              /* of a step without a push */
     TR_TRY(tr__job_release_gradients(job, &is_idle));
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = pulls_behind_ends(job)}, ticket));
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = tr__job_pulls_behind_ends(job)}, ticket));
     tr_trainer_meter_end(job->meter, tr__clock());
     job->last_end = job->last_ticket;
     job->step++;
@@ -285,27 +222,6 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     for (int i = 0; i < job->block_count; i++)
         job->block[i].is_pushed = false;
     return tr__job_tables_ended(job);
-}
-
-tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
-{
-    if (ticket > job->last_ticket)
-        return tr_fail(TR_ERANGE, "tr_job_wait: ticket %llu was not given out yet", (unsigned long long)ticket);
-    if (tr_job_is_done(job, ticket))
-        return tr_comm_status(job->comm);
-    tr_span               waited;
-    const tr_trainer_does before = tr_trainer_meter_waits(job->meter);
-    const tr_status       status = tr_comm_wait(&waited, job->comm, ticket, tr__seconds(job->options.wait_timeout));
-    tr_trainer_meter_wait(job->meter, waited.from, waited.to, tr_client_last_server(job->client));
-    tr_trainer_meter_does(job->meter, before);
-    if (!tr_job_is_done(job, job->last_pull))
-        tr_comm_carry_on(job->comm);               /* parameters come while the caller computes with the first of them */
-    return status;
-}
-
-bool tr_job_is_done(const tr_job *job, tr_ticket ticket)
-{
-    return tr_comm_done(job->comm) >= ticket;
 }
 
 tr_ticket tr_job_last_ticket(const tr_job *job)

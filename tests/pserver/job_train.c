@@ -349,6 +349,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--seed-of-1")) args.seed = value;
     }
     const tr_job_options options = {.timeout = args.timeout, .heartbeat = args.heartbeat, .grace = args.grace};
+    must(tr_dist_init(), "begin");
     must(tr_job_start(&job, TR_ROLE_TRAINER, &options), "start");
     if (tr_job_index(job) != 1)
         args.seed = (char *)"90";

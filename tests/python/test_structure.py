@@ -137,6 +137,24 @@ def test_no_files_need_each_other_in_a_circle(folder):
     assert not found, "\n\n".join(f"{', '.join(sorted(circle))}:\n{way_around(graph, circle)}" for circle in found)
 
 
+def calls(files: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Return which .c file calls which other ones."""
+    home = {function: name for name, text in files.items() if name.endswith(".c") for function in FUNCTION.findall(bare(text))}
+    graph: dict[str, dict[str, str]] = {name: {} for name in files if name.endswith(".c")}
+    for name, others in graph.items():
+        for word in sorted(set(WORD.findall(bare(files[name])))):
+            if home.get(word, name) != name:
+                others.setdefault(home[word], f"{word}()")
+    return graph
+
+
+@pytest.mark.parametrize("floor", ["framework", "kernels", "pserver", "serving", "trainer"])
+def test_no_files_call_each_other_in_a_circle(floor):
+    graph = calls(sources(floor))
+    found = circles(graph)
+    assert not found, "\n\n".join(f"{', '.join(sorted(circle))}:\n{way_around(graph, circle)}" for circle in found)
+
+
 @pytest.mark.parametrize("folder", ["kernels", "pserver", "serving", "trainer"])
 def test_no_headers_include_each_other_in_a_circle(folder):
     files = {name: text for name, text in sources(folder).items() if name.endswith(".h")}

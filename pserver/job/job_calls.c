@@ -1,0 +1,63 @@
+/* job_calls.c - operations of a trainer on their way to the communication thread: whether it may, the ticket, and the wait. */
+#include "pserver/job/job.h"
+
+#include "pserver/util/wake.h"
+
+tr_status tr__job_check_trainer(const tr_job *job, const char *call)
+{
+    if (job->role != TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "%s: it is a trainer's; this is %s", call, tr_job_rank_name(job, tr_job_rank(job)));
+    if (job->has_left)
+        return tr_fail(TR_EINVAL, "%s: this trainer has said goodbye", call);
+    return TR_OK;
+}
+
+tr_status tr__job_check_ready(const tr_job *job, const char *call)
+{
+    TR_TRY(tr__job_check_trainer(job, call));
+    if (!job->is_set_up)
+        return tr_fail(TR_EINVAL, "%s: tr_job_setup comes first", call);
+    return TR_OK;
+}
+
+tr_status tr__job_check_block(const tr_job *job, int block, const char *call)
+{
+    if (block < 0 || block >= job->block_count)
+        return tr_fail(TR_ERANGE, "%s: block %d; there are %d", call, block, job->block_count);
+    return TR_OK;
+}
+
+tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket)
+{
+    TR_TRY(tr_comm_post(job->comm, command));
+    job->last_ticket++;
+    if (ticket)
+        *ticket = job->last_ticket;
+    return TR_OK;
+}
+
+bool tr_job_is_done(const tr_job *job, tr_ticket ticket)
+{
+    return tr_comm_done(job->comm) >= ticket;
+}
+
+tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
+{
+    if (ticket > job->last_ticket)
+        return tr_fail(TR_ERANGE, "tr_job_wait: ticket %llu was not given out yet", (unsigned long long)ticket);
+    if (tr_job_is_done(job, ticket))
+        return tr_comm_status(job->comm);
+    tr_span               waited;
+    const tr_trainer_does before = tr_trainer_meter_waits(job->meter);
+    const tr_status       status = tr_comm_wait(&waited, job->comm, ticket, tr__seconds(job->options.wait_timeout));
+    tr_trainer_meter_wait(job->meter, waited.from, waited.to, tr_client_last_server(job->client));
+    tr_trainer_meter_does(job->meter, before);
+    if (!tr_job_is_done(job, job->last_pull))
+        tr_comm_carry_on(job->comm);               /* parameters come while the caller computes with the first of them */
+    return status;
+}
+
+int64_t tr__job_step_now(const tr_job *job)
+{
+    return job->first_step + (job->step + 1) * job->policy.period;
+}
