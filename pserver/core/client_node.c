@@ -332,6 +332,19 @@ static void lost(void *self, int peer, const char *how)
     tr__client_fail(client, TR_EPEER);
 }
 
+/* A server says goodbye when all trainers have. It has heard this one's, if nothing else was on the way, though its answer may be lost. */
+static void left(void *self, int peer)
+{
+    tr_client   *client = self;
+    tr__stream  *s = tr__client_stream_of(client, peer);
+    tr__request *r = s ? s->first : NULL;
+
+    while (r && r->is_done)
+        r = r->next;
+    if (r && r->wire.kind == TR_WIRE_GOODBYE)
+        tr__client_finish(client, s, r);
+}
+
 /* An owner that waits for the answer to a pull which comes last needs none: a server takes requests in order, and says what is done
  * before it rests behind that answer, so that the last of what it waits for always comes with more than receipts. What waits for room, or until
  * steps are settled everywhere, does need them. */
@@ -354,5 +367,5 @@ static bool awaits_receipts(const void *self, bool owner_waits)
 tr_node tr_client_node(tr_client *client)
 {
     return (tr_node){client, tr__client_place, tr__client_receive, lost, tick, next, status_of, describe,
-                     .awaits_receipts = awaits_receipts};
+                     .awaits_receipts = awaits_receipts, .left = left};
 }

@@ -135,6 +135,19 @@ TEST(deaths_losses_and_new_starts_together_cost_nothing)
     sim_expect_often("starts", starts, RUNS, 125);
 }
 
+/* In this job the answer to a goodbye is lost, and the server dies behind its own. */
+TEST(a_servers_goodbye_answers_a_trainers)
+{
+    sim_options options = options_of(91001053, "average(1)");
+    uint64_t    starts = 0;
+
+    options.trainers++;
+    options.loss = 0.04;
+    sim_job *job = sim_storm(sim_job_new(&options), &options, &starts);
+    sim_job_check(job);
+    sim_job_free(job);
+}
+
 /* Replicas die, and who follows them, and servers: as often as ranks wait on the other host a server has a replica again, and then loses
  * nothing with its own host. */
 TEST(replicas_follow_one_another)
@@ -172,6 +185,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
+        cmocka_unit_test(a_servers_goodbye_answers_a_trainers),
         cmocka_unit_test(replicas_follow_one_another),
     };
     if (argc > 1)
