@@ -88,15 +88,20 @@ static way way_of_floats(bool trans_a, bool trans_b, int64_t m, int64_t n, int64
 
 /* Cuts change no bit of such a product, so that there need be no more tiles than threads: no thread packs what another
  * has packed without need. Where threads do not fit a power of two, twice as many balance them. */
-static void packed_grid(int64_t *rows, int64_t *cols, int64_t m, int64_t n, int64_t k, way how)
+static int64_t packed_tiles(double work)
 {
-    const int64_t threads = tr_num_threads();
-    const double  faster = how == BY_PACKING ? 1 : 2;
-    int64_t       tiles = 1, most = tiles_of((double)m * (double)n * (double)k / faster);
+    const int64_t threads = tr_num_threads(), most = tiles_of(work);
+    int64_t       tiles = 1;
     while (tiles < threads)
         tiles *= 2;
     tiles *= tiles == threads ? 1 : 2;
-    cut(rows, cols, m, n, (double)(tiles < most ? tiles : most));
+    return tiles < most ? tiles : most;
+}
+
+static void packed_grid(int64_t *rows, int64_t *cols, int64_t m, int64_t n, int64_t k, way how)
+{
+    const double faster = how == BY_PACKING ? 1 : 2;
+    cut(rows, cols, m, n, (double)packed_tiles((double)m * (double)n * (double)k / faster));
 }
 
 enum { FACTOR_ROWS = 64 };                                 /* from so many on packing pays */
@@ -286,7 +291,7 @@ static void panel_tile(void *payload, int64_t tile)
 static void multiply_panels(int64_t m, const float *a, int64_t lda, const tr_factor_f32 *factor, float beta, float *c, int64_t ldc)
 {
     const int64_t n = factor->n, k = factor->k;
-    const int64_t panels = (n + TR_PANEL_COLS - 1) / TR_PANEL_COLS, tiles = tiles_of((double)m * (double)n * (double)k);
+    const int64_t panels = (n + TR_PANEL_COLS - 1) / TR_PANEL_COLS, tiles = packed_tiles((double)m * (double)n * (double)k);
 
     if (rounds_copies())
         take_rounded(tr_thread_scratch(TR_SCRATCH_ROUNDED, (size_t)(m * k) * sizeof *a), m, k, &a, &lda);
