@@ -83,8 +83,12 @@ def best_variant(side: Side, case: str, mode: str, clock: str) -> str:
     return min(found, key=found.get)
 
 
+def clock_of(threads: int) -> str:
+    return "cpu_ms" if threads == 1 else "ms"
+
+
 def measure(case: str, mode: str, ours: Side, peer: Side, options: argparse.Namespace, power: dict) -> dict:
-    clock = "cpu_ms" if options.threads == 1 else "ms"
+    clock = clock_of(options.threads)
     ours.ask("prepare", case, mode, ours.variants[0])
     result = {"case": case, "mode": mode, "floor_ms": max(CASES[case].floor_flops(mode) / power["gemm_gflops"],
                                                           CASES[case].floor_bytes(mode) / power["triad_gbps"]) / 1e6}
@@ -109,11 +113,11 @@ def measure(case: str, mode: str, ours: Side, peer: Side, options: argparse.Name
 
 def power_of(ours: Side, peer: Side, threads: int) -> dict:
     """Return the machine's speed; a side whose large product is faster than the library's sets the floor."""
-    power = machine.measure(threads)
+    power, clock = machine.measure(threads), clock_of(threads)
     for side in (ours, peer):
         if not side.skip:
             side.ask("prepare", "matmul_1024", "forward", side.variants[0])
-            best = min(side.ask("time", 4)["ms"] for _ in range(12))
+            best = min(side.ask("time", 4)[clock] for _ in range(12))
             power["gemm_gflops"] = max(power["gemm_gflops"], CASES["matmul_1024"].flops / best / 1e6)
     return power
 

@@ -119,6 +119,7 @@ def measure(name: str, threads: int, power: dict, options: argparse.Namespace) -
     is_exact = options.precision == "float32"
     apart = check_losses(name, sides) if is_exact else check_losses(name, sides, steps=HALF_STEPS, part=HALF_TOLERANCE)
     target = row.targets[min(threads, 2) - 1] if is_exact else HALF_TARGETS.get(name, 1.0)
+    gflops = power["gemm_gflops"] if is_exact else max(side.ask("product")["gflops"] for side in sides)
     steps = {}
     for side in sides:                           # the second slice knows how long a warm step takes
         for guess in (3, max(3, int(SLICE_MS / 4 / side.ask("time", 3)["ms"]))):
@@ -128,7 +129,7 @@ def measure(name: str, threads: int, power: dict, options: argparse.Namespace) -
               "version": {side.name: side.version for side in sides},
               "ms": {side.name: statistics.median(side.ms) for side in sides},
               "best_ms": {side.name: min(side.ms) for side in sides},
-              "floor_ms": max(row.flops / power["gemm_gflops"], row.bytes / power["triad_gbps"]) / 1e6}
+              "product_gflops": gflops, "floor_ms": max(row.flops / gflops, row.bytes / power["triad_gbps"]) / 1e6}
     peers = sides[1:]
     if peers:
         best = min(peers, key=lambda side: statistics.median(side.ms))

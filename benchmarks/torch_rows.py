@@ -194,6 +194,17 @@ def prepare(name, row, threads, precision="float32"):
     return feeds, globals()[name](row.params)
 
 
+def product_gflops(clock, side=1024, tries=25):
+    """Return the speed, by this clock, of the best of some large products in bfloat16."""
+    x = torch.ones(side, side, dtype=torch.bfloat16)
+    out, best = torch.empty_like(x), float("inf")
+    for _ in range(tries):
+        start = clock()
+        torch.mm(x, x, out=out)
+        best = min(best, clock() - start)
+    return 2 * side ** 3 / best / 1e9
+
+
 def wait(loss):
     """Eager results are there when the call returns."""
 

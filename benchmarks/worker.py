@@ -1,7 +1,8 @@
 """One side of a row in a process of its own, told over a pipe what to do: worker.py SIDE ROW THREADS [PRECISION].
 
 SIDE is trireme, torch or jax. PRECISION is one of run.PRECISIONS; a side that has no such precision says so and ends. It answers one line of JSON for each line it reads: to `check K` the losses of the first K
-steps, to `time N` the milliseconds of a step on average of N (by the clock, and of the CPU), to `memory` its peak. It ends with its input.
+steps, to `time N` the milliseconds of a step on average of N (by the clock, and of the CPU), to `memory` its peak, to `product` the GFLOP/s
+of a large product in bfloat16, where the side has such. It ends with its input.
 """
 
 import importlib
@@ -40,6 +41,9 @@ def main() -> None:
         command, *count = line.split()
         if command == "memory":
             answer(mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+            continue
+        if command == "product":
+            answer(gflops=module.product_gflops(time.process_time if threads == 1 else time.perf_counter))
             continue
         count, losses, loss = int(count[0]), [], None
         start, start_cpu = time.perf_counter(), time.process_time()
