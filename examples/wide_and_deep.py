@@ -71,6 +71,7 @@ def main() -> None:
     options.add_argument("--epochs", type=int, default=6)
     options.add_argument("--batch", type=int, default=256, help="samples of a step, of all trainers together")
     options.add_argument("--rate", type=float, default=0.002, help="learning rate")
+    options.add_argument("--curve", type=int, default=0, help="steps from one point of the loss curve to the next; 0: no curve")
     options.add_argument("--at-least", type=float, default=0.85, help="test accuracy below which the run has failed")
     options = options.parse_args()
 
@@ -80,7 +81,7 @@ def main() -> None:
     shuffled = fluid.reader.shuffle(train, 40000, seed=1)
     trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=options.rate), metrics={"accuracy": accuracy})
     trainer.train(fluid.batch(shuffled, options.batch), options.epochs,
-                  fluid.Progress(options.epochs, -(-32561 // options.batch)))
+                  fluid.Progress(options.epochs, -(-32561 // options.batch), curve=options.curve))
     result = trainer.test(fluid.batch(samples("test"), 1000))
     if fluid.distributed.trainer_index() == 0:
         auc = auc_of(trainer, both, fluid.batch(samples("test"), 1000))

@@ -22,6 +22,7 @@ def main() -> None:
     options.add_argument("--network", choices=NETWORKS, default="conv")
     options.add_argument("--epochs", type=int, default=3)
     options.add_argument("--batch", type=int, default=64, help="samples of a step, of all trainers together")
+    options.add_argument("--curve", type=int, default=0, help="steps from one point of the loss curve to the next; 0: no curve")
     options = options.parse_args()
 
     fluid.default_startup_program().random_seed = 1
@@ -36,7 +37,7 @@ def main() -> None:
     rate = fluid.layers.cosine_decay(0.002, step_each_epoch=steps, epochs=options.epochs)
     trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=rate), metrics={"accuracy": accuracy})
     trainer.train(fluid.batch(train, options.batch), options.epochs,
-                  fluid.Progress(options.epochs, steps))
+                  fluid.Progress(options.epochs, steps, curve=options.curve, run=options.network))
     result = trainer.test(fluid.batch(images(fluid.dataset.mnist.test()), 500))
     if fluid.distributed.trainer_index() == 0:
         print(f"test accuracy: {100 * result.metrics['accuracy']:.2f} % of {result.samples} images")
