@@ -228,6 +228,7 @@ typedef enum tr_compress_kind {
     TR_COMPRESS_BF16,
     TR_COMPRESS_INT8,
     TR_COMPRESS_TOPK,
+    TR_COMPRESS_NONZERO,
     TR_COMPRESS_KIND_COUNT
 } tr_compress_kind;
 
@@ -236,7 +237,7 @@ typedef struct tr_compress {
     double           share;           /* topk: of the values, above 0 and up to 1 */
 } tr_compress;
 
-/* Understand "none", "fp16", "bf16", "int8" or "topk(0.01)". TR_EINVAL or TR_ERANGE for anything else, with a text that says
+/* Understand "none", "fp16", "bf16", "int8", "nonzero" or "topk(0.01)". TR_EINVAL or TR_ERANGE for anything else, with a text that says
  * what is possible. */
 TR_API tr_status tr_compress_parse(tr_compress *out, const char *text);
 /* How parameters come back: "none" or "bf16", which sets *is_rounded. TR_EINVAL for anything else, with a text that says what is possible. */

@@ -8,6 +8,7 @@
 #include "framework/status.h"
 #include "framework/threadpool.h"
 #include "kernels/math/cast.h"
+#include "pserver/wire/compress_sparse.h"
 #include "pserver/wire/wire.h"
 
 #include <float.h>
@@ -15,21 +16,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD = 4, RUN = TR_COMPRESS_RUN, PAGE = 65536, GROUP = 32 };
+enum { HEAD = 4, MORE_HEAD = 8, RUN = TR_COMPRESS_RUN };
 
-static const char *const names[] = {"none", "fp16", "bf16", "int8", "topk"};
+static const char *const names[] = {"none", "fp16", "bf16", "int8", "topk", "nonzero"};
 
 tr_status tr_compress_parse(tr_compress *out, const char *text)
 {
     char *end;
 
-    for (int kind = TR_COMPRESS_NONE; kind < TR_COMPRESS_TOPK; kind++)
-        if (!strcmp(text, names[kind])) {
+    for (int kind = TR_COMPRESS_NONE; kind < TR_COMPRESS_KIND_COUNT; kind++)
+        if (kind != TR_COMPRESS_TOPK && !strcmp(text, names[kind])) {
             *out = (tr_compress){(tr_compress_kind)kind, 0};
             return TR_OK;
         }
     if (strncmp(text, "topk", 4) || (text[4] && text[4] != '('))
-        return tr_fail(TR_EINVAL, "compression '%s'; possible are none, fp16, bf16, int8, topk(SHARE)", text);
+        return tr_fail(TR_EINVAL, "compression '%s'; possible are none, fp16, bf16, int8, nonzero, topk(SHARE)", text);
     if (!text[4])
         return tr_fail(TR_EINVAL, "compression '%s': topk needs a number, like topk(0.01): the share of the values that travel",
                        text);
@@ -62,16 +63,6 @@ static int64_t runs_of(int64_t count)
     return (count + RUN - 1) / RUN;
 }
 
-static int64_t pages_of(int64_t count)
-{
-    return (count + PAGE - 1) / PAGE;
-}
-
-static int64_t words_of(int64_t count)
-{
-    return (count + 63) / 64;
-}
-
 /* The values that topk sends of so many: at least one. */
 static int64_t kept_of(const tr_compress *c, int64_t count)
 {
@@ -79,16 +70,8 @@ static int64_t kept_of(const tr_compress *c, int64_t count)
     return kept < 1 ? 1 : kept > count ? count : kept;
 }
 
-/* u32 of values, and u64 of bits, are aligned where the payload is: the bits come first, behind a word of padding. */
-static bool has_bits(int64_t count, int64_t kept)
-{
-    return words_of(count) * 8 + 4 < pages_of(count) * 4 + kept * 2;
-}
-
 uint64_t tr_compress_bytes(const tr_compress *c, int64_t count)
 {
-    int64_t kept;
-
     switch (c->kind) {
     case TR_COMPRESS_FP16:
     case TR_COMPRESS_BF16:
@@ -96,9 +79,9 @@ uint64_t tr_compress_bytes(const tr_compress *c, int64_t count)
     case TR_COMPRESS_INT8:
         return HEAD + 2 * (uint64_t)runs_of(count) + (uint64_t)count;
     case TR_COMPRESS_TOPK:
-        kept = kept_of(c, count);
-        return HEAD + 4 * (uint64_t)kept +
-               (uint64_t)(has_bits(count, kept) ? 4 + words_of(count) * 8 : pages_of(count) * 4 + kept * 2);
+        return tr__sparse_bytes(count, kept_of(c, count));
+    case TR_COMPRESS_NONZERO:
+        return MORE_HEAD + tr__sparse_bytes(count, count);
     default:
         return 0;
     }
@@ -206,198 +189,31 @@ TR_CLONES static void decode_int8(float *restrict out, const uint16_t *restrict 
     }
 }
 
-/* == the largest ================================================================================ */
+/* == nonzero ==================================================================================== */
 
-TR_CLONES static void add(float *restrict sum, const float *restrict x, int64_t count)
+/* How many they are stands before them. */
+static uint64_t encode_nonzero(uint8_t *payload, float *e, const float *x, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        sum[i] += x[i];
+    const int64_t kept = tr__sparse_encode_nonzero(payload + MORE_HEAD, e, x, count);
+
+    tr_wire_put_u32(payload + HEAD, (uint32_t)kept);
+    tr_wire_put_u32(payload + MORE_HEAD, 0);
+    return MORE_HEAD + tr__sparse_bytes(count, kept);
 }
 
-TR_CLONES static uint32_t count_from(const uint32_t *magnitude, int64_t count, uint32_t least)
+static int64_t nonzero_of(const uint8_t *payload)
 {
-    uint32_t found = 0;
-
-    for (int64_t i = 0; i < count; i++)
-        found += magnitude[i] >= least;
-    return found;
+    return tr_wire_get_u32(payload + HEAD);
 }
 
-/* The largest magnitude that at least `kept` values have, bit by bit from the highest, or a lower one that just so many have. */
-static uint32_t threshold_of(const uint32_t *magnitude, int64_t count, int64_t kept)
+static tr_status check_nonzero(const uint8_t *payload, uint64_t bytes, int64_t count)
 {
-    uint32_t least = 0;
+    const int64_t kept = bytes >= MORE_HEAD + HEAD ? nonzero_of(payload) : -1;
 
-    for (uint32_t bit = 1u << 30; bit; bit >>= 1) {
-        const int64_t found = count_from(magnitude, count, least | bit);
-        least |= found >= kept ? bit : 0;
-        if (found == kept)
-            break;
-    }
-    return least;
-}
-
-/* Values that may be among the largest, in ascending order of place. */
-typedef struct candidates {
-    int64_t   count;
-    uint32_t *place, *magnitude;
-} candidates;
-
-/* Does one of a group reach it? */
-TR_INLINE bool any_from(const float *values, int64_t count, uint32_t least)
-{
-    uint32_t any = 0;
-
-    for (int64_t i = 0; i < count; i++)
-        any |= magnitude_of(values[i]) >= least;
-    return any;
-}
-
-TR_CLONES static void find_from(candidates *found, const float *values, int64_t count, uint32_t least)
-{
-    int64_t n = 0;
-
-    for (int64_t at = 0; at < count; at += GROUP) {
-        const int64_t end = at + GROUP < count ? at + GROUP : count;
-        if (end - at == GROUP && !any_from(values + at, GROUP, least))
-            continue;
-        for (int64_t i = at; i < end; i++) {
-            found->place[n] = (uint32_t)i;
-            found->magnitude[n] = magnitude_of(values[i]);
-            n += found->magnitude[n] >= least;
-        }
-    }
-    found->count = n;
-}
-
-/* A magnitude that somewhat more than `kept` values will have, by a sample of them; 0 where that is not worth it. */
-static uint32_t guess_threshold(uint32_t *scratch, const float *values, int64_t count, int64_t kept)
-{
-    enum { EACH = 61, LEAST_COUNT = 8192 };
-    const double  expected = (double)kept / EACH;
-    const int64_t rank = (int64_t)(expected + 4 * sqrt(expected) + 4), samples = count / EACH;
-
-    if (count < LEAST_COUNT || rank >= samples)
-        return 0;
-    for (int64_t i = 0; i < samples; i++)
-        scratch[i] = magnitude_of(values[i * EACH]);
-    return threshold_of(scratch, samples, rank);
-}
-
-/* All of the `kept` largest, and perhaps others. */
-static candidates candidates_of(const float *values, int64_t count, int64_t kept)
-{
-    uint32_t  *scratch = tr_thread_scratch(TR_SCRATCH_PACK, 2 * ((size_t)count + 1) * sizeof *scratch);
-    candidates found = {0, scratch, scratch + count + 1};
-
-    find_from(&found, values, count, guess_threshold(scratch, values, count, kept));
-    if (found.count < kept)                            /* the sample was not like the rest */
-        find_from(&found, values, count, 0);
-    return found;
-}
-
-/* Places of a payload. */
-typedef struct places {
-    float    *value;
-    uint32_t *page;                   /* how many in each; or NULL, and */
-    uint64_t *bits;
-    uint16_t *index;
-} places;
-
-static places places_of(uint8_t *payload, int64_t count, int64_t kept)
-{
-    uint8_t *at = payload + HEAD;
-
-    if (has_bits(count, kept)) {
-        uint64_t *bits = (uint64_t *)(void *)(at + 4);
-        return (places){(float *)(void *)(bits + words_of(count)), NULL, bits, NULL};
-    }
-    float    *value = (float *)(void *)at;
-    uint32_t *page = (uint32_t *)(void *)(value + kept);
-    return (places){value, page, NULL, (uint16_t *)(void *)(page + pages_of(count))};
-}
-
-/* Of values that are equal in magnitude to the threshold the first ones go. */
-static void put_largest(const places *to, float *e, const candidates *from, int64_t kept)
-{
-    const uint32_t least = threshold_of(from->magnitude, from->count, kept);
-    int64_t        standby = kept - count_from(from->magnitude, from->count, least + 1), n = 0;
-
-    for (int64_t i = 0; i < from->count; i++) {
-        const uint32_t place = from->place[i];
-        if (from->magnitude[i] < least || (from->magnitude[i] == least && standby-- <= 0))
-            continue;
-        to->value[n] = e[place];
-        if (to->page) {
-            to->page[place / PAGE]++;
-            to->index[n] = (uint16_t)(place % PAGE);
-        } else {
-            to->bits[place / 64] |= (uint64_t)1 << place % 64;
-        }
-        e[place] = 0;
-        n++;
-    }
-}
-
-static void encode_topk(const tr_compress *c, uint8_t *payload, float *e, const float *x, int64_t count)
-{
-    const int64_t kept = kept_of(c, count);
-    const places  to = places_of(payload, count, kept);
-
-    add(e, x, count);
-    if (to.page)
-        memset(to.page, 0, (size_t)pages_of(count) * sizeof *to.page);
-    else
-        memset(payload + HEAD, 0, 4 + (size_t)words_of(count) * sizeof *to.bits);
-    const candidates largest = candidates_of(e, count, kept);
-    put_largest(&to, e, &largest, kept);
-}
-
-static void decode_topk(const tr_compress *c, float *out, uint8_t *payload, int64_t count)
-{
-    const int64_t kept = kept_of(c, count);
-    const places  from = places_of(payload, count, kept);
-    int64_t       n = 0;
-
-    memset(out, 0, (size_t)count * sizeof *out);
-    for (int64_t page = 0; from.page && page < pages_of(count); page++)
-        for (const int64_t end = n + from.page[page]; n < end; n++)
-            out[page * PAGE + from.index[n]] = from.value[n];
-    for (int64_t word = 0; from.bits && word < words_of(count); word++)
-        for (uint64_t bits = from.bits[word]; bits; bits &= bits - 1)
-            out[word * 64 + __builtin_ctzll(bits)] = from.value[n++];
-}
-
-static tr_status check_pages(const places *p, int64_t count, int64_t kept)
-{
-    int64_t n = 0;
-
-    for (int64_t page = 0; page < pages_of(count); page++) {
-        const int64_t in_page = count - page * PAGE < PAGE ? count - page * PAGE : PAGE;
-        if (p->page[page] > kept - n)
-            return tr_fail(TR_EFORMAT, "compressed gradient: page %lld says that it has %u of the %lld values that are left",
-                           (long long)page, p->page[page], (long long)(kept - n));
-        const int64_t end = n + p->page[page];
-        for (int64_t last = -1; n < end; last = p->index[n++])
-            if (p->index[n] <= last || p->index[n] >= in_page)
-                return tr_fail(TR_EFORMAT, "compressed gradient: value %lld stands at %u of a page of %lld, behind %lld",
-                               (long long)n, p->index[n], (long long)in_page, (long long)last);
-    }
-    return n == kept ? TR_OK : tr_fail(TR_EFORMAT, "compressed gradient: its pages have %lld values of %lld", (long long)n,
-                                       (long long)kept);
-}
-
-static tr_status check_bits(const places *p, int64_t count, int64_t kept)
-{
-    const uint64_t beyond = count % 64 ? p->bits[count / 64] >> count % 64 : 0;
-    int64_t        set = 0;
-
-    for (int64_t i = 0; i < words_of(count); i++)
-        set += __builtin_popcountll(p->bits[i]);
-    if (beyond || set != kept)
-        return tr_fail(TR_EFORMAT, "compressed gradient: %lld bits for %lld values of %lld%s", (long long)set, (long long)kept,
-                       (long long)count, beyond ? ", some of them behind its end" : "");
-    return TR_OK;
+    if (kept < 0 || kept > count || bytes != MORE_HEAD + tr__sparse_bytes(count, kept))
+        return tr_fail(TR_EFORMAT, "compressed gradient: %llu bytes for %lld values by nonzero, of which %lld are not zero",
+                       (unsigned long long)bytes, (long long)count, (long long)kept);
+    return tr__sparse_check(payload + MORE_HEAD, count, kept);
 }
 
 /* == payloads =================================================================================== */
@@ -423,8 +239,10 @@ uint64_t tr_compress_encode(const tr_compress *c, uint8_t *payload, const float 
     case TR_COMPRESS_INT8:
         encode_int8(words, (int8_t *)(words + runs_of(count)), residual, x, count);
         break;
+    case TR_COMPRESS_NONZERO:
+        return encode_nonzero(payload, residual, x, count);
     default:
-        encode_topk(c, payload, residual, x, count);
+        tr__sparse_encode_largest(payload, residual, x, count, kept_of(c, count));
         break;
     }
     return tr_compress_bytes(c, count);
@@ -438,15 +256,13 @@ tr_status tr_compress_check(const tr_compress *c, const uint8_t *payload, uint64
         return tr_fail(TR_EFORMAT, "compressed gradient: %llu bytes that name no method", (unsigned long long)bytes);
     if (kind != TR_COMPRESS_NONE && kind != (uint32_t)c->kind)
         return tr_fail(TR_EFORMAT, "compressed gradient: by %s, the job's compression is %s", names[kind], names[c->kind]);
+    if (kind == TR_COMPRESS_NONZERO)
+        return check_nonzero(payload, bytes, count);
     const uint64_t expected = kind == TR_COMPRESS_NONE ? HEAD : tr_compress_bytes(c, count);
     if (bytes != expected)
         return tr_fail(TR_EFORMAT, "compressed gradient: %llu bytes for %lld values by %s, which take %llu",
                        (unsigned long long)bytes, (long long)count, names[kind], (unsigned long long)expected);
-    if (kind != TR_COMPRESS_TOPK)
-        return TR_OK;
-    const int64_t kept = kept_of(c, count);
-    const places  p = places_of((uint8_t *)(uintptr_t)payload, count, kept);
-    return p.page ? check_pages(&p, count, kept) : check_bits(&p, count, kept);
+    return kind == TR_COMPRESS_TOPK ? tr__sparse_check(payload, count, kept_of(c, count)) : TR_OK;
 }
 
 void tr_compress_decode(const tr_compress *c, float *out, const uint8_t *payload, int64_t count)
@@ -464,7 +280,10 @@ void tr_compress_decode(const tr_compress *c, float *out, const uint8_t *payload
         decode_int8(out, words, (const int8_t *)(words + runs_of(count)), count);
         break;
     case TR_COMPRESS_TOPK:
-        decode_topk(c, out, (uint8_t *)(uintptr_t)payload, count);
+        tr__sparse_decode(out, (uint8_t *)(uintptr_t)payload, count, kept_of(c, count));
+        break;
+    case TR_COMPRESS_NONZERO:
+        tr__sparse_decode(out, (uint8_t *)(uintptr_t)payload + MORE_HEAD, count, nonzero_of(payload));
         break;
     default:
         memset(out, 0, (size_t)count * sizeof *out);

@@ -2,6 +2,7 @@
  *
  *     fp16, bf16     each value in 16 bits, rounded to nearest even; beyond fp16's range its largest
  *     int8           runs of TR_COMPRESS_RUN values, each a whole number from -127 to 127 times the run's scale
+ *     nonzero        the values that are not zero, unchanged: nothing is left out
  *     topk(0.01)     of each piece that share of its values which is largest in magnitude, unchanged; the rest is zero
  *
  * Error feedback: what is sent of a gradient g is C(g + e), and the residual e becomes g + e - C(g + e), so that what was left out
@@ -16,6 +17,7 @@
  *     int8           a bf16 scale for each run, n int8
  *     topk           k f32, then where they belong, in ascending order: for each page of 65536 values how many, u32, and k u16
  *                    within the pages; or a bit for each value, in u64, where that is less
+ *     nonzero        k, u32, a u32 that is 0, then as topk
  *
  * What must stay true: a payload is checked once (tr_compress_check) before it is decoded; decoding trusts it. */
 #ifndef TR_PSERVER_COMPRESS_H
@@ -27,7 +29,7 @@ enum { TR_COMPRESS_RUN = 256 };
 
 /* Does a gradient of this type and size travel compressed? Small ones, which travel together, and float64 do not. */
 bool      tr_compress_takes(const tr_compress *c, tr_dtype dtype, uint64_t bytes, uint64_t chunk_bytes);
-/* Bytes of the payload of a piece of `count` values that is not all zeros. */
+/* Bytes of the payload of a piece of `count` values that does not count for nothing; of nonzero the most that it may have. */
 uint64_t  tr_compress_bytes(const tr_compress *c, int64_t count);
 /* Write the payload of x + residual, `count` values of float32, and leave in `residual` what it lacks. Returns its bytes. */
 uint64_t  tr_compress_encode(const tr_compress *c, uint8_t *payload, const float *x, float *residual, int64_t count);

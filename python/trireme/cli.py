@@ -161,7 +161,7 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
                         "and outlives its own (default: 0)")
     parser.add_argument("--mode", type=text_of("mode"), metavar="MODE", help="consistency: sync, sync(fewer), sync(backups=N), async, async(compensation=X), "
                         "ssp(N), geo(N) or average(N) (default: what the script says, else sync)")
-    parser.add_argument("--compress", type=text_of("method"), metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
+    parser.add_argument("--compress", type=text_of("method"), metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8, nonzero or topk(SHARE) "
                         "(default: what the script says, else none)")
     parser.add_argument("--compress-parameters", type=text_of("method"), metavar="METHOD", help="how parameters come back from the servers: none "
                         "(in their type) or bf16 (half the bytes) (default: what the script says, else none)")

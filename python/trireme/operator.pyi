@@ -435,6 +435,20 @@ def depthwise_conv2d_transpose(
     """Transposed convolution of images: the gradient of a convolution's input, and Bias."""
 
 depthwise_conv2d_transpose_grad: Callable[..., Any]
+def dgc(
+        U: Slot, V: Slot, Grad: Slot, current_step: Slot, *, U_out: Output = ..., V_out: Output = ...,
+        EncodeGrad: Output = ..., Grad_out: Output = ..., k: Output = ..., m: float = 0.9, use_nesterov: bool = True,
+        sparsity: Sequence[float], rampup_begin_step: float = 0.0, rampup_step: float, op_role: int = ...,
+        op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Any:
+    """U = m U + Grad, V = V + U; the largest values of V are Grad_out, and become 0 in U and V."""
+
+def dgc_clip_by_norm(
+        X: Slot, current_step: Slot, *, Out: Output = ..., max_norm: float, rampup_begin_step: float = -1.0,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Out = X before rampup_begin_step."""
+
 def dropout(
         X: Slot, *, Out: Output = ..., Mask: Output = ..., dropout_prob: float = 0.5, is_test: bool = False,
         fix_seed: bool = False, seed: int = 0, dropout_implementation: str = 'downgrade_in_infer', op_role: int = ...,

@@ -149,8 +149,10 @@ class Optimizer:
         if self.grad_clip is not None:
             pairs = self.grad_clip(pairs)
         tiles = Tiles(append_gradient_clip_ops(pairs))
-        pairs = append_regularization_ops(tiles.pairs, self.regularization)
-        return tiles.finish(self._create_optimization_pass(pairs))
+        return tiles.finish(self._create_optimization_pass(self._regularized(tiles.pairs)))
+
+    def _regularized(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        return append_regularization_ops(pairs, self.regularization)
 
     def apply_optimize(self, loss: Variable, startup_program: Program | None,
                        params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
@@ -485,6 +487,15 @@ Adadelta = AdadeltaOptimizer
 RMSProp = RMSPropOptimizer
 Ftrl = FtrlOptimizer
 Lamb = LambOptimizer
+
+
+def __getattr__(name: str) -> Any:
+    if name != "DGCMomentumOptimizer":
+        raise AttributeError(f"module 'trireme.optimizer' has no attribute {name!r}")
+    from .dgc import DGCMomentumOptimizer              # loaded when it is first used: it derives from what is here
+
+    return DGCMomentumOptimizer
+
 
 __all__ = ["Optimizer", "SGD", "Momentum", "LarsMomentum", "Adagrad", "DecayedAdagrad", "Adam", "Adamax", "Adadelta",
            "RMSProp", "Ftrl", "SGDOptimizer", "MomentumOptimizer", "LarsMomentumOptimizer", "AdagradOptimizer",

@@ -161,7 +161,7 @@ class Program:
 
     def _keep_forward(self) -> None:
         """Remove the operators that only training needs, and the variables that only they used. A gradient that a loss is made of stays."""
-        training = OpRole.Backward | OpRole.Optimize | OpRole.LRSched
+        training = OpRole.Backward | OpRole.Optimize | OpRole.LRSched | OpRole.Dist
         needed = {name for block in self.blocks for op in block.read_ops() if not op.role & training for name in op.input_arg_names}
         whole: set[int] = set()                        # the blocks of gradients that stay
         for block in self.blocks:                      # a block comes before the blocks within it

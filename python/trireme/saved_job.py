@@ -135,7 +135,7 @@ def _fill_partition(partition: Any, keep: _Keep, program: Program, startup: Prog
         if name in result.on_servers:
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
     spec = partition.spec
-    spec.mode, spec.compress = keep.chars(result.mode.text), keep.chars(compression.current())
+    spec.mode, spec.compress = keep.chars(result.mode.text), keep.chars(compression.chosen_for(result.original, result.mode))
     spec.compress_parameters, spec.on_nan = keep.chars(compression.parameters()), keep.chars(on_nan.current())
     spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
     spec.programs = keep.array("tr_job_program[]", [keep.program(one) for one in result.servers])

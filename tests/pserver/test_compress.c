@@ -9,7 +9,7 @@
 
 enum { MOST = 140000 };
 
-static const char *const methods[] = {"fp16", "bf16", "int8", "topk(0.01)", "topk(0.2)", "topk(1)"};
+static const char *const methods[] = {"fp16", "bf16", "int8", "topk(0.01)", "topk(0.2)", "topk(1)", "nonzero"};
 static const int64_t     counts[] = {1, 3, 255, 256, 257, 1000, 4096, 65535, 65536, 65537, MOST};
 
 static float x[MOST], residual[MOST], sent[MOST], before[MOST];
@@ -39,7 +39,10 @@ static void send(const tr_compress *c, int64_t count)
 {
     const uint64_t bytes = tr_compress_encode(c, payload.byte, x, residual, count);
 
-    assert_int_equal(bytes, tr_compress_bytes(c, count));
+    if (c->kind == TR_COMPRESS_NONZERO)
+        assert_true(bytes <= tr_compress_bytes(c, count));
+    else
+        assert_int_equal(bytes, tr_compress_bytes(c, count));
     assert_int_equal(tr_compress_check(c, payload.byte, bytes, count), TR_OK);
     tr_compress_decode(c, sent, payload.byte, count);
 }
@@ -265,7 +268,7 @@ static void a_wrong_word_is_explained(void **state)
     tr_compress c;
 
     (void)state;
-    EXPECT_FAIL(TR_EINVAL, "compression 'zip'; possible are none, fp16, bf16, int8, topk(SHARE)", tr_compress_parse(&c, "zip"));
+    EXPECT_FAIL(TR_EINVAL, "compression 'zip'; possible are none, fp16, bf16, int8, nonzero, topk(SHARE)", tr_compress_parse(&c, "zip"));
     EXPECT_FAIL(TR_EINVAL, "possible are", tr_compress_parse(&c, ""));
     EXPECT_FAIL(TR_EINVAL, "possible are", tr_compress_parse(&c, "topkk(1)"));
     EXPECT_FAIL(TR_EINVAL, "topk needs a number, like topk(0.01)", tr_compress_parse(&c, "topk"));
@@ -274,6 +277,34 @@ static void a_wrong_word_is_explained(void **state)
     EXPECT_FAIL(TR_ERANGE, "topk takes a share above 0 and up to 1, got 0", tr_compress_parse(&c, "topk(0)"));
     EXPECT_FAIL(TR_ERANGE, "got 2", tr_compress_parse(&c, "topk(2)"));
     EXPECT_FAIL(TR_ERANGE, "got nan", tr_compress_parse(&c, "topk(nan)"));
+}
+
+/* Of what was thinned out before, nothing but the values travels, and nothing is left. */
+static void nonzero_sends_what_is_there_and_no_more(void **state)
+{
+    const tr_compress c = method_of("nonzero");
+    const int64_t     n = 100000;
+
+    (void)state;
+    for (int64_t each = 1; each <= n; each *= 10) {
+        memset(x, 0, sizeof x);
+        memset(residual, 0, sizeof residual);
+        for (int64_t i = 0; i < n; i += each)
+            x[i] = (float)(i + 1);
+        const uint64_t bytes = tr_compress_encode(&c, payload.byte, x, residual, n), values = (uint64_t)(n / each);
+        assert_true(bytes <= 24 + values * 6 && bytes <= 16 + values * 4 + n / 8 + 8);
+        assert_int_equal(tr_compress_check(&c, payload.byte, bytes, n), TR_OK);
+        tr_compress_decode(&c, sent, payload.byte, n);
+        assert_memory_equal(sent, x, (size_t)n * sizeof *x);
+    }
+    memset(x, 0, sizeof x);                            /* zeros count, other than a piece over no samples */
+    assert_int_equal(tr_compress_encode(&c, payload.byte, x, residual, n), 12 + 2 * 4);
+    EXPECT_FAIL(TR_EFORMAT, "11 bytes for 100000 values by nonzero, of which -1", tr_compress_check(&c, payload.byte, 11, n));
+    payload.byte[4] = 1;
+    EXPECT_FAIL(TR_EFORMAT, "20 bytes for 100000 values by nonzero, of which 1 are not zero", tr_compress_check(&c, payload.byte, 20, n));
+    payload.byte[4] = 0;
+    payload.byte[12] = 1;
+    EXPECT_FAIL(TR_EFORMAT, "page 0 says that it has 1 of the 0 values", tr_compress_check(&c, payload.byte, 20, n));
 }
 
 static void a_damaged_payload_is_explained(void **state)
@@ -324,6 +355,7 @@ int main(void)
         cmocka_unit_test(zeros_are_four_bytes),
         cmocka_unit_test(small_and_double_gradients_travel_as_they_are),
         cmocka_unit_test(payloads_are_as_small_as_is_said),
+        cmocka_unit_test(nonzero_sends_what_is_there_and_no_more),
         cmocka_unit_test(a_wrong_word_is_explained),
         cmocka_unit_test(a_damaged_payload_is_explained),
     };

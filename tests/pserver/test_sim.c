@@ -35,12 +35,12 @@ TEST(every_gradient_counts_once_in_any_mode)
 /* In modes where updates come in any order what arrives is a whole number by these methods. */
 TEST(compressed_gradients_are_those_of_one_process_that_compresses)
 {
-    static const char *const any[] = {"fp16", "bf16", "int8", "topk(0.01)", "topk(0.1)"};
-    static const char *const whole[] = {"fp16", "bf16", "topk(0.01)", "topk(0.1)"};
+    static const char *const any[] = {"fp16", "bf16", "int8", "topk(0.01)", "topk(0.1)", "nonzero"};
+    static const char *const whole[] = {"fp16", "bf16", "topk(0.01)", "topk(0.1)", "nonzero"};
 
     for (EACH_SEED(1000)) {
         sim_options options = options_of(seed, "sync", "sync", "sync", "async", "ssp(1)", "sync(fewer)", "sync(backups=1)");
-        options.compress = strcmp(options.mode, "sync") ? whole[seed % 4] : any[seed % 5];
+        options.compress = strcmp(options.mode, "sync") ? whole[seed % 5] : any[seed % 6];
         options.loss = seed % 3 ? 0 : 0.05;
         sim_check_run(&options);
     }

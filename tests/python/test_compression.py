@@ -105,12 +105,12 @@ def test_trainers_must_agree():
 @needs_mpi
 def test_a_word_that_does_not_exist_is_refused_before_anything_starts():
     code, text = Launched(1, 1, options=("--compress", "zip")).end()
-    assert code == 2 and "compression 'zip'; possible are none, fp16, bf16, int8, topk(SHARE)" in text
+    assert code == 2 and "compression 'zip'; possible are none, fp16, bf16, int8, nonzero, topk(SHARE)" in text
 
 
 def test_words():
     assert parse(" topk( 0.5 )") == "topk(0.5)"
-    with pytest.raises(InvalidArgumentError, match="possible are none, fp16, bf16, int8, topk"):
+    with pytest.raises(InvalidArgumentError, match="possible are none, fp16, bf16, int8, nonzero, topk"):
         fluid.distributed.set_compression("int4")
     for share in (0, 2, -1):
         with pytest.raises(RangeError, match=f"above 0 and up to 1, got {share}"):

@@ -5,6 +5,7 @@
 | ``none`` | 4 | as they are: the default |
 | ``fp16``, ``bf16`` | 2 | rounded |
 | ``int8`` | 1 | whole numbers times the scale of their 256 neighbours |
+| ``nonzero`` | 6 s | the share ``s`` of the values that is not zero: for gradients that are thinned out already |
 | ``topk(s)`` | 6 s | the share ``s`` of the values that is largest in magnitude; the rest waits |
 
 What a method leaves out is added to the next step's gradient.
@@ -14,10 +15,15 @@ Parameters come back as they are (``none``, the default), or rounded to nearest 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .._core import ffi, lib
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, UnsupportedError
 from .job import say_in_time
-from .mode import check_word
+from .mode import Mode, check_word
+
+if TYPE_CHECKING:
+    from ..framework import Program
 
 
 def parse(text: str) -> str:
@@ -30,7 +36,7 @@ def parse(text: str) -> str:
     if not isinstance(text, str) or "\0" in text:
         raise InvalidArgumentError(f"compression {text!r}; a text such as 'int8' is possible")
     text = "".join(text.split())
-    check_word(lib.tr_compress_parse(ffi.new("tr_compress *"), text.encode()), text, ("none", "fp16", "bf16", "int8", "topk"))
+    check_word(lib.tr_compress_parse(ffi.new("tr_compress *"), text.encode()), text, ("none", "fp16", "bf16", "int8", "nonzero", "topk"))
     return text
 
 
@@ -54,8 +60,8 @@ _method = _parameters = "none"
 def set_compression(method: str | None = None, *, parameters: str | None = None) -> None:
     """Choose how this script's job sends gradients, and how parameters come back, before its first step. What is None stays as it is.
 
-    ``method`` is ``"none"`` (the default), ``"fp16"``, ``"bf16"``, ``"int8"`` or ``"topk(SHARE)"`` with a share from above 0 to 1. ``parameters`` is ``"none"`` (the default) or
-    ``"bf16"``: float32 parameters and rows of sparse tables come back in half the bytes, rounded to nearest even, and servers keep float32.
+    ``method`` is ``"none"`` (the default), ``"fp16"``, ``"bf16"``, ``"int8"``, ``"nonzero"`` or ``"topk(SHARE)"`` with a share from above 0 to 1.
+    ``parameters`` is ``"none"`` (the default) or ``"bf16"``: float32 parameters and rows of sparse tables come back in half the bytes, rounded to nearest even, and servers keep float32.
     Another text is an InvalidArgumentError.
 
     ``trireme launch --compress`` and ``--compress-parameters`` go before it. In one process nothing is sent.
@@ -74,9 +80,10 @@ def set_compression(method: str | None = None, *, parameters: str | None = None)
     _method, _parameters = text, back
 
 
-def current() -> str:
-    """Return the script's choice. The job itself looks for the launcher's."""
-    return _method
+def chosen_for(program: Program, mode: Mode) -> str:
+    """Return the script's choice; where it made none, ``nonzero`` if the program sends its largest gradients alone (DGCMomentumOptimizer). The
+    job itself looks for the launcher's."""
+    return "nonzero" if _method == "none" and not mode.trains_copies and sends_largest(program) else _method
 
 
 def parameters() -> str:
@@ -84,4 +91,17 @@ def parameters() -> str:
     return _parameters
 
 
-__all__ = ["parse", "parse_parameters", "set_compression", "current", "parameters"]
+def sends_largest(program: Program) -> bool:
+    """Return whether a program accumulates gradients and sends the largest values alone: DGCMomentumOptimizer."""
+    return any(op.type == "dgc" for op in program.global_block().read_ops())
+
+
+def check_checkpoints(program: Program, folder: str | None, trainers: int) -> None:
+    """Refuse checkpoints of a job whose trainers have accumulators of their own."""
+    if folder and trainers > 1 and sends_largest(program):
+        raise UnsupportedError(f"DGCMomentumOptimizer: a checkpoint has the variables of one trainer, but each of the {trainers} trainers has accumulators "
+                               "of its own, so the job could not go on from it as it was. Leave out --checkpoint: a rank that dies finds its "
+                               "accumulators in memory. Keep the parameters by fluid.io.save_persistables, or take Momentum with --compress topk(SHARE)")
+
+
+__all__ = ["parse", "parse_parameters", "set_compression", "chosen_for", "parameters", "sends_largest", "check_checkpoints"]

@@ -26,6 +26,7 @@ from ..op_view import text_of
 from . import compression, on_nan
 from . import job as jobs
 from .checkpoints import beginning_of, is_skipped_by_script
+from .compression import check_checkpoints, sends_largest
 from .job import Job
 from .fetched import Fetched, hand_out
 from .keeper import Keeper
@@ -73,6 +74,7 @@ class _Training:
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
         self.keeper = Keeper.of(job, self.result, scope)
+        check_checkpoints(program, self.keeper.folder, job.trainers)
         self.keeper.load()
         self._set_up()
         if job.index == 0 and not job.resumes:
@@ -136,7 +138,7 @@ class _Training:
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
-        spec.mode, spec.compress = chars(result.mode.text), chars(compression.current())
+        spec.mode, spec.compress = chars(result.mode.text), chars(compression.chosen_for(result.original, result.mode))
         spec.compress_parameters, spec.on_nan = chars(compression.parameters()), chars(on_nan.current())
         spec.programs, spec.program_count = programs, len(result.servers)
         spec.blocks, spec.block_count = blocks, len(result.blocks)
@@ -187,7 +189,10 @@ class _Training:
 
     def load_own(self) -> None:
         """Give the variables that this trainer alone has their values after the last step that was made before."""
-        check(lib.tr_job_load_own(self.job.ptr, self.scope._native.ptr, ffi.new("int *")))
+        count = ffi.new("int *")
+        check(lib.tr_job_load_own(self.job.ptr, self.scope._native.ptr, count))
+        if count[0] == 0 and sends_largest(self.result.original):
+            say(f"trainer {self.job.index}: the accumulators of DGCMomentumOptimizer were in the memory of another host; they begin with zeros")
 
     def flush(self) -> None:
         """Mode geo: let the last steps count."""

@@ -24,6 +24,7 @@ parser.add_argument("--clip", type=float)
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--mark", help="file to make after the first step")
 parser.add_argument("--mixed", help="the type of mixed precision: bfloat16 or float16")
+parser.add_argument("--dgc", action="store_true", help="send the largest gradients alone")
 parser.add_argument("--out")
 args = parser.parse_args()
 
@@ -44,6 +45,8 @@ test_program = fluid.default_main_program().clone(for_test=True)
 if args.clip:
     fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(args.clip))
 optimizer = fluid.optimizer.SGD(args.rate)
+if args.dgc:
+    optimizer = fluid.optimizer.DGCMomentumOptimizer(0.03, 0.9, rampup_begin_step=20, rampup_step=40, sparsity=[0.75, 0.94, 0.99])
 if args.mixed:
     optimizer = fluid.contrib.mixed_precision.decorate(optimizer, init_loss_scaling=1024.0 if args.mixed == "float16" else 1.0, dtype=args.mixed)
 optimizer.minimize(loss)

@@ -1,0 +1,19 @@
+/* compress_sparse.h - payloads of compressed gradients that hold some of the values, and where they belong (compress.h).
+ *
+ * Such a payload begins with 4 bytes that are the caller's. It is aligned to 8. */
+#ifndef TR_PSERVER_COMPRESS_SPARSE_H
+#define TR_PSERVER_COMPRESS_SPARSE_H
+
+#include "framework/status.h"
+
+/* Bytes of the payload of `kept` of `count` values. */
+uint64_t  tr__sparse_bytes(int64_t count, int64_t kept);
+/* Put the `kept` values of x + e of largest magnitude; the others stay in e. */
+void      tr__sparse_encode_largest(uint8_t *payload, float *e, const float *x, int64_t count, int64_t kept);
+/* Put the values of x + e that are not zero; e becomes zeros. Returns how many they are. */
+int64_t   tr__sparse_encode_nonzero(uint8_t *payload, float *e, const float *x, int64_t count);
+/* Does a payload of the right size say where each value belongs? */
+tr_status tr__sparse_check(const uint8_t *payload, int64_t count, int64_t kept);
+void      tr__sparse_decode(float *out, uint8_t *payload, int64_t count, int64_t kept);
+
+#endif
