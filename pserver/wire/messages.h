@@ -184,10 +184,10 @@
  * E(KIND,       sender, receiver, payload, limit) for one without.
  * A payload is the name of a protobuf message (proto/pserver.proto), what its bytes are, or "". */
 #define TR_MESSAGES(M, E)                                                                                    \
-    E(HELLO,                        "any",     "any",      "Hello",              TR_LIMIT_CONTROL)           \
+    E(HELLO,                        "any",     "any",      "Hello",              TR_LIMIT_HELLO)             \
     E(BEAT,                         "any",     "any",      "",                   0)                          \
     E(BYE,                          "any",     "any",      "",                   0)                          \
-    E(ABORT,                        "any",     "any",      "Abort",              TR_LIMIT_CONTROL)           \
+    E(ABORT,                        "any",     "any",      "Abort",              TR_LIMIT_ABORT)             \
     M(SETUP,       setup,           "trainer", "server",   "Setup",              TR_LIMIT_CONTROL)           \
     M(VALUE,       value,           "trainer, server", "server, replica", "bytes of a value", TR_LIMIT_DATA) \
     M(JOIN,        join,            "trainer", "server",   "Join",               TR_LIMIT_CONTROL)           \

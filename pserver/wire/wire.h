@@ -18,7 +18,10 @@
 
 enum { TR_WIRE_HEADER = 64, TR_WIRE_FRAME = 32 };
 
-/* Limits of payloads: a control message, data, a share. */
+/* Limits of payloads. A HELLO lists the kept states of a host: 16 bytes for each of at most 60,000 servers. An ABORT has one text, which
+ * the event loop holds in 4 KiB. Both come before the receiver knows anything of the sender, so their limits are near their content. */
+#define TR_LIMIT_HELLO   ((uint64_t)1 << 20)
+#define TR_LIMIT_ABORT   ((uint64_t)1 << 13)
 #define TR_LIMIT_CONTROL ((uint64_t)1 << 30)
 #define TR_LIMIT_DATA    ((uint64_t)1 << 28)
 #define TR_LIMIT_SHARE   ((uint64_t)1 << 10)

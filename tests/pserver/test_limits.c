@@ -5,6 +5,7 @@
 #include "pserver/checkpoint/checkpoint.h"
 #include "pserver/store/server_program.h"
 #include "pserver/wire/wire.h"
+#include "proto/pserver.pb-c.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,6 +61,54 @@ TEST(data_have_a_smaller_limit)
         tr_wire_encode(header, &wire);
         EXPECT_FAIL(TR_EFORMAT, "are allowed", tr_wire_decode(&wire, header));
     }
+}
+
+/* These two come from ranks that are not known yet, or that fail: their limits are near their content. */
+TEST(a_hello_and_an_abort_have_limits_near_their_content)
+{
+    static const struct { tr_wire_kind kind; uint64_t limit; } of[] = {{TR_WIRE_HELLO, 1048576}, {TR_WIRE_ABORT, 8192}};
+    uint8_t header[TR_WIRE_HEADER];
+    char    want[64];
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        tr_wire wire = {.kind = of[i].kind, .bytes = of[i].limit};
+        tr_wire_encode(header, &wire);
+        EXPECT_OK(tr_wire_decode(&wire, header));
+        wire = (tr_wire){.kind = of[i].kind, .bytes = of[i].limit + 1};
+        tr_wire_encode(header, &wire);
+        snprintf(want, sizeof want, "at most %llu are allowed", (unsigned long long)of[i].limit);
+        EXPECT_FAIL(TR_EFORMAT, want, tr_wire_decode(&wire, header));
+    }
+}
+
+/* A start of a large job, and the longest text of a failure, must pass. */
+TEST(the_largest_hello_and_abort_fit)
+{
+    enum { SERVERS = 60000, TEXT = 4096 };
+    Trireme__Pserver__Hello   hello = TRIREME__PSERVER__HELLO__INIT;
+    Trireme__Pserver__Abort   abort_ = TRIREME__PSERVER__ABORT__INIT;
+    Trireme__Pserver__Found   one = TRIREME__PSERVER__FOUND__INIT;
+    Trireme__Pserver__Found **found = malloc(SERVERS * sizeof *found);
+    char                      text[TEXT], host[256];
+
+    assert_non_null(found);
+    one.server = SERVERS;
+    one.age = UINT32_MAX;
+    for (int i = 0; i < SERVERS; i++)
+        found[i] = &one;
+    memset(text, 'x', sizeof text - 1);
+    memset(host, 'h', sizeof host - 1);
+    text[sizeof text - 1] = host[sizeof host - 1] = '\0';
+    hello.version = hello.host = hello.host_id = host;
+    hello.pid = UINT64_MAX;
+    hello.found = found;
+    hello.n_found = SERVERS;
+    abort_.text = text;
+    abort_.rank = abort_.exit_code = UINT32_MAX;
+    abort_.has_exit_code = true;
+    assert_true(trireme__pserver__hello__get_packed_size(&hello) <= TR_LIMIT_HELLO);
+    assert_true(trireme__pserver__abort__get_packed_size(&abort_) <= TR_LIMIT_ABORT);
+    free(found);
 }
 
 /* -- checkpoints ---------------------------------------------------------------------------------------- */
@@ -205,6 +254,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_of_any_kind_has_a_limit),
         cmocka_unit_test(data_have_a_smaller_limit),
+        cmocka_unit_test(a_hello_and_an_abort_have_limits_near_their_content),
+        cmocka_unit_test(the_largest_hello_and_abort_fit),
         cmocka_unit_test_setup_teardown(a_manifest_that_is_too_large_is_not_read, make_folder, remove_folder),
         cmocka_unit_test(numbers_of_a_manifest_are_held_against_its_files),
         cmocka_unit_test(a_first_value_has_a_size_that_the_machine_can_have),
