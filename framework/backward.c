@@ -64,6 +64,7 @@ static void forget_gradients(tr_block *block)
 typedef struct request {
     int                target_count, input_count, no_grad_count;
     const char *const *targets, *const *target_grads, *const *inputs, *const *no_grad;
+    bool               only_inputs;
     int                seed_role;
 } request;
 
@@ -79,7 +80,7 @@ static tr_status append_gradients(tr_program *program, const request *r)
     const int    forward_ops = block->op_count;
     tr_map       no_grad = {0}, inputs = {0};
     tr_grad_walk w = {.program = program, .block = block, .target = block, .suffix = "@GRAD", .no_grad = &no_grad,
-                      .inputs = r->input_count > 0 ? &inputs : NULL};
+                      .inputs = &inputs, .only_inputs = r->only_inputs};
     tr_status    status = TR_OK;
 
     forget_gradients(block);
@@ -104,15 +105,17 @@ tr_status tr_append_gradients(tr_program *program, int target_count, const char 
                               int no_grad_count, const char *const *no_grad)
 {
     const request r = {.target_count = target_count, .targets = targets, .target_grads = target_grads, .input_count = input_count,
-                       .inputs = inputs, .no_grad_count = no_grad_count, .no_grad = no_grad, .seed_role = TR_ROLE_BACKWARD};
+                       .inputs = inputs, .only_inputs = input_count > 0, .no_grad_count = no_grad_count, .no_grad = no_grad,
+                       .seed_role = TR_ROLE_BACKWARD};
 
     return append_gradients(program, &r);
 }
 
-tr_status tr_append_backward(tr_program *program, const char *loss, int no_grad_count, const char *const *no_grad)
+tr_status tr_append_backward(tr_program *program, const char *loss, int input_count, const char *const *inputs, int no_grad_count,
+                             const char *const *no_grad)
 {
     const tr_var_desc *var = tr_block_find_var(tr_program_block(program, 0), loss);
-    const request      r = {.target_count = 1, .targets = &loss, .no_grad_count = no_grad_count, .no_grad = no_grad,
+    const request      r = {.target_count = 1, .targets = &loss, .input_count = input_count, .inputs = inputs, .no_grad_count = no_grad_count, .no_grad = no_grad,
                             .seed_role = TR_ROLE_BACKWARD | TR_ROLE_LOSS};
 
     if (var && var->shape.rank > 0 && tr_shape_numel(&var->shape) != 1)

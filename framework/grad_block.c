@@ -77,7 +77,8 @@ tr_status tr_grad_linked_block(int *grad_block, tr_grad_maker *maker, int sub_bl
     char suffix[32];
     snprintf(suffix, sizeof suffix, "@GRAD@B%d", target->index);
     tr_grad_walk w = {.program = maker->w->program, .block = forward, .target = target, .suffix = suffix,
-                      .no_grad = maker->w->no_grad, .inputs = maker->w->inputs, .outer = maker->w};
+                      .no_grad = maker->w->no_grad, .inputs = maker->w->inputs,
+                      .only_inputs = maker->w->only_inputs, .outer = maker->w};
     for (int i = 0; i < count; i++)
         if (grads[i] && block_writes(forward, vars[i])) {
             tr_map_put(&w.wants, vars[i], (void *)(uintptr_t)vars[i]);

@@ -85,7 +85,7 @@ static bool hands_on(const tr_grad_walk *w, const tr_op_desc *op)
     const tr_op *record = tr_op_find(op->type);
 
     if (!record || count_inputs(op) == 0)
-        return record && !w->inputs;
+        return record && !w->only_inputs;
     return tr__grad_flows(record, op) && any_input_wants(w, op);
 }
 
@@ -98,7 +98,7 @@ void tr__grad_find_wants(tr_grad_walk *w, int count)
             for (int i = 0; i < op->out[s].count; i++) {
                 const char *name = op->out[s].arg[i];
                 tr_map_put(&w->made, name, op->out[s].arg[i]);
-                const bool  asked = flows || (w->inputs && tr_map_find(w->inputs, name));
+                const bool  asked = flows || tr_map_find(w->inputs, name);
                 if (asked && !tr_map_find(w->no_grad, name) && tr__grad_is_float(w->block, name))
                     tr_map_put(&w->wants, name, op->out[s].arg[i]);
             }

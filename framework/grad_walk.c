@@ -47,8 +47,7 @@ bool tr__grad_is_float(tr_block *block, const char *name)
 
 bool tr__grad_is_wanted(const tr_grad_walk *w, const char *name)
 {
-    const tr_map *inputs = w->inputs;
-    tr_block     *block = w->block;
+    const tr_grad_walk *innermost = w;
 
     if (tr__grad_is_empty_name(name) || tr_map_find(w->no_grad, name) || !tr__grad_is_float(w->block, name))
         return false;
@@ -56,7 +55,8 @@ bool tr__grad_is_wanted(const tr_grad_walk *w, const char *name)
         if (tr_map_find(&w->made, name))
             return tr_map_find(&w->wants, name) != NULL;
     /* A leaf: a parameter, data that nobody stopped, or what the operator of a sub-block hands to the block. */
-    return !inputs || tr_map_find(inputs, name) || tr_block_find_var_recursive(block, name)->block->index != 0;
+    return !innermost->only_inputs || tr_map_find(innermost->inputs, name) ||
+           tr_block_find_var_recursive(innermost->block, name)->block->index != 0;
 }
 
 tr_status tr__grad_append_op(tr_grad_walk *w, tr_op_desc *op, const tr_op_desc *origin, int role)

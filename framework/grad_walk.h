@@ -29,7 +29,8 @@ typedef struct tr_grad_walk {
     tr_map       wants;               /* variables that want a gradient */
     tr_map       made;                /* variables that this block's operators write */
     const tr_map *no_grad;
-    const tr_map *inputs;             /* the variables that want a gradient, with what is computed from them; NULL: all leaves do */
+    const tr_map *inputs;             /* variables that want a gradient, with what is computed from them, whatever they are made of */
+    bool          only_inputs;        /* no leaf but those wants one */
     const struct tr_grad_walk *outer;
     int          position;            /* of the operator whose turn it is */
     int          renames;
@@ -43,7 +44,7 @@ struct tr_grad_maker {
     tr_map        dout;               /* output variable -> name of its gradient */
 };
 
-/* -- the walk: everything zero but program, block, target, suffix, no_grad, inputs and outer ------------------------- */
+/* -- the walk: everything zero but program, block, target, suffix, no_grad, inputs, only_inputs and outer ------------------------- */
 
 /* What is still pending belongs to leaves: sum what came several times. */
 tr_status tr__grad_finish_leaves(tr_grad_walk *w);

@@ -411,9 +411,10 @@ TR_API tr_status    tr_op_serialize_proto(void **out, size_t *size, const tr_op 
 /* Append to the global block the operators that compute the gradient of `loss` (one element) with
  * respect to the trainable parameters, and to sub-blocks what that needs. The gradient of variable v
  * is v@GRAD, or, where the block has that already, v@GRAD_0, v@GRAD_1, ...: tr_var_desc_gradient tells.
- * Variables in `no_grad` (and the descs with stop_gradient in Python) get none. */
-TR_API tr_status tr_append_backward(tr_program *program, const char *loss, int no_grad_count,
-                                    const char *const *no_grad);
+ * Variables in `no_grad` (and the descs with stop_gradient in Python) get none. Variables in `inputs` get one although
+ * nothing that they are computed from wants one. */
+TR_API tr_status tr_append_backward(tr_program *program, const char *loss, int input_count, const char *const *inputs,
+                                    int no_grad_count, const char *const *no_grad);
 /* The same for any targets and inputs: the target gradients are taken as given (`target_grads`,
  * which may be NULL or hold NULLs for ones). Only what leads from `inputs` to a target has gradients; an input may be any
  * variable, computed or not. Without inputs (0, NULL) everything has gradients that tr_append_backward would give one. */

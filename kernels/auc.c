@@ -25,7 +25,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "The area under the curve of yes-or-no predictions, over all batches or a window of them.",
     .in = TR_SLOTS({"Predict", "[n, 2] float; the probabilities of no and yes"},
-                   {"Label", "[n, 1] int64; 0 is no, 1 is yes", TR_SLOT_ANY_TYPE},
+                   {"Label", "[n, 1] or [n] int64; 0 is no, 1 is yes", TR_SLOT_ANY_TYPE},
                    {"StatPos", "[max(slide_steps, 1), num_thresholds + 1] int64; counts of yes by prediction", TR_SLOT_ANY_TYPE},
                    {"StatNeg", "like StatPos; counts of no", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"AUC", "[1] float64", TR_SLOT_ANY_TYPE}, {"StatPosOut", "the same variable as StatPos", TR_SLOT_ANY_TYPE},
@@ -62,7 +62,8 @@ static tr_status infer(const tr_infer *io)
     TR_TRY(tr__check_rank(io, "Predict", predict, 2));
     TR_TRY(tr__check_shape(io, "Predict", predict, &TR_SHAPE(predict->shape.dim[0], 2)));
     TR_TRY(tr__check_ids(io, "Label", &io->in[LABEL], false));
-    TR_TRY(tr__check_shape(io, "Label", &io->in[LABEL], &TR_SHAPE(predict->shape.dim[0], 1)));
+    if (!tr_shape_fits(&io->in[LABEL].shape, &TR_SHAPE(predict->shape.dim[0])))
+        TR_TRY(tr__check_shape(io, "Label", &io->in[LABEL], &TR_SHAPE(predict->shape.dim[0], 1)));
     TR_TRY(check_stat(io, "StatPos", &io->in[STAT_POS]));
     TR_TRY(check_stat(io, "StatNeg", &io->in[STAT_NEG]));
     io->out[AUC] = tr_meta_dense(TR_FP64, TR_SHAPE(1));

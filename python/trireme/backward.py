@@ -49,7 +49,7 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
     if loss.op is not None and not loss.op.attr("op_role") & OpRole.Loss:
         loss.op._set_attr("op_role", OpRole.Forward | OpRole.Loss)
     wanted = [_name(param) for param in parameter_list or ()]
-    program.desc.append_backward(loss.name, _without_gradient(program, no_grad_set, wanted))
+    program.desc.append_backward(loss.name, wanted, _without_gradient(program, no_grad_set, wanted))
     _clip_errors(program)
     block = program.global_block()
     params: list[Variable] = [param for param in program.all_parameters() if param.trainable]

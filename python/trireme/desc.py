@@ -546,10 +546,11 @@ class ProgramDesc:
     def random_seed(self, seed: int) -> None:
         lib.tr_program_set_random_seed(self._native.ptr, seed)
 
-    def append_backward(self, loss: str, no_grad: Iterable[str]) -> None:
-        """Append the operators that compute the gradient of ``loss``."""
+    def append_backward(self, loss: str, inputs: Sequence[str], no_grad: Iterable[str]) -> None:
+        """Append the operators that compute the gradient of ``loss``, with respect to ``inputs`` in any case."""
+        input_count, input_names, _keep_inputs = _names(inputs)
         count, pointers, _keep = _names(no_grad)
-        check(lib.tr_append_backward(self._native.ptr, name_chars(loss), count, pointers))
+        check(lib.tr_append_backward(self._native.ptr, name_chars(loss), input_count, input_names, count, pointers))
 
     def append_gradients(self, targets: Sequence[str], grads: Sequence[str | None], inputs: Sequence[str], no_grad: Iterable[str]) -> None:
         """The same for any targets, whose gradients are ``grads``, or ones where that is None, and with respect to ``inputs`` alone."""

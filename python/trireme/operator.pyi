@@ -2186,6 +2186,12 @@ def warpctc(
     """The cost of labels whose places in a longer sequence are not known (connectionist temporal classification)."""
 
 warpctc_grad: Callable[..., Any]
+def where(
+        Condition: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Row i of Out holds the indices of the i-th element of Condition that is true, in the order of the elements."""
+
 while_grad: Callable[..., Any]
 def write_to_array(
         X: Slot, I: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,

@@ -65,7 +65,7 @@ TEST(elements_have_the_numeric_gradient)
 {
     net n;
     build_elements(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
     net_check_gradient(&n, "y", y, ROWS * SIZE, 1e-7);
     net_deinit(&n);
@@ -80,7 +80,7 @@ TEST(an_element_that_nobody_reads_has_no_gradient)
     net_op(&n, 0, "write_to_array", "X=z I=two", "Out=array", "");
     net_op(&n, 0, "read_from_array", "X=array I=zero", "Out=a", "");
     net_op(&n, 0, "reduce_sum", "X=a", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "y@GRAD x@GRAD");
     for (int i = 0; i < ROWS * SIZE; i++) {
         assert_float_equal(net_f64(&n, 0)[i], 0.0, 0);
@@ -93,7 +93,7 @@ TEST(a_second_run_starts_with_empty_arrays_and_allocates_nothing)
 {
     net n;
     build_elements(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     double first[ROWS * SIZE];
     net_run(&n, "x@GRAD");
     memcpy(first, net_f64(&n, 0), sizeof first);
@@ -151,7 +151,7 @@ TEST(elements_are_joined_along_an_axis)
 {
     net n;
     build_joined(&n, "axis=1");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "joined sizes");
     assert_int_equal(tr_tensor_dims(n.result[0])[1], 2 * SIZE);
     for (int i = 0; i < ROWS * SIZE; i++) {
@@ -207,7 +207,7 @@ TEST(a_loop_over_an_array_has_the_numeric_gradient)
 {
     net n;
     build_loop(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     for (int64_t steps = 1; steps < 5; steps++) {
         net_feed(&n, "n", &steps, 1, 1);
         net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
@@ -221,7 +221,7 @@ TEST(a_trained_loop_allocates_nothing_for_numbers_of_steps_that_it_has_seen)
     net n;
     int64_t steps = 9;
     build_loop(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "n", &steps, 1, 1);
     for (int i = 0; i < 4; i++)
         net_run(&n, "x@GRAD");
@@ -290,7 +290,7 @@ TEST(steps_have_the_numeric_gradient)
 {
     net n;
     build_steps(&n, "");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed_lod(&n, "x", 1, 5, ragged);
     net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
     net_deinit(&n);
@@ -302,7 +302,7 @@ TEST(steps_of_the_upper_level_are_sequences)
 {
     net n;
     build_steps(&n, "");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed_lod(&n, "x", 2, 4, upper, 5, lower);
     net_run(&n, "back loss");
     tr_tensor *first = net_array_item(&n, "array", 0), *second = net_array_item(&n, "array", 1);
@@ -321,7 +321,7 @@ TEST(steps_of_the_lower_level_keep_the_level_above)
 {
     net n;
     build_steps(&n, "level=1");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed_lod(&n, "x", 2, 4, upper, 5, lower);
     net_run(&n, "back loss");
     expect_rows(net_array_item(&n, "array", 0), 3, (const int[]){1, 4, 0});

@@ -29,7 +29,7 @@ TEST(a_variable_read_often_gets_the_sum)
     net_op(&n, 0, "elementwise_mul", "X=x Y=x", "Out=c", "");
     net_op(&n, 0, "sum", "X=a,b,c", "Out=s", "");
     net_op(&n, 0, "reduce_sum", "X=s", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "x@GRAD");
     for (int i = 0; i < 3; i++)
         assert_float_equal(net_f32(&n, 0)[i], 4 * x[i] + 10, 1e-5);
@@ -42,7 +42,7 @@ TEST(what_leads_nowhere_gets_no_gradient_operators)
     start(&n);
     net_op(&n, 0, "exp", "X=x", "Out=aside", "");
     net_op(&n, 0, "mean", "X=x", "Out=loss", "");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     assert_int_equal(count_ops(&n, "exp_grad"), 0);
     assert_int_equal(count_ops(&n, "mean_grad"), 1);
     net_deinit(&n);
@@ -56,7 +56,7 @@ TEST(a_stopped_variable_stops_it)
     net_op(&n, 0, "square", "X=x", "Out=a", "");
     net_op(&n, 0, "elementwise_mul", "X=a Y=x", "Out=b", "");
     net_op(&n, 0, "reduce_sum", "X=b", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 1, stop));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 1, stop));
     assert_int_equal(count_ops(&n, "square_grad"), 0);
     net_run(&n, "x@GRAD");
     for (int i = 0; i < 3; i++)
@@ -72,7 +72,7 @@ TEST(integers_have_no_gradient)
     net_op(&n, 0, "cast", "X=k", "Out=f", "in_dtype=3 out_dtype=5");
     net_op(&n, 0, "elementwise_mul", "X=f Y=x", "Out=b", "");
     net_op(&n, 0, "reduce_sum", "X=b", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "x@GRAD");
     for (int i = 0; i < 3; i++)
         assert_float_equal(net_f32(&n, 0)[i], x[i], 1e-5);
@@ -87,7 +87,7 @@ TEST(an_output_without_a_gradient_counts_as_zero)
     net_op(&n, 0, "split", "X=x", "Out=a,b,c", "num=3 axis=0");
     net_op(&n, 0, "square", "X=b", "Out=s", "");
     net_op(&n, 0, "mean", "X=s", "Out=loss", "");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "x@GRAD");
     assert_float_equal(net_f32(&n, 0)[0], 0, 0);
     assert_float_equal(net_f32(&n, 0)[1], 4, 1e-6);
@@ -103,7 +103,7 @@ TEST(a_name_that_is_overwritten_is_differentiated_as_it_was)
     net_op(&n, 0, "square", "X=a", "Out=b", "");
     net_op(&n, 0, "scale", "X=b", "Out=a", "scale=2.0");
     net_op(&n, 0, "reduce_sum", "X=a", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "x@GRAD");
     for (int i = 0; i < 3; i++)                     /* d(2 (3x)^2) = 36 x */
         assert_float_equal(net_f32(&n, 0)[i], 36 * x[i], 1e-4);
@@ -175,8 +175,8 @@ TEST(a_loss_of_many_elements_is_explained)
     net n;
     start(&n);
     net_op(&n, 0, "square", "X=x", "Out=a", "");
-    EXPECT_FAIL(TR_ESHAPE, "the loss 'a' must have one element, it is [3]", tr_append_backward(n.program, "a", 0, NULL));
-    EXPECT_FAIL(TR_ENOTFOUND, "there is no variable 'b'", tr_append_backward(n.program, "b", 0, NULL));
+    EXPECT_FAIL(TR_ESHAPE, "the loss 'a' must have one element, it is [3]", tr_append_backward(n.program, "a", 0, NULL, 0, NULL));
+    EXPECT_FAIL(TR_ENOTFOUND, "there is no variable 'b'", tr_append_backward(n.program, "b", 0, NULL, 0, NULL));
     net_deinit(&n);
 }
 

@@ -74,7 +74,7 @@ TEST(a_loop_has_the_numeric_gradient_for_any_number_of_steps)
 {
     net n;
     build_loop(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     for (int64_t steps = 0; steps < 5; steps++) {
         net_feed(&n, "n", &steps, 1, 1);
         net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
@@ -111,7 +111,7 @@ TEST(an_interrupted_loop_leaves_nothing_that_the_next_run_meets)
     int64_t steps = INT64_MAX;
 
     build_loop(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "n", &steps, 1, 1);
     signal(SIGALRM, interrupt_now);
     for (int i = 0; i < 2; i++) {
@@ -151,7 +151,7 @@ TEST(nested_loops_differentiate)
     net_op(&n, outer, "less_than", "X=i Y=n", "Out=c", "");
     net_op(&n, 0, "while", "X=h,w,i,n,m Condition=c", "Out=h,i,c StepScopes=steps", "sub_block=block:1");
     net_op(&n, 0, "reduce_sum", "X=h", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", x, 2, ROWS, SIZE);
     net_feed(&n, "w", w, 2, SIZE, SIZE);
     net_feed(&n, "n", &two, 1, 1);
@@ -185,7 +185,7 @@ TEST(a_branch_in_a_loop_reads_what_the_loop_overwrites_behind_it)
     net_op(&n, body, "less_than", "X=i Y=n", "Out=c", "");
     net_op(&n, 0, "while", "X=h,y,i,n,flag Condition=c", "Out=h,y,i,c StepScopes=steps", "sub_block=block:1");
     net_op(&n, 0, "reduce_sum", "X=y", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", x, 2, ROWS, SIZE);
     net_feed(&n, "n", &steps, 1, 1);
     net_feed(&n, "flag", &flag, 1, 1);
@@ -206,7 +206,7 @@ static void build_branch(net *n)
     net_op(n, 0, "conditional_block", "Cond=flag Input=x,y", "Out=y Scope=kept",
            "sub_block=block:1 is_scalar_condition=true");
     net_op(n, 0, "reduce_sum", "X=y", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n->program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n->program, "loss", 0, NULL, 0, NULL));
     net_feed(n, "x", x, 2, ROWS, SIZE);
 }
 
@@ -236,7 +236,7 @@ TEST(a_condition_that_its_block_reads_has_a_gradient)
     net_op(&n, then, "elementwise_mul", "X=h Y=x", "Out=y", "");
     net_op(&n, 0, "conditional_block", "Cond=h Input=x", "Out=y Scope=kept", "sub_block=block:1");
     net_op(&n, 0, "reduce_sum", "X=y", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", x, 2, ROWS, SIZE);
     net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
     net_deinit(&n);

@@ -60,7 +60,7 @@ TEST(the_gradient_reads_what_the_forward_parts_have_computed)
 {
     net n;
     build_cosine(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "loss a@GRAD b@GRAD");
     assert_int_equal(times_in_plan(&n, "= reduce_sum("), 3);
     assert_int_equal(times_in_plan(&n, "= sqrt("), 2);
@@ -75,7 +75,7 @@ TEST(a_gradient_operator_alone_computes_the_body_again)
     double kept[12], ones[4] = {0.25, 0.25, 0.25, 0.25};
 
     build_cosine(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "a@GRAD c xn yn");
     memcpy(kept, net_f64(&n, 0), sizeof kept);
     net_init(&alone);
@@ -107,7 +107,7 @@ TEST(an_input_that_is_overwritten_later_is_that_of_the_operator)
     net_op(&n, 0, "mean", "X=c2", "Out=m2", "");
     net_op(&n, 0, "sum", "X=m,m2", "Out=loss2", "");
     net_op(&n, 0, "scale", "X=loss2", "Out=loss", "");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "a@GRAD loss");
     net_check_gradient(&n, "a", a, 12, 1e-6);
     net_deinit(&n);
@@ -124,7 +124,7 @@ TEST(one_variable_in_two_slots_has_one_gradient)
     net_op(&n, 0, "sum", "X=one,d", "Out=both", "");
     net_op(&n, 0, "mean", "X=both", "Out=loss", "");
     net_feed(&n, "a", a, 2, 4, 3);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "loss a@GRAD");
     assert_float_equal(net_f64(&n, 0)[0], 1.75, 1e-9);
     net_check_gradient(&n, "a", a, 12, 1e-6);
@@ -252,7 +252,7 @@ TEST(lists_are_as_long_as_they_need_be)
     build_many(&n);
     net_feed(&n, "x", x, 2, MANY, 1);
     net_feed(&n, "w", w, 2, MANY, 1);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "y x@GRAD");
     assert_memory_equal(net_f64(&n, 0), x, sizeof x);
     for (int i = 0; i < MANY; i++)

@@ -1,5 +1,5 @@
 /* test_picks.c - operators that order, pick or number elements: cumsum, reverse, argsort, arg_max, arg_min, multiplex, scatter, linspace,
- * sampling_id, hash, fill, fill_zeros_like2, reduce_all, reduce_any, similarity_focus. */
+ * sampling_id, hash, fill, fill_zeros_like2, reduce_all, reduce_any, where, similarity_focus. */
 #include "tests/support/op_check.h"
 #include "tests/support/op_rig.h"
 
@@ -321,6 +321,31 @@ static void any_reference(op_values *v) { truth(v, false); }
 TEST(all_matches_reference) { EACH_OF(c, truth_cases) check_forward("reduce_all", c, all_reference, 0); }
 TEST(any_matches_reference) { EACH_OF(c, truth_cases) check_forward("reduce_any", c, any_reference, 0); }
 
+/* -- where ----------------------------------------------------------------------------------------------------------------- */
+
+static const op_case where_cases[] = {
+    {"a vector", {BOOLS(7)}}, {"rows", {BOOLS(3, 4)}}, {"a cube", {BOOLS(2, 3, 2)}}, {"nothing", {BOOLS(0, 3)}},
+};
+
+static void where_reference(op_values *v)
+{
+    const op_array *x = &v->in[0];
+    int64_t         row = 0;
+
+    for (int64_t i = 0; i < x->count; i++)
+        if (x->data[i] != 0) {
+            for (int d = 0; d < x->rank; d++)
+                v->out[0].data[row * x->rank + d] = (double)(i / behind(x, d) % x->dims[d]);
+            row++;
+        }
+}
+
+TEST(where_matches_reference) { EACH_OF(c, where_cases) check_forward("where", c, where_reference, 0); }
+TEST(where_takes_bools_alone)
+{
+    EXPECT_FAIL(TR_EDTYPE, "where: Condition must be bool, got float32", infer_shapes("where", {DIMS(2, 2)}));
+}
+
 /* -- similarity_focus --------------------------------------------------------------------------------------------------------- */
 
 static const op_case focus_cases[] = {
@@ -393,7 +418,10 @@ int main(void)
         cmocka_unit_test(zeros_match_reference),       cmocka_unit_test(fill_has_each_number),
         cmocka_unit_test(certain_samples_are_drawn),   cmocka_unit_test(samples_follow_the_probabilities), cmocka_unit_test(hashes_are_xxh64),
         cmocka_unit_test(hash_matches_reference),      cmocka_unit_test(all_matches_reference),
-        cmocka_unit_test(any_matches_reference),       cmocka_unit_test(focus_matches_reference),
+        cmocka_unit_test(any_matches_reference),
+        cmocka_unit_test(where_matches_reference),
+        cmocka_unit_test(where_takes_bools_alone),
+        cmocka_unit_test(focus_matches_reference),
         cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

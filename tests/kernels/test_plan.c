@@ -49,7 +49,7 @@ TEST(a_fused_layer_trains_like_a_plain_one)
     net n;
     float fused[12];
     build_layer(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "w@GRAD b@GRAD");
     assert_true(net_plan_says(&n, "= fc("));
     memcpy(fused, net_f32(&n, 0), sizeof fused);
@@ -135,7 +135,7 @@ TEST(a_repeated_step_allocates_nothing)
 {
     net n;
     build_layer(&n);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     for (int i = 0; i < 3; i++)
         net_run(&n, "loss w@GRAD");
     const int64_t before = tr_plan_allocations(n.plan);

@@ -81,7 +81,7 @@ TEST(the_gradient_calls_the_other_function)
     net n;
 
     build(&n, SQUARE, -1);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", x, 2, ROWS, COLUMNS);
     net_check_gradient(&n, "x", x, COUNT, 1e-7);
     net_deinit(&n);

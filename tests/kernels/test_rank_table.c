@@ -92,7 +92,7 @@ TEST(rows_go_by_length_and_so_do_their_gradients)
     net_op(&n, 0, "elementwise_mul", "X=by_rank Y=by_rank", "Out=square", "");
     net_op(&n, 0, "elementwise_mul", "X=square Y=state", "Out=product", "");
     net_op(&n, 0, "reduce_sum", "X=product", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "by_rank");
     expect_rows(n.result[0], memory, 4, (const int[]){2, 0, 3, 1});
     net_check_gradient(&n, "state", memory, 4 * WIDTH, 1e-6);
@@ -106,7 +106,7 @@ TEST(sequences_go_by_length_with_what_is_below_them)
     net_op(&n, 0, "reorder_lod_tensor_by_rank", "X=x RankTable=table", "Out=by_rank", "");
     net_op(&n, 0, "elementwise_mul", "X=by_rank Y=x", "Out=product", "");
     net_op(&n, 0, "reduce_sum", "X=product", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_run(&n, "by_rank");
     expect_rows(n.result[0], x, ROWS, (const int[]){2, 3, 4, 0, 1, 5, 6});
     assert_memory_equal(tr_tensor_lod_offsets(n.result[0], 0), ((const int64_t[]){0, 3, 5, 7, 7}), 5 * sizeof(int64_t));
@@ -143,7 +143,7 @@ TEST(a_memory_shrinks_to_the_sequences_that_go_on)
     net_op(&n, 0, "shrink_rnn_memory", "X=state RankTable=table I=step", "Out=going", "");
     net_op(&n, 0, "elementwise_mul", "X=going Y=going", "Out=square", "");
     net_op(&n, 0, "reduce_sum", "X=square", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "step", &step, 1, 1);
     for (step = 0; step < 5; step++) {
         net_run(&n, "going state@GRAD");
@@ -166,7 +166,7 @@ TEST(a_memory_of_sequences_shrinks_by_sequences)
     net_var(&n, "step", TR_INT64, 1, 1);
     net_op(&n, 0, "shrink_rnn_memory", "X=state RankTable=table I=step", "Out=going", "");
     net_op(&n, 0, "reduce_sum", "X=going", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "step", &step, 1, 1);
     net_feed_lod(&n, "state", 1, 5, of_state);
     net_run(&n, "going");

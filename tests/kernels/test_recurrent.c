@@ -92,7 +92,7 @@ static void check_gradients(const char *attrs)
     net n;
 
     build(&n, attrs);
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     for (int steps = 1; steps <= STEPS; steps += 3) {
         net_feed(&n, "x", x, 3, steps, BATCH, SIZE);
         net_check_gradient(&n, "x", x, steps * BATCH * SIZE, 1e-7);
@@ -109,7 +109,7 @@ TEST(a_net_without_steps_has_gradients_of_zero)
 {
     net n;
     build(&n, "");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", x, 3, 0, BATCH, SIZE);
     net_run(&n, "w@GRAD h0@GRAD x@GRAD");
     for (int i = 0; i < SIZE * SIZE; i++)
@@ -124,7 +124,7 @@ TEST(a_trained_net_allocates_nothing_for_steps_that_it_has_seen)
 {
     net n;
     build(&n, "");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     for (int i = 0; i < 4; i++)
         net_run(&n, "w@GRAD x@GRAD");
     const int64_t before = tr_plan_allocations(n.plan);
@@ -153,7 +153,7 @@ TEST(what_the_gradient_is_not_asked_for_is_not_computed)
     net n;
     const char *const no_grad[] = {"x", "h0"};
     build(&n, "");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 2, no_grad));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 2, no_grad));
     net_check_gradient(&n, "w", w, SIZE * SIZE, 1e-7);
     EXPECT_FAIL(TR_ENOTFOUND, "fetch 'x@GRAD'", net_try_run(&n, "x@GRAD"));
     net_deinit(&n);

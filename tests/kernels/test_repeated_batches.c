@@ -83,7 +83,7 @@ static void finish(net *n)
 {
     net_op(n, 0, "elementwise_mul", "X=out Y=out", "Out=square", "");
     net_op(n, 0, "reduce_sum", "X=square", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n->program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n->program, "loss", 0, NULL, 0, NULL));
 }
 
 /* -- operators on sequences ------------------------------------------------------------------------- */

@@ -143,7 +143,7 @@ static void check_cvm_gradient(const char *attrs, int kept)
     net_op(&n, 0, "cvm", "X=x CVM=cvm", "Y=y", attrs);
     net_op(&n, 0, "elementwise_mul", "X=y Y=w", "Out=p", "");
     net_op(&n, 0, "reduce_sum", "X=p", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 2, (const char *const[]){"cvm", "w"}));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 2, (const char *const[]){"cvm", "w"}));
     net_feed(&n, "x", x, 2, 3, 4);
     net_feed_lod(&n, "x", 1, 3, offsets);
     net_feed(&n, "cvm", cvm, 2, 2, 2);

@@ -31,7 +31,7 @@ static void build_gradient(net *n, const char *type, const char *attrs)
 {
     build(n, type, attrs);
     net_op(n, 0, "reduce_sum", "X=out", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n->program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n->program, "loss", 0, NULL, 0, NULL));
     net_run(n, "x@GRAD");
 }
 
@@ -118,7 +118,7 @@ TEST(a_gradient_of_sequences_has_the_rows_that_they_say)
         net_var(&n, "cube", TR_FP64, 3, 1, 3, 2);
         net_op(&n, 0, types[i][0], types[i][1], types[i][2], types[i][3]);
         net_op(&n, 0, "reduce_sum", "X=out", "Out=loss", "reduce_all=true");
-        EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+        EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
         net_feed(&n, "x", numbers, 2, 5, 2);
         net_feed_lod(&n, "x", 1, 3, offsets);
         net_feed(&n, "padded", numbers, 3, 2, 3, 2);
@@ -159,7 +159,7 @@ TEST(a_row_that_max_pooling_did_not_choose_is_refused)
     net_var(&n, "chosen", TR_INT32, 2, 2, 2);
     net_op(&n, 0, "sequence_pool", "X=x", "Out=out MaxIndex=index", "pooltype=MAX");
     net_op(&n, 0, "reduce_sum", "X=out", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", numbers, 2, 5, 2);
     net_feed_lod(&n, "x", 1, 3, offsets);
     net_feed(&n, "chosen", chosen, 2, 2, 2);
@@ -177,7 +177,7 @@ TEST(a_gradients_attributes_are_those_of_its_forward_operator)
     net_var(&n, "y", TR_FP64, 1, 3);
     net_op(&n, 0, "elementwise_add", "X=x Y=y", "Out=out", "axis=1");
     net_op(&n, 0, "reduce_sum", "X=out", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", numbers, 2, 2, 3);
     net_feed(&n, "y", numbers, 1, 3);
     net_run(&n, "y@GRAD");
@@ -196,7 +196,7 @@ TEST(a_gradient_of_a_convolution_fits_its_output)
     net_var(&n, "small", TR_FP64, 4, 1, 1, 1, 1);
     net_op(&n, 0, "conv2d", "Input=x Filter=w", "Output=out", "");
     net_op(&n, 0, "reduce_sum", "X=out", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", numbers, 4, 1, 1, 4, 4);
     net_feed(&n, "w", numbers, 4, 1, 1, 3, 3);
     net_feed(&n, "small", numbers, 4, 1, 1, 1, 1);
@@ -216,7 +216,7 @@ TEST(soft_labels_of_integers_are_refused_by_the_gradient_too)
     net_var(&n, "ints", TR_INT64, 2, 2, 3);
     net_op(&n, 0, "cross_entropy", "X=x Label=label", "Y=y", "soft_label=true");
     net_op(&n, 0, "reduce_sum", "X=y", "Out=loss", "reduce_all=true");
-    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
     net_feed(&n, "x", numbers, 2, 2, 3);
     net_feed(&n, "label", numbers, 2, 2, 3);
     net_feed(&n, "ints", labels, 2, 2, 3);

@@ -209,6 +209,16 @@ def test_the_gradient_of_a_variable_that_is_computed_from_data_alone(exe):
     assert got.tolist() == [6.0, 12.0]
 
 
+def test_a_list_of_parameters_may_name_what_is_computed_from_data_alone(exe):
+    x = layers.data("x", [2], append_batch_size=False)
+    middle = layers.scale(x, scale=3.0)
+    w = layers.create_parameter([2], "float32", default_initializer=fluid.initializer.Constant(5.0))
+    (var, grad), = fluid.backward.append_backward(layers.reduce_sum(layers.elementwise_mul(middle, w)), parameter_list=[middle])
+    assert var is middle
+    exe.run(fluid.default_startup_program())
+    np.testing.assert_array_equal(exe.run(feed={"x": np.ones(2, "float32")}, fetch_list=[grad])[0], [5.0, 5.0])
+
+
 def test_gradients_are_made_of_what_leads_from_the_inputs_alone():
     x = layers.data("x", [2])
     x.stop_gradient = False

@@ -313,3 +313,20 @@ def test_a_feeder_makes_feeds_for_one_place_and_for_several():
 
 def test_the_parts_of_a_decoder_are_names_of_contrib():
     assert fluid.contrib.StateCell is fluid.contrib.decoder.StateCell
+
+
+def test_the_places_where_something_is_true(exe):
+    x = layers.data("x", [3])
+    places = layers.where(x > 0.5)
+    got, = exe.run(feed={"x": np.array([[0, 1, 0], [1, 0, 1]], "float32")}, fetch_list=[places])
+    assert got.dtype == np.int64 and got.tolist() == [[0, 1], [1, 0], [1, 2]]
+    assert exe.run(feed={"x": np.zeros((2, 3), "float32")}, fetch_list=[places])[0].shape == (0, 2)
+
+
+def test_labels_without_their_1_have_an_accuracy(exe):
+    x, label = layers.data("x", [3]), layers.data("label", [], dtype="int64")
+    got, = exe.run(feed={"x": np.eye(3, dtype="float32"), "label": np.array([0, 1, 1])}, fetch_list=[layers.accuracy(x, label)])
+    np.testing.assert_allclose(got, [2 / 3])
+    area = layers.auc(layers.softmax(layers.slice(x, [1], [0], [2])), label)[0]
+    exe.run(fluid.default_startup_program())
+    assert 0 <= exe.run(feed={"x": np.eye(3, dtype="float32"), "label": np.array([0, 1, 1])}, fetch_list=[area])[0].item() <= 1

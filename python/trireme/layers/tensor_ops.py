@@ -253,6 +253,16 @@ def get_tensor_from_selected_rows(x: Variable, name: str | None = None) -> Varia
     return LayerHelper("get_tensor_from_selected_rows", name=name).append("get_tensor_from_selected_rows", {"X": [x]}, stop_gradient=True)
 
 
+def where(condition: Variable) -> Variable:
+    """Return the places where ``condition``, bool of any shape, is true: int64 [number of them, rank of ``condition``].
+
+    >>> x = fluid.layers.data("x", [3])
+    >>> fluid.layers.where(x > 0.5)
+    Variable('where_0.tmp_0', int64[?, 2])
+    """
+    return LayerHelper("where").append("where", {"Condition": [condition]}, dtype="int64", stop_gradient=True)
+
+
 def _random_like(type: str, input: Variable, shape: Sequence[int], dtype: DTypeLike, from_dim: int, to_dim: int, **attrs: Any) -> Variable:
     return LayerHelper(type).append(type, {"Input": [input]}, {"shape": list(shape), "dtype": int(convert_dtype(dtype)), "input_dim_idx": from_dim,
                                                                "output_dim_idx": to_dim, **attrs}, dtype=dtype, stop_gradient=True)
@@ -285,5 +295,5 @@ def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input
 
 
 __all__ = ["pad", "pad_constant_like", "crop", "cumsum", "reverse", "argsort", "multiplex", "linspace", "scatter", "hash", "sampling_id",
-           "reduce_all", "reduce_any", "rank", "ones_like", "eye", "diag", "size", "merge_selected_rows", "get_tensor_from_selected_rows",
+           "reduce_all", "reduce_any", "rank", "ones_like", "eye", "diag", "size", "merge_selected_rows", "get_tensor_from_selected_rows", "where",
            "uniform_random_batch_size_like", "gaussian_random_batch_size_like"]
