@@ -17,7 +17,7 @@ work=$PWD/build/wheel
 die() { printf 'wheel: %s\n' "$*" >&2; exit 1; }
 
 [ "$(uname -m)" = x86_64 ] || die "this is $(uname -m); wheels are built on x86-64"
-"$python" -m pip install --quiet --disable-pip-version-check --requirement requirements/wheel.txt
+"$python" -m pip install --requirement=requirements/wheel.txt --quiet --disable-pip-version-check
 zig=$("$python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
 version=$("$zig" version)
 rm -rf "$work"

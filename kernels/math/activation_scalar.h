@@ -99,8 +99,9 @@ ACT(gelu)  { NO_PARAMETERS; return (T)0.5 * x * (1 + NAME(tr_erf)(x * (T)0.70710
 DACT(gelu)
 {
     NO_PARAMETERS;
-    const T below = (T)0.5 * (1 + NAME(tr_erf)(v * (T)0.70710678118654752440));
-    return d * (below + v * (T)0.39894228040143267794 * NAME(tr_exp)((T)-0.5 * v * v));
+    const T twice = 1 + NAME(tr_erf)(v * (T)0.70710678118654752440);
+    /* There is one product in the sum. Of two the compiler may fuse either, and takes another one at a loop's end. */
+    return d * (T)0.5 * (twice + v * (T)0.79788456080286535588 * NAME(tr_exp)((T)-0.5 * v * v));
 }
 
 ACT(relu6)  { (void)q; const T y = x < 0 ? 0 : x; return y > p ? p : y; }

@@ -154,9 +154,13 @@ TR_CLONES static void NAME(log_loss_loop)(const NAME(job) *job, int64_t begin, i
     const T *p = job->a, *label = job->b;
     const T  epsilon = job->p;
 
-    for (int64_t i = begin; i < end; i++)
-        job->out[i] = -label[i] * NAME(tr_log)(p[i] + epsilon) -
-                      (1 - label[i]) * NAME(tr_log)(1 - p[i] + epsilon);
+    for (int64_t i = begin; i < end; i++) {
+        const T    yes = NAME(tr_log)(p[i] + epsilon), no = NAME(tr_log)(1 - p[i] + epsilon);
+        const bool is_yes = label[i] > (T)0.5;
+        const T    near = is_yes ? yes : no, far = is_yes ? no : yes, share = is_yes ? 1 - label[i] : label[i];
+        /* There is one product in the sum: of two the compiler may fuse either, and takes another one at a loop's end. */
+        job->out[i] = -(near + share * (far - near));
+    }
 }
 
 void NAME(tr_log_loss)(T *out, const T *p, const T *label, T epsilon, int64_t n)
