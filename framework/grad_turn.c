@@ -62,7 +62,7 @@ static tr_status take_turn(tr_grad_walk *w, tr_op_desc *op)
     const tr_op *record = tr_op_find(op->type);
     tr_status    status;
 
-    if (!record || !has_pending_output(w, op))
+    if (!record || record->updates || !has_pending_output(w, op))
         return TR_OK;
     tr_grad_maker maker = {.w = w, .forward = op};
     TR_TRY_GOTO(done, take_output_grads(&maker));
@@ -93,7 +93,10 @@ void tr__grad_find_wants(tr_grad_walk *w, int count)
 {
     for (int n = 0; n < count; n++) {
         const tr_op_desc *op = w->block->op[n];
+        const tr_op      *record = tr_op_find(op->type);
         const bool        flows = hands_on(w, op);
+        if (record && record->updates)                 /* what an optimizer has updated is a leaf, as before */
+            continue;
         for (int s = 0; s < op->out_count; s++)
             for (int i = 0; i < op->out[s].count; i++) {
                 const char *name = op->out[s].arg[i];

@@ -225,3 +225,29 @@ def test_gradients_are_made_of_what_leads_from_the_inputs_alone():
     fluid.backward.gradients(layers.fc(layers.fc(x, 3), 1), x)
     block = fluid.default_main_program().global_block()
     assert "x@GRAD" in block.vars and not [name for name in block.vars if ".w_0@GRAD" in name or ".b_0@GRAD" in name]
+
+
+def test_two_losses_train_the_parameters_that_they_share():
+    """What the first optimizer updates is a leaf of the second loss, too."""
+    def changes(*losses):
+        main, start = fluid.Program(), fluid.Program()
+        start.random_seed = 3
+        with fluid.program_guard(main, start), fluid.unique_name.guard():
+            x = fluid.layers.data("x", [4])
+            hidden = fluid.layers.fc(x, 5, act="tanh", param_attr="shared", bias_attr=False)
+            one = fluid.layers.mean(fluid.layers.square(fluid.layers.fc(hidden, 1, param_attr="a", bias_attr=False)))
+            two = fluid.layers.mean(fluid.layers.square(fluid.layers.fc(hidden, 1, param_attr="b", bias_attr=False) - 1.0))
+            pairs = [fluid.optimizer.SGD(0.1).minimize({"a": one, "b": two}[name])[1] for name in losses]
+        for name, made in zip(losses, pairs, strict=True):
+            assert [param.name for param, _ in made] == ["shared", name]
+        exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+        with fluid.scope_guard(scope):
+            exe.run(start)
+            before = {name: np.array(scope.find_var(name).get_tensor()) for name in ("shared", "a", "b")}
+            exe.run(main, feed={"x": np.ones((2, 4), "float32")})
+            return {name: np.array(scope.find_var(name).get_tensor()) - value for name, value in before.items()}
+
+    both, first, second = changes("a", "b"), changes("a"), changes("b")
+    for name in both:
+        np.testing.assert_allclose(both[name], first[name] + second[name], rtol=1e-4, atol=1e-7, err_msg=name)
+    assert np.abs(first["shared"]).max() > 0 and np.abs(second["shared"]).max() > 0
