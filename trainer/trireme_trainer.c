@@ -288,7 +288,9 @@ static bool wait_as_standby(tr_job **job, int *code)
     const tr_job_options options = {.can_inherit = true};
 
     tr_job_prepare();
-    tr_status status = tr_job_start(job, TR_ROLE_STANDBY, &options);
+    tr_status status = tr_dist_init();
+    if (status == TR_OK)
+        status = tr_job_start(job, TR_ROLE_STANDBY, &options);
     if (status != TR_OK)
         tell(status, NULL);
     else

@@ -259,7 +259,7 @@ def test_a_program_that_ends_before_anybody_sees_it(tmp_path):
     ranks.note_remote(2, 12, "h1")
     assert ranks.failure() is None
     ranks.grown -= watch._TO_APPEAR
-    assert ranks.failure() == Failure(1, "rank 0 (server 0): ended as soon as it was started")
+    assert ranks.failure() == Failure(1, "rank 0 (server 0): ended as soon as it was started", unknown=[0])
 
 
 def test_a_job_without_a_living_trainer_is_not_asked_for_a_checkpoint(tmp_path):

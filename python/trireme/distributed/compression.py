@@ -71,7 +71,7 @@ def set_compression(method: str | None = None, *, parameters: str | None = None)
     """
     global _method, _parameters
     for value in (method, parameters):
-        if value is not None and not isinstance(value, str):
+        if not isinstance(value, str) and (value is not None or method is parameters is None):
             raise TypeError(f"set_compression takes a text such as 'int8', got {value!r}")
     text = _method if method is None else parse(method)
     back = _parameters if parameters is None else parse_parameters(parameters)

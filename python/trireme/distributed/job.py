@@ -38,6 +38,7 @@ class Job:
         self.is_replacement = replacement is not None
         out = ffi.new("tr_job **", replacement or ffi.NULL)
         if replacement is None:
+            check(lib.tr_dist_init())
             check(lib.tr_job_start(out, _TRAINER, ffi.NULL))
         self.ptr = out[0]
         self.index: int = lib.tr_job_index(self.ptr)
@@ -119,6 +120,7 @@ def wait_as_standby() -> bool:
     global _job, _end_unjoined
     out = ffi.new("tr_job **")
     try:
+        check(lib.tr_dist_init())
         check(lib.tr_job_start(out, _STANDBY, ffi.new("tr_job_options *", {"can_inherit": True})))
         check(lib.tr_job_serve(out[0]))
     except TriremeError as error:
