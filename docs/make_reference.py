@@ -132,7 +132,7 @@ def common_arguments() -> dict[str, str]:
 
 
 def parameters(what: Any) -> list[str]:
-    """The arguments of a function, or of a class's constructor, but for ``*args`` and ``**options``."""
+    """The arguments of a function, or of a class's constructor, without ``*args`` and ``**options``."""
     if inspect.isclass(what) and issubclass(what, enum.Enum):
         return []
     try:

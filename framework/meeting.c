@@ -1,4 +1,4 @@
-/* meeting.c - see meeting.h. One lock; whoever comes last starts the next turn and wakes the others. */
+/* meeting.c - see meeting.h. One lock guards the turn. The replica that comes last starts the next turn and wakes the others. */
 #include "framework/meeting.h"
 
 #include <pthread.h>

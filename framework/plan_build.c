@@ -61,12 +61,12 @@ static bool has_effect(const bool *acts, tr_block *block, const tr_op_desc *op, 
     return record && (record->has_effect || (sub && acts[sub->index]));
 }
 
-/* A block may stand before or behind the one that it is in, so until nothing changes. */
+/* A block mostly stands behind the one that it is in, so the last is first. A program from a file may have another order: until nothing changes. */
 static void mark_acting_blocks(bool *acts, tr_program *program)
 {
     for (bool changed = true; changed;) {
         changed = false;
-        for (int b = 0; b < program->block_count; b++) {
+        for (int b = program->block_count - 1; b >= 0; b--) {
             tr_block *block = program->block[b];
             for (int i = 0; i < block->op_count && !acts[b]; i++)
                 if (has_effect(acts, block, block->op[i], tr_op_find(block->op[i]->type)))

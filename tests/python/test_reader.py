@@ -233,6 +233,8 @@ def test_a_reader_in_a_process_that_fails_or_dies_ends_the_iteration():
         list(fluid.reader.multiprocess_reader([fails])())
     with pytest.raises(RuntimeError, match="ended with exit code 3"):
         list(fluid.reader.multiprocess_reader([dies])())
+    with pytest.raises(RuntimeError, match="a process ended with exit code 0 before its reader was done"):
+        list(fluid.reader.multiprocess_reader([lambda: os._exit(0)])())
     with pytest.raises(TypeError, match="readers must be a list of readers"):
         fluid.reader.multiprocess_reader([])
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._core import ffi, lib
-from ..errors import InvalidArgumentError, UnsupportedError
+from ..errors import UnsupportedError
 from .job import say_in_time
-from .mode import Mode, check_word
+from .mode import Mode, check_word, without_blanks
 
 if TYPE_CHECKING:
     from ..framework import Program
@@ -33,9 +33,7 @@ def parse(text: str) -> str:
     >>> parse("topk( 0.01 )")
     'topk(0.01)'
     """
-    if not isinstance(text, str) or "\0" in text:
-        raise InvalidArgumentError(f"compression {text!r}; a text such as 'int8' is possible")
-    text = "".join(text.split())
+    text = without_blanks("compression", text, "a text such as 'int8' is possible")
     check_word(lib.tr_compress_parse(ffi.new("tr_compress *"), text.encode()), text, ("none", "fp16", "bf16", "int8", "nonzero", "topk"))
     return text
 
@@ -47,9 +45,7 @@ def parse_parameters(text: str) -> str:
     >>> parse_parameters("bf16")
     'bf16'
     """
-    if not isinstance(text, str) or "\0" in text:
-        raise InvalidArgumentError(f"compression of parameters {text!r}; 'none' and 'bf16' are possible")
-    text = "".join(text.split())
+    text = without_blanks("compression of parameters", text, "'none' and 'bf16' are possible")
     check_word(lib.tr_compress_parse_parameters(ffi.new("bool *"), text.encode()), text, ("none", "bf16"))
     return text
 
@@ -70,8 +66,9 @@ def set_compression(method: str | None = None, *, parameters: str | None = None)
     >>> fluid.distributed.set_compression("none", parameters="none")
     """
     global _method, _parameters
-    for value in (method, parameters):
-        if not isinstance(value, str) and (value is not None or method is parameters is None):
+    given = [value for value in (method, parameters) if value is not None]
+    for value in given or [None]:
+        if not isinstance(value, str):
             raise TypeError(f"set_compression takes a text such as 'int8', got {value!r}")
     text = _method if method is None else parse(method)
     back = _parameters if parameters is None else parse_parameters(parameters)

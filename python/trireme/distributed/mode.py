@@ -54,6 +54,13 @@ def check_word(status: int, text: str, words: Sequence[str]) -> None:
         raise type(error)(f"{first}{hint}" + (f"\n{rest}" if rest else ""))
 
 
+def without_blanks(what: str, text: str, possible: str) -> str:
+    """Return a text without its blanks. What is no text, or has a NUL, raises InvalidArgumentError, which says what ``what`` was given and what is ``possible``."""
+    if not isinstance(text, str) or "\0" in text:
+        raise InvalidArgumentError(f"{what} {text!r}; {possible}")
+    return "".join(text.split())
+
+
 def parse(text: str) -> Mode:
     """Return what a mode's text means; raise InvalidArgumentError, which says what is possible.
 
@@ -61,9 +68,7 @@ def parse(text: str) -> Mode:
     >>> parse("ssp(3)").lead
     3
     """
-    if not isinstance(text, str) or "\0" in text:
-        raise InvalidArgumentError(f"mode {text!r}; a text such as 'ssp(3)' is possible")
-    text = "".join(text.split())
+    text = without_blanks("mode", text, "a text such as 'ssp(3)' is possible")
     out = ffi.new("tr_policy *")
     check_word(lib.tr_policy_parse(out, text.encode()), text, ("sync", "sync(fewer)", "async", "ssp", "geo", "average"))
     return Mode(text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.lead, out.period, out.compensation)

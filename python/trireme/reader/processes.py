@@ -32,9 +32,10 @@ def _received(queue: Any, workers: Sequence[Any]) -> Iterator[Any]:
         try:
             kind, value = queue.get(timeout=1.0)
         except queues.Empty:
-            dead = [worker.exitcode for worker in workers if worker.exitcode]
-            if dead:
-                raise RuntimeError(f"multiprocess_reader: a process ended with exit code {dead[0]} before its reader was done") from None
+            codes = [worker.exitcode for worker in workers]
+            if any(codes) or None not in codes:        # a process may also end itself with 0
+                code = next(filter(None, codes), 0)
+                raise RuntimeError(f"multiprocess_reader: a process ended with exit code {code} before its reader was done") from None
             continue
         if kind == _FAILURE:
             raise RuntimeError(f"multiprocess_reader: a reader failed with {value}")
