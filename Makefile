@@ -7,7 +7,7 @@
 #   make mutants  MUTANTS wrong programs, under asan and ubsan
 #   make wheel    a wheel for glibc 2.28 in dist/         make format   clang-format on what you changed
 #   make operators   docs/operators.md, operator.pyi    make clean    forget what was built
-#   make docs     the site, build/docs/html               make docs-links  look up its links to other sites
+#   make docs     the site, build/docs/html               make docs-links  check all links of the site
 PRESET       ?= dev
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
@@ -101,11 +101,12 @@ operators: build
 
 # A warning is an error: a link that leads nowhere is one.
 docs: build
+	rm -rf build/docs/html
 	$(PYTHON) -m sphinx -q -E -W --keep-going -j $(JOBS) -c docs -d build/docs/pages . build/docs/html
 	@echo "docs: build/docs/html/index.html"
 
-docs-links: build
-	$(PYTHON) -m sphinx -q -W --keep-going -b linkcheck -c docs -d build/docs/pages . build/docs/links
+docs-links: docs
+	$(PYTHON) docs/links.py build/docs/html
 
 format:
 	deploy/setup.sh format

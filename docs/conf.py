@@ -22,7 +22,8 @@ version = release = re.search(r"project\(trireme VERSION ([0-9.]+)", (ROOT / "CM
 root_doc = "docs/index"
 include_patterns = ["README.md", "CHANGELOG.md", "benchmarks/README.md", "pserver/README.md", "docs/**"]
 exclude_patterns = [".*", "build", "dist", "wheelhouse", "output", "docs/**/.ipynb_checkpoints", "**/*.txt"]
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinxcontrib.mermaid"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "draw"]
+html_math_renderer = "mathml"
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
@@ -42,10 +43,6 @@ html_static_path = []
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
-mermaid_fullscreen = False                             # diagrams are drawn in the reader's browser, by a script of jsdelivr.net
-
-linkcheck_timeout = 20
-linkcheck_retries = 2
 
 
 def _prepare(app, name: str, source: list[str]) -> None:
@@ -58,6 +55,20 @@ def _prepare(app, name: str, source: list[str]) -> None:
     source[0] = make_reference.without_folders(text, (ROOT / name).parent)
 
 
+def _mend_links_back(app, page: str, template: str, context: dict, doctree) -> None:
+    """Let a page of source text lead to its things in the reference, where a module's things are shown under several modules' names."""
+    if not page.startswith("_modules/"):
+        return
+    names = app.env.domains.python_domain.objects
+
+    def mended(found: re.Match[str]) -> str:
+        at, name = found[1], found[2]
+        places = [name] if name in names else [one for one in names if one.endswith("." + name.split(".", 2)[2])]
+        return f'class="viewcode-back" href="{at}#{places[0]}"' if places else 'class="viewcode-back"'
+
+    context["body"] = re.sub(r'class="viewcode-back" href="([^"#]*)#(trireme\.[\w.]+)"', mended, context["body"])
+
+
 def _lead_to_contents(app, error: Exception | None) -> None:
     """Let the site's address lead to its contents, which lie in the folder of pages."""
     if app.builder.name == "html" and error is None:
@@ -66,5 +77,6 @@ def _lead_to_contents(app, error: Exception | None) -> None:
 
 def setup(app) -> None:
     app.connect("build-finished", _lead_to_contents)
+    app.connect("html-page-context", _mend_links_back)
     app.connect("source-read", _prepare)
     app.connect("autodoc-process-docstring", make_reference.describe_arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -96,6 +97,14 @@ def test_charts_have_round_numbers_and_survive_odd_points() -> None:
     assert charts.ticks(0, 100) == [0, 20, 40, 60, 80, 100]
     assert charts.line_chart({"a": [(0, 1)]}, "x", "y") == "" == charts.stacked_bars([], "ms")
     assert "<polyline" in charts.line_chart({"a": [(0, 1), (1, float("nan")), (2, 1)]}, "x", "y")
+
+
+def test_names_in_a_legend_stand_beside_each_other_where_they_fit() -> None:
+    for letters, rows in ((5, 1), (30, 2), (60, 4)):
+        svg = charts.line_chart({f"{number}{'n' * letters}": [(0, 1), (1, 2)] for number in range(4)}, "x", "y")
+        found = [(float(u), float(v), len(name)) for u, v, name in re.findall(r'<text x="([\d.]+)" y="([\d.]+)">(\dn+)</text>', svg)]
+        assert len({v for _, v, _ in found}) == rows
+        assert all(one[0] + 5.5 * one[2] < other[0] for one, other in itertools.pairwise(found) if one[1] == other[1]), svg
 
 
 def test_traces_of_two_hosts_are_on_one_clock(tmp_path: Path) -> None:

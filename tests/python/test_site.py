@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
+import links  # noqa: E402
 import make_reference  # noqa: E402
 
 CONTENTS = [DOCS / "index.md", DOCS / "adr" / "index.md"]
@@ -43,12 +46,116 @@ def test_links_to_folders_become_plain():
         "see `adr/`, [one](adr/0001-plans.md), `docs/` and ![](images/architecture.svg)")
 
 
-@pytest.mark.soak
-def test_the_site_builds_without_a_warning(tmp_path):
+# -- the site as it is built ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site, without the pages of source text; a warning while it is built is an error."""
     pytest.importorskip("sphinx")
-    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-c", DOCS, "-d", tmp_path / "pages", ROOT, tmp_path / "html"],
-                          capture_output=True, text=True, timeout=600, check=False)
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", DOCS, "-D", "extensions=myst_nb,sphinx.ext.autodoc,draw",
+                           "-d", folder / "pages", ROOT, folder / "html"], capture_output=True, text=True, timeout=220, check=False)
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "html" / "docs" / "reference" / "layers-networks.html").read_text()
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return links.pages(site)
+
+
+def test_the_site_has_every_page(site, pages):
+    built = {path.relative_to(site).with_suffix("") for path in pages}
+    assert {path.relative_to(ROOT).with_suffix("") for path in PAGES} <= built
+    page = (site / "docs" / "reference" / "layers-networks.html").read_text()
     assert "trireme.layers.fc" in page and "param_attr" in page
-    assert "trireme launch" in (tmp_path / "html" / "docs" / "reference" / "commands.html").read_text()
+    assert "trireme launch" in (site / "docs" / "reference" / "commands.html").read_text()
+
+
+def test_the_site_has_no_dead_link(pages):
+    assert links.dead(pages) == []
+
+
+def test_pages_load_nothing_from_another_host(site, pages):
+    assert links.loaded_from_elsewhere(pages) == []
+    assert [path for kind in ("*.css", "*.js") for path in (site / "_static").rglob(kind)
+            if re.search(r"(?:url\(|import |from )[\s\"'(]*https?://", path.read_text())] == []
+
+
+def test_formulas_and_diagrams_are_drawn(site):
+    assert "<msqrt>" in (site / "docs" / "tutorials" / "failures.html").read_text()
+    protocol = (site / "docs" / "protocol.html").read_text()
+    assert protocol.count("data:image/svg+xml") == (DOCS / "protocol.md").read_text().count("```mermaid") > 3
+
+
+@pytest.mark.parametrize("text, said", [("```mermaid\nsequenceDiagram\n  a -->\n```", "Mermaid cannot draw this diagram"),
+                                        ("$\\frac$", "the formula '\\\\frac' cannot be drawn")])
+def test_what_cannot_be_drawn_is_named(text, said, tmp_path):
+    pytest.importorskip("sphinx")
+    (tmp_path / "conf.py").write_text(f"import sys\nsys.path.insert(0, {str(DOCS)!r})\nextensions = ['myst_parser', 'draw']\nhtml_math_renderer = 'mathml'\n"
+                                      "myst_enable_extensions = ['dollarmath']\nmyst_fence_as_directive = ['mermaid']\n")
+    (tmp_path / "index.md").write_text(f"# A page\n\n{text}\n")
+    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", tmp_path, tmp_path / "out"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0 and said in done.stderr, done.stderr
+
+
+# -- the check of links ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "a.html").write_text('<h1 id="top">A</h1><a href="b.html#here">b</a> <a href="#top">up</a> <a href="mailto:x@y">x</a> <a href="https://one.example/x#y">1</a>')
+    (tmp_path / "b.html").write_text('<p id="here"></p><img src="a.svg"><a href="https://two.example/">2</a>')
+    (tmp_path / "a.svg").write_text("<svg/>")
+    return tmp_path
+
+
+def test_a_good_site_has_no_remark(small):
+    assert links.report(small, lambda link: "") == (0, ["2 pages, 3 links inside the site checked", "2 links to other sites looked up"])
+
+
+@pytest.mark.parametrize("text, said", [
+    ('<a href="c.html">', "dead link in c.html: c.html"), ('<a href="b.html#there">', "dead link in c.html: b.html#there"),
+    ('<img src="b.svg">', "dead link in c.html: b.svg"),
+    ('<script src="https://cdn.example/a.js"></script>', "loaded from another host in c.html: https://cdn.example/a.js"),
+    ('<script>import a from "https://cdn.example/b.mjs"</script>', "loaded from another host in c.html: https://cdn.example/b.mjs"),
+    ('<link rel="stylesheet" href="//cdn.example/a.css">', "loaded from another host in c.html: //cdn.example/a.css"),
+    ("<style>p { background: url(https://cdn.example/a.png) }</style>", "loaded from another host in c.html: https://cdn.example/a.png)"),
+])
+def test_a_bad_page_is_named(small, text, said):
+    (small / "c.html").write_text(text.replace("c.html", "d.html"))
+    code, lines = links.report(small, lambda link: "")
+    assert code == 1 and said.replace(": c.html", ": d.html") in lines, lines
+
+
+def test_without_a_network_links_to_other_sites_are_left_out(small):
+    code, lines = links.report(small, lambda link: "unreachable")
+    assert code == 0 and lines[-1] == "no network: 2 links to other sites were not looked up"
+
+
+def test_with_a_network_a_dead_link_to_another_site_is_named(small):
+    code, lines = links.report(small, lambda link: "answers 404" if "two" in link else "")
+    assert code == 1 and "link to another site, https://two.example/: answers 404" in lines
+
+
+def test_a_site_that_was_not_built(tmp_path):
+    assert links.report(tmp_path) == (1, [f"{tmp_path} has no page: `make docs` builds the site"])
+
+
+def test_links_are_looked_up(tmp_path):
+    """By a server of this process, which knows one page."""
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path == "/here" else 404)
+            self.end_headers()
+
+        def log_message(self, *text):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        at = f"http://127.0.0.1:{server.server_port}"
+        assert (links.look_up(f"{at}/here"), links.look_up(f"{at}/gone")) == ("", "answers 404")
+        server.shutdown()
+    assert links.look_up(at) == "unreachable"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
@@ -31,6 +31,11 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def _columns(names: Iterable[str]) -> int:
+    """Return how many names of a legend stand beside each other: a letter takes about 6 units, a coloured square 24."""
+    return max(1, min(4, (_WIDTH - _LEFT) // (24 + 6 * max(map(len, names)))))
+
+
 def line_chart(curves: Curves, x_label: str, y_label: str, from_zero: bool = False) -> str:
     """Return a chart of curves by their names; "" where no curve has two finite points."""
     drawn = {name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in curves.items()}
@@ -46,7 +51,8 @@ def line_chart(curves: Curves, x_label: str, y_label: str, from_zero: bool = Fal
     def at(x: float, y: float) -> tuple[float, float]:
         return (_LEFT + (x - left) / (right - left) * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - (y - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM))
 
-    legend = 18 * math.ceil(len(drawn) / 4) if len(drawn) > 1 else 0
+    columns = _columns(drawn)
+    legend = 18 * math.ceil(len(drawn) / columns) if len(drawn) > 1 else 0
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT + legend}" width="{_WIDTH}" height="{_HEIGHT + legend}" role="img" '
              f'font-family="sans-serif" font-size="11"><title>{escape(y_label)}</title>']
     for y in ticks(low, high):
@@ -62,7 +68,7 @@ def line_chart(curves: Curves, x_label: str, y_label: str, from_zero: bool = Fal
         path = " ".join(f"{u:.1f},{v:.1f}" for u, v in (at(x, y) for x, y in points))
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
         if legend:
-            u, v = _LEFT + number % 4 * 140, _HEIGHT + 12 + 18 * (number // 4)
+            u, v = _LEFT + number % columns * ((_WIDTH - _LEFT) // columns), _HEIGHT + 12 + 18 * (number // columns)
             parts.append(f'<rect x="{u}" y="{v - 9}" width="10" height="10" fill="{colour}"/><text x="{u + 14}" y="{v}">{escape(name)}</text>')
     return "".join(parts) + "</svg>"
 
