@@ -1,4 +1,4 @@
-/* batch.h - lines put together to be fed. */
+/* batch.h - lines that are fed together. */
 #ifndef TR_TRAINER_BATCH_H
 #define TR_TRAINER_BATCH_H
 
@@ -6,10 +6,10 @@
 
 struct tr_batch {
     tr_columns columns;
-    bool       is_open;               /* lines are still being added: the wait for the next ones was too long */
+    bool       is_open;               /* the batch is not full: the wait for further lines was too long, and the next call goes on */
     int64_t    samples;
-    int64_t    task;                  /* where tasks are leased: the id of the piece that the lines are from */
-    bool       ends_task;             /* and there are no more of it */
+    int64_t    task;                  /* with leased tasks: the id of the piece that the lines are from */
+    bool       ends_task;             /* the last lines of that piece are in this batch */
     int        feed_count;
     tr_feed   *feed;
     int       *slot;                  /* of each feed */
@@ -19,9 +19,9 @@ struct tr_batch {
     int64_t    offset_capacity;
 };
 
-/* NULL: no memory. `spec` outlives it. */
+/* Returns NULL if there is no memory. `spec` must outlive the batch. */
 tr_batch *tr__batch_new(const tr_data_spec *spec);
-/* Let the feeds show lines [begin, end) of the added ones. False: no memory. */
+/* Let the feeds refer to lines [begin, end) of the batch. False: no memory. */
 bool tr__batch_show(tr_batch *batch, int64_t begin, int64_t end);
 
 #endif

@@ -5,7 +5,8 @@
 
 #include "framework/memory.h"
 
-/* A checkpoint that a death has cost is begun anew after so many nanoseconds, so that a row of deaths does not make a row of attempts. */
+/* If a death prevents a checkpoint, the next attempt comes after so many nanoseconds. So a row of deaths does not make a row of
+ * attempts. */
 static const int64_t AGAIN = 1000000000;
 /* Attempts at the last checkpoint. */
 enum { ATTEMPTS = 2 };
@@ -13,15 +14,15 @@ enum { ATTEMPTS = 2 };
 struct tr_checkpoint_policy {
     tr_checkpoint_start start;
     int64_t   last;                   /* steps at the newest checkpoint, as far as is known */
-    int64_t   ahead;                  /* a checkpoint's name counts so many steps more: other trainers may have made more steps */
-    int64_t   begun_at;               /* when the last one was begun, here or elsewhere */
+    int64_t   ahead;                  /* add this to the steps to get the step in a checkpoint's name: other trainers may have made more steps */
+    int64_t   begun_at;               /* when the last checkpoint was begun, by this trainer or another */
     bool      is_maker;
     bool      is_pending;             /* one was begun, and its outcome was not told yet */
-    bool      is_good;                /* the last one was written */
-    bool      has_one;                /* there is a last one */
-    bool      is_wanted;              /* a death has cost the last one: begin another */
-    int       attempts;               /* at the last checkpoint, so far */
-    tr_status status;                 /* of the last one; a failed peer is no news of the disk and changes nothing here */
+    bool      is_good;                /* the last checkpoint was written */
+    bool      has_one;                /* a checkpoint exists */
+    bool      is_wanted;              /* a death prevented the last checkpoint: begin another */
+    int       attempts;               /* attempts at the last checkpoint of the training so far */
+    tr_status status;                 /* status of the last checkpoint. A failed peer says nothing about the disk, so it changes nothing here */
 };
 
 /* == where a training goes on from ================================================================== */
@@ -60,7 +61,7 @@ void tr_checkpoint_policy_free(tr_checkpoint_policy *policy)
     free(policy);
 }
 
-/* == who makes them ================================================================================== */
+/* == the trainer that makes checkpoints ============================================================== */
 
 bool tr_checkpoint_policy_becomes_maker(tr_checkpoint_policy *policy, bool is_maker)
 {
@@ -70,8 +71,8 @@ bool tr_checkpoint_policy_becomes_maker(tr_checkpoint_policy *policy, bool is_ma
     return becomes;
 }
 
-/* The time to the next checkpoint counts from the last one, whoever wrote that. A checkpoint older than the launch counts from the
- * launch's beginning. This process began with the launch, unless the servers have state of an earlier start. */
+/* The time to the next checkpoint counts from the last one, whichever trainer wrote it. If that is older than the launch, the time
+ * counts from the beginning of the launch. This process began with the launch, unless the servers have state of an earlier start. */
 static void count_from_last(tr_checkpoint_policy *p, double age, int64_t now)
 {
     const int64_t at = now - (int64_t)(age * 1e9);
@@ -129,13 +130,13 @@ int64_t tr_checkpoint_policy_steps_to_look(const tr_checkpoint_policy *policy, c
 
     if (!policy->is_maker)
         return 0;
-    /* A checkpoint that is due by now was not possible here, or waits for the one that is being written. */
+    /* A checkpoint is due, but it is not possible now, or it waits for the one that is being written. */
     if (view->is_asked || (policy->is_pending && !view->is_under_way) || is_due(policy, view->steps, view->now))
         return 1;
     return every ? every - view->steps % every : 0;
 }
 
-/* == the last one ==================================================================================== */
+/* == the last checkpoint ============================================================================= */
 
 static bool lacks_something(const tr_checkpoint_policy *p, int64_t steps, bool has_more)
 {
@@ -151,7 +152,7 @@ tr_checkpoint_action tr_checkpoint_policy_finish(tr_checkpoint_policy *policy, i
     return is_over ? TR_CHECKPOINT_GO_ON : TR_CHECKPOINT_BEGIN;
 }
 
-/* == what happens to them ============================================================================ */
+/* == outcomes ======================================================================================== */
 
 void tr_checkpoint_policy_begun(tr_checkpoint_policy *policy, int64_t steps, int64_t now)
 {

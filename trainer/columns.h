@@ -15,7 +15,7 @@ typedef struct tr_column {
     int64_t  size;                    /* bytes of a value */
     char    *data;
     int64_t  count, capacity;         /* values */
-    int64_t *end;                     /* of each line, ragged ones */
+    int64_t *end;                     /* of a ragged column: where the values of each line end */
 } tr_column;
 
 typedef struct tr_columns {
@@ -39,13 +39,13 @@ TR_INLINE void *tr_column_room(tr_column *column, int64_t more)
     return column->data + column->count * column->size;
 }
 
-/* The line that was written to all columns is whole; false: no memory. */
+/* All columns have the values of one further line: count it. False: no memory. */
 bool tr_columns_end_line(tr_columns *columns);
 /* Remove the values of a line that was parsed in part. */
 void tr_columns_drop_line(tr_columns *columns);
 /* Where the values of line `line` begin. */
 int64_t tr_column_begin(const tr_column *column, int64_t line);
-/* Append `count` lines of `from`, from line `line` on; false: no memory, and `columns` is of no use. */
+/* Append `count` lines of `from`, from line `line` on. False: no memory; then `columns` is not usable. */
 bool tr_columns_append(tr_columns *columns, const tr_columns *from, int64_t line, int64_t count);
 
 #endif

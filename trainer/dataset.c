@@ -19,19 +19,19 @@ struct tr_dataset {
     tr_feed_threads *feed;
     int              part, parts;
 
-    pthread_mutex_t  lock;            /* of all below */
+    pthread_mutex_t  lock;            /* guards all fields below */
     bool             is_in_pass, is_leased;
-    tr_chunk        *chunk;           /* being taken from, or NULL */
-    int64_t          chunk_line;      /* its next line */
-    tr_status        failed;          /* of this pass; later calls say it again */
+    tr_chunk        *chunk;           /* the chunk whose lines are taken now, or NULL */
+    int64_t          chunk_line;      /* the next line of that chunk */
+    tr_status        failed;          /* failure of this pass; later calls return it again */
     char            *failure;
     tr_data_counts   counts;
     char            *first_bad;
 
     bool             is_loading, is_loaded;
     tr_columns       memory;
-    int64_t         *order;           /* of the lines in memory; NULL: as they came */
-    int64_t          memory_line;     /* next of the pass */
+    int64_t         *order;           /* order of the lines in memory; NULL: as they were read */
+    int64_t          memory_line;     /* next line of the pass in that order */
 };
 
 const tr_data_spec *tr__dataset_spec(const tr_dataset *dataset)
@@ -98,7 +98,7 @@ tr_status tr_dataset_set_part(tr_dataset *dataset, int part, int parts)
 
 /* == chunks =================================================================================== */
 
-/* Of each round of `parts` tasks, each part gets one. */
+/* Hand the pieces of the data to the reading threads. With the split in tasks, each part takes one of every `parts` tasks. */
 static tr_status start_reading(tr_dataset *dataset)
 {
     tr_piece *pieces;
@@ -124,7 +124,7 @@ static tr_status fail(tr_dataset *dataset, tr_status status)
     return status;
 }
 
-/* Bad lines: none are allowed, or so many. */
+/* Count bad lines against the limit: 0, or a number that the caller allows. */
 static tr_status count_chunk(tr_dataset *dataset, const tr_chunk *chunk)
 {
     const int64_t allowed = dataset->spec.bad_lines;
@@ -146,7 +146,7 @@ static tr_status count_chunk(tr_dataset *dataset, const tr_chunk *chunk)
     return TR_OK;
 }
 
-/* Take the next chunk that there is; NULL in dataset->chunk afterwards: the pass has ended. */
+/* Take the next chunk. Afterwards dataset->chunk is NULL if the pass has ended. */
 static tr_status next_chunk(tr_dataset *dataset, double seconds)
 {
     const int64_t from = tr__now();
@@ -272,7 +272,7 @@ static tr_status fill(bool *got, tr_batch *batch, tr_dataset *dataset, double se
         if (!*got && batch->ends_task)
             tr_columns_clear(&batch->columns);
         if (!*got && batch->ends_task && dataset->is_leased)
-            *got = true;                           /* empty, but somebody waits to hear of its end */
+            *got = true;                           /* empty, but a caller waits for the end of this task */
     } while (!*got && batch->ends_task);
     return TR_OK;
 }
@@ -387,7 +387,7 @@ int64_t tr_dataset_lines_in_memory(const tr_dataset *dataset)
     return dataset->is_loaded ? dataset->memory.lines : -1;
 }
 
-/* == watching ================================================================================= */
+/* == counters ================================================================================= */
 
 void tr_dataset_count(const tr_dataset *dataset, tr_data_counts *out)
 {

@@ -25,13 +25,13 @@ struct tr_feed_threads {
     tr_source          *source;
     int64_t             next_number;
 
-    pthread_mutex_t     lock;         /* of all below */
+    pthread_mutex_t     lock;         /* guards all fields below */
     pthread_cond_t      is_ready, is_free, has_piece;
-    tr_chunk           *free, *ready; /* ready: in order of numbers */
+    tr_chunk           *free, *ready; /* ready: in the order of their numbers */
     piece_node         *pieces, **pieces_end;
     bool                is_closed, is_stopping;
-    bool                has_ended;    /* all was read, or reading has failed: no chunk gets a number any more */
-    int64_t             wanted;       /* number of the chunk that is taken next */
+    bool                has_ended;    /* all pieces were read, or reading has failed: no further chunk gets a number */
+    int64_t             wanted;       /* number of the next chunk to be taken */
     int                 working;      /* chunks that have a number and are not ready */
 };
 
@@ -95,9 +95,9 @@ void tr_feed_threads_free(tr_feed_threads *feed)
     free(feed);
 }
 
-/* == a parsing thread ========================================================================= */
+/* == one parsing thread ======================================================================= */
 
-/* Wait for a free chunk; NULL: the pass is being stopped, or all was read. Holds `reading`. */
+/* Wait for a free chunk. NULL: the pass is being stopped, or all pieces were read. The caller holds `reading`. */
 static tr_chunk *wait_for_chunk(tr_feed_threads *feed)
 {
     tr_chunk *chunk = NULL;
@@ -114,7 +114,7 @@ static tr_chunk *wait_for_chunk(tr_feed_threads *feed)
     return chunk;
 }
 
-/* Wait for a piece to read; false: there is none. Holds `reading`. */
+/* Wait for a piece to read. False: there are no more. The caller holds `reading`. */
 static bool wait_for_piece(tr_feed_threads *feed, tr_piece *out)
 {
     pthread_mutex_lock(&feed->lock);
@@ -132,7 +132,7 @@ static bool wait_for_piece(tr_feed_threads *feed, tr_piece *out)
     return node;
 }
 
-/* Fill a chunk with text; false: there is none. Failures are the chunk's. Holds `reading`. */
+/* Fill a chunk with text. False: there is no more text. A failure is noted in the chunk. The caller holds `reading`. */
 static bool read_chunk(tr_feed_threads *feed, tr_chunk *chunk)
 {
     tr_piece piece;
@@ -156,7 +156,7 @@ static bool read_chunk(tr_feed_threads *feed, tr_chunk *chunk)
     return true;
 }
 
-/* Hand it over: `ready` stays in order. */
+/* Put a parsed chunk into `ready`, in the order of numbers. */
 static void put_ready(tr_feed_threads *feed, tr_chunk *chunk)
 {
     pthread_mutex_lock(&feed->lock);
@@ -182,7 +182,7 @@ static void put_back(tr_feed_threads *feed, tr_chunk *chunk)
     pthread_mutex_unlock(&feed->lock);
 }
 
-/* The next block of text in a chunk; NULL: this thread's work is done. */
+/* Take a free chunk and read the next block of text into it. NULL: this thread has no more work. */
 static tr_chunk *next_block(tr_feed_threads *feed)
 {
     pthread_mutex_lock(&feed->reading);
@@ -193,7 +193,7 @@ static tr_chunk *next_block(tr_feed_threads *feed)
     }
     if (chunk) {
         chunk->number = feed->next_number++;
-        if (chunk->status != TR_OK) {              /* nothing is read behind it */
+        if (chunk->status != TR_OK) {              /* reading stops after this failure */
             pthread_mutex_lock(&feed->lock);
             feed->has_ended = true;
             pthread_cond_broadcast(&feed->is_free);
@@ -297,7 +297,7 @@ void tr_feed_stop(tr_feed_threads *feed)
 
 /* == taking =================================================================================== */
 
-/* Is there one that may be taken now? Holds `lock`. */
+/* May the first ready chunk be taken now? The caller holds `lock`. */
 static bool can_take(const tr_feed_threads *feed)
 {
     return feed->ready && (feed->spec->is_unordered || feed->ready->number == feed->wanted);

@@ -23,7 +23,7 @@ typedef struct tr_chunk {
 
 typedef struct tr_feed_threads tr_feed_threads;
 
-/* Spec and parser outlive it. */
+/* `spec` and `parser` must outlive the threads. */
 tr_feed_threads *tr_feed_threads_new(const tr_data_spec *spec, tr_parser *parser);
 void             tr_feed_threads_free(tr_feed_threads *feed);
 
@@ -33,11 +33,11 @@ tr_status tr_feed_start(tr_feed_threads *feed);
 void      tr_feed_add(tr_feed_threads *feed, const tr_piece *piece);
 /* There will be no more pieces. */
 void      tr_feed_close(tr_feed_threads *feed);
-/* The pass is over, now: threads end, chunks are free. */
+/* End the pass now: its threads end, and its chunks are free. */
 void      tr_feed_stop(tr_feed_threads *feed);
 
-/* The next chunk; NULL in *out when all pieces were read. Waits until `deadline` (CLOCK_MONOTONIC, nanoseconds):
- * TR_ETIMEOUT then. Chunks of failed reading come out, too: their status is for the taker. */
+/* Take the next chunk. *out is NULL when all pieces were read. Waits until `deadline` (CLOCK_MONOTONIC, nanoseconds), then returns
+ * TR_ETIMEOUT. A chunk whose reading failed is returned, too; the caller checks its status. */
 tr_status tr_feed_take(tr_chunk **out, tr_feed_threads *feed, int64_t deadline);
 void      tr_feed_give_back(tr_feed_threads *feed, tr_chunk *chunk);
 

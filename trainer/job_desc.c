@@ -1,4 +1,4 @@
-/* job_desc.c - see job_desc.h. Each message has a pair of functions, one for each way. */
+/* job_desc.c - see job_desc.h. Each message has a pair of functions, one for each direction. */
 #include "trainer/job_desc.h"
 
 #include <stdlib.h>

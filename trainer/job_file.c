@@ -13,7 +13,7 @@
 #include "trainer/job_desc.h"
 
 static const char     MAGIC[8] = "TRIREJOB";
-static const uint64_t JOB_MAX = 1ull << 31;             /* bytes: the most that its message can have */
+static const uint64_t JOB_MAX = 1ull << 31;             /* bytes of the largest message */
 
 struct tr_saved_job {
     Trireme__Trainer__Job *message;

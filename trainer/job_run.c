@@ -1,5 +1,5 @@
-/* job_run.c - running a saved job, alone or as a trainer among others. The steps are those of Executor.run and train_from_dataset in a
- * script, in the same order, so both give the same bits. */
+/* job_run.c - runs a saved job, alone or as a trainer in a job of several ranks. The steps are those of Executor.run and
+ * train_from_dataset in a script, in the same order, so both give the same bits. */
 #include "trainer/trireme_trainer.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "trainer/feed.h"
 #include "trainer/keeper.h"
 
-enum { SEED_OF_TRAINER = 1000003 };   /* python/trireme/distributed/transpiler.py */
+enum { SEED_OF_TRAINER = 1000003 };   /* the names that python/trireme/distributed/transpiler.py gives */
 
 typedef struct running {
     const tr_saved_job_desc *desc;
@@ -61,7 +61,7 @@ static tr_status find_tensor(tr_tensor **out, const running *r, const char *name
     return TR_OK;
 }
 
-/* Rows of a variable: where they lie. */
+/* Find the memory of some rows of a variable. */
 static tr_status find_rows(char **out, const running *r, const char *name, int64_t begin, int64_t bytes)
 {
     tr_tensor *t = NULL;
@@ -117,7 +117,7 @@ static tr_status set_up(const running *r, tr_job_value *values, int64_t (*dims)[
     return tr_job_setup(r->job, &spec);
 }
 
-/* Take over trainer 0's parameters. */
+/* Pull the parameters, which trainer 0 has set. */
 static tr_status pull_all(const running *r, int *blocks, void **places)
 {
     const tr_job_spec *spec = &r->partition->spec;
@@ -173,13 +173,13 @@ static tr_status find_partition(running *r)
                    r->desc->partition_count ? known : "no", tr_job_servers(r->job), tr_job_servers(r->job));
 }
 
-/* In modes where an update is not made by all trainers, a trainer that is free takes the next task. */
+/* Does server 0 lease the tasks of the data? It does so in modes where an update is not made of all trainers' gradients. */
 static bool has_leases(const running *r)
 {
     return r->partition && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory && r->policy.leases_tasks;
 }
 
-/* Steps that an earlier start of this job has left with its servers. In mode geo theirs are exchanges. */
+/* Steps that an earlier start of this job has left with its servers. In mode geo the servers count exchanges. */
 static int64_t steps_before(const running *r)
 {
     return r->partition ? tr_job_step(r->job) * r->policy.period : 0;
@@ -199,7 +199,7 @@ static tr_status prepare_programs(running *r)
     TR_TRY(tr_program_parse(&r->program, main->bytes, main->size));
     if (!r->partition)
         return TR_OK;
-    /* Each trainer draws its own random numbers; the one that was saved is trainer 0's. */
+    /* Each trainer draws its own random numbers. The saved seed is trainer 0's. */
     const int64_t seed = (int64_t)SEED_OF_TRAINER * tr_job_index(r->job);
     tr_program_set_random_seed(r->program, tr_program_random_seed(r->program) + seed);
     if (r->partition->idle.bytes) {
@@ -248,7 +248,7 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
         TR_TRY(tr_loop_run(r->loop, 0.2, &report));
         if (watcher && (report.is_due || report.is_at_end))
             watcher(&report, (double)(tr__now() - from) / 1e9, payload);
-        /* A lone worker is this thread, so it is between two steps. */
+        /* With one worker the caller's thread runs the steps, so it is between two steps here. */
         if ((report.is_paused || options.threads <= 1) && !report.is_at_end && report.step >= options.skip)
             TR_TRY(tr_keeper_look(&r->is_stopped, &r->keeper, report.step - options.skip));
     }
@@ -278,7 +278,7 @@ static tr_status save_one(const running *r, const char *name)
     return status;
 }
 
-/* All trainers have the same parameters: the first writes them. */
+/* All trainers have the same parameters, so trainer 0 writes them. */
 static tr_status save(const running *r)
 {
     if (!r->desc->save_folder || (r->job && tr_job_index(r->job) != 0))
@@ -294,7 +294,7 @@ static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload
     TR_TRY(tr_dist_init());
     if (r->job)
         TR_TRY(find_partition(r));
-    /* Mistakes in the data files are found before other trainers wait for this one. */
+    /* First open the data: so a mistake in its files is found before other trainers wait for this one. */
     TR_TRY(prepare_data(r));
     TR_TRY(prepare_programs(r));
     TR_TRY(train(r, watcher, payload));

@@ -64,8 +64,8 @@ static int64_t newest(const tr_keeper *k)
     return step;
 }
 
-/* Steps behind this trainer, and the checkpoint to read values from. Where the servers hold the state that is only for statistics, so
- * training goes on without it. */
+/* Find how many steps this trainer has made before, and the checkpoint to read values from. Where the servers hold the state, the
+ * checkpoint serves only for statistics, so training goes on without it. */
 static tr_status find_place(tr_keeper *k)
 {
     const int        index = k->job ? tr_job_index(k->job) : 0;
@@ -186,7 +186,7 @@ tr_status tr_keeper_load(const tr_keeper *keeper)
             continue;
         if (s->kind != TR_STATE_TABLE)
             TR_TRY(load_array(keeper, s->name));
-        else if (is_first_trainer(keeper))                    /* the servers get its rows from here */
+        else if (is_first_trainer(keeper))                    /* the servers get the table's rows from this variable */
             TR_TRY(load_table(keeper, s->name));
     }
     return TR_OK;
@@ -368,7 +368,7 @@ static tr_status stop(bool *stops, tr_keeper *k)
     return status;
 }
 
-/* A process that takes this trainer's place hears of the signal from the launcher. */
+/* If a standby replaces this trainer, the launcher tells the standby of the signal. */
 static void tell_asked(tr_keeper *k)
 {
     if (asked && !k->has_told)
@@ -397,7 +397,7 @@ tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made)
     return TR_OK;
 }
 
-/* The checkpoint that a training ends with is a part of its result. */
+/* The last checkpoint is a part of the training's result, so a failure of it is a failure of the training. */
 static tr_status make_last(tr_keeper *k, bool has_more)
 {
     TR_TRY(finish(k, has_more));
@@ -416,7 +416,7 @@ tr_status tr_keeper_end(tr_keeper *keeper)
         return make_last(keeper, false);
     if (tr_checkpoint_policy_is_pending(keeper->checkpoints))
         TR_TRY(wait(keeper));
-    tr_checkpoint_policy_becomes_maker(keeper->checkpoints, false);        /* another trainer may make them meanwhile */
+    tr_checkpoint_policy_becomes_maker(keeper->checkpoints, false);        /* meanwhile another trainer may have begun to make the checkpoints */
     while (status == TR_ETIMEOUT) {
         tell_asked(keeper);                        /* a trainer that still makes steps acts on the signal */
         status = tr_job_stay(keeper->job, TR_CHECKPOINT_LOOK_MILLISECONDS / 1e3, &last);

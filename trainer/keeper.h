@@ -20,26 +20,27 @@ typedef struct tr_keeper {
     int64_t                   first;          /* steps of this trainer before this launch of the job */
     int64_t                   kept;           /* further steps, which an earlier start of the launch left with the servers */
     int64_t                   made;           /* steps of this process */
-    char                      why[1024];      /* the last checkpoint was not written */
+    char                      why[1024];      /* why the last checkpoint was not written */
     bool                      has_told;       /* the launcher knows that a signal asked for the end */
 } tr_keeper;
 
-/* Find where this trainer goes on, and listen to signals. Where the servers hold the state (tr_checkpoint_origin) this is the place where the
- * launch began, and the steps that the servers have had since; else it is the newest checkpoint, or the beginning. Nothing is done for a
- * job without checkpoints. */
+/* Find where this trainer goes on, and listen to signals. Where the servers hold the state (tr_checkpoint_origin), the trainer goes on
+ * from the place where the launch began, plus the steps that the servers have had since. Otherwise it goes on from the newest
+ * checkpoint, or from the beginning. Does nothing for a job without checkpoints. */
 tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
                          tr_scope *scope);
 void      tr_keeper_deinit(tr_keeper *keeper);
-/* Give the scope's variables the values of the checkpoint: behind the startup program. */
+/* After the startup program: give the scope's variables the values of the checkpoint. */
 tr_status tr_keeper_load(const tr_keeper *keeper);
-/* Complete the spec of the servers' setup for checkpoints; `values` are the spec's. */
+/* Fill in the parts of the setup's spec that concern checkpoints. `values` are the spec's values, to be changed. */
 void      tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values);
-/* Steps until the next look for the sake of their number; 0: that does not matter. */
+/* Steps until the next look, where checkpoints depend on the number of steps; 0: they do not. */
 int64_t   tr_keeper_steps_to_pause(tr_keeper *keeper);
-/* The loop has made so many steps in this process: do what is due. *stops: a signal asked for the end, and the checkpoint is written. */
+/* The loop has made so many steps in this process: do the work that is due. *stops: a signal asked for the end, and the checkpoint is
+ * written. */
 tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made);
-/* The training is over: where it is this trainer's to make the last checkpoint, one more. Waits until all have made their steps.
- * Fails where that checkpoint could not be written. */
+/* The training is over. Wait until all trainers have made their steps, and make the last checkpoint if that is this trainer's task.
+ * Fails if that checkpoint could not be written. */
 tr_status tr_keeper_end(tr_keeper *keeper);
 
 #endif

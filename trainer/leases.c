@@ -10,27 +10,28 @@
 
 enum {
     MOST_HELD = 2,
-    ASK_AGAIN = 20000000,             /* nanoseconds, where all that is left is others' */
-    LOOK_AGAIN = 500000000,           /* the work on held tasks is lost: other trainers may have done them meanwhile */
+    ASK_AGAIN = 20000000,             /* nanoseconds between two questions while other trainers do all tasks that are left */
+    LOOK_AGAIN = 500000000,           /* the work on this trainer's tasks is lost: meanwhile other trainers may have done them */
 };
 
 struct tr_leases {
     tr_job     *job;
     tr_dataset *data;
-    tr_piece   *piece;                /* of each task */
+    tr_piece   *piece;                /* the piece of the data that belongs to each task */
     int64_t     pieces;
     int         held;
     struct {
         int64_t  lease;
-        uint32_t left;                /* batches that were trained on before */
+        uint32_t left;                /* batches that earlier holders of the task trained on */
     } skip[MOST_HELD];
     bool        is_asking, is_over;
     tr_ticket   ticket;
-    tr_task     answer;               /* written by the job while is_asking */
-    int64_t     ask_at, look_at;      /* not before */
+    tr_task     answer;               /* the communication thread writes it while is_asking */
+    int64_t     ask_at, look_at;      /* do not ask before this time */
 };
 
-/* FNV-1a of the places, sizes and file names of the pieces. Folders are left out, because their names may differ from host to host. */
+/* A digest of the tasks: FNV-1a of the places, sizes and file names of the pieces. Folders are left out, because their names may differ
+ * from host to host. */
 static uint64_t digest(const tr_piece *piece, int64_t count)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -72,7 +73,7 @@ void tr_leases_free(tr_leases *leases)
     if (!leases)
         return;
     if (leases->is_asking && tr_job_wait(leases->job, leases->ticket) != TR_OK)
-        return;                                    /* the job has failed, and may still write the answer here */
+        return;                                    /* the job has failed, and its thread may still write the answer here */
     free(leases->piece);
     free(leases);
 }
@@ -115,7 +116,7 @@ tr_status tr_leases_pump(bool *is_over, tr_leases *leases)
         TR_TRY(tr_job_task_look(leases->job, &leases->answer, &leases->ticket));
         leases->is_asking = true;
     }
-    /* An answer that is on its way is soon here; where there is nothing else to do it is waited for. */
+    /* Wait for an answer that is on its way if this trainer has no other work; it comes soon. */
     if (leases->is_asking && !leases->held) {
         TR_TRY(tr_job_wait(leases->job, leases->ticket));
         TR_TRY(take_answer(leases));

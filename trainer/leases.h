@@ -1,6 +1,7 @@
-/* leases.h - a trainer's tasks: asked for at server 0 ahead of time, read by the dataset's threads, reported when trained.
+/* leases.h - a trainer's tasks. It asks server 0 for tasks ahead of time, the dataset's threads read them, and it reports each trained
+ * task.
  *
- * Two tasks at a time are this trainer's at most: one is trained on, the next is being read. */
+ * A trainer holds two tasks at most: it trains on one while the next is being read. */
 #ifndef TR_TRAINER_LEASES_H
 #define TR_TRAINER_LEASES_H
 
@@ -18,7 +19,7 @@ void      tr_leases_free(tr_leases *leases);
 tr_status tr_leases_pump(bool *is_over, tr_leases *leases);
 /* Is there something to read? Otherwise the next batch needs an answer first. */
 bool      tr_leases_has_task(const tr_leases *leases);
-/* Did any holder of this task make a step of this batch before? To be asked once a batch. */
+/* Did an earlier holder of this task make the step of this batch? Call it once for each batch. */
 bool      tr_leases_was_made(tr_leases *leases, int64_t lease);
 /* The last batch of this lease was trained on. */
 tr_status tr_leases_end(tr_leases *leases, int64_t lease);

@@ -21,7 +21,7 @@ typedef struct hand {
     bool      is_started;
 } hand;
 
-/* A report that was not handed to the caller yet. */
+/* A report that the caller has not seen yet. */
 typedef struct note {
     struct note *next;
     int64_t      step;
@@ -29,23 +29,23 @@ typedef struct note {
 } note;
 
 struct tr_loop {
-    tr_loop_options options;          /* without names; the workers have those */
+    tr_loop_options options;          /* a copy without names; the workers have the names */
     tr_dataset     *data;
-    tr_leases      *leases;           /* or NULL: the data's own pieces, in their order */
+    tr_leases      *leases;           /* NULL: the loop takes the pieces of the dataset in their order */
     int             hands;
     hand           *hand;
 
     pthread_mutex_t lock;
-    pthread_cond_t  changed;          /* for the caller, and for workers at the end of an epoch */
+    pthread_cond_t  changed;          /* wakes the caller, and workers that wait for the end of an epoch */
     int64_t         epoch, step, samples;
     int64_t         claimed;          /* steps that are made or being made */
-    int64_t         epoch_began;      /* steps claimed when it did */
-    int64_t         pause_at;         /* no step behind this one is begun; 0: any is */
-    int             arrived;          /* workers at the epoch's end */
+    int64_t         epoch_began;      /* steps that were claimed when the epoch began */
+    int64_t         pause_at;         /* no step after this one is begun; 0: no limit */
+    int             arrived;          /* workers that have come to the end of the epoch */
     bool            is_at_end, is_stopping;
     tr_status       status;
     char           *failure;
-    note           *notes;            /* in order of steps */
+    note           *notes;            /* reports, in the order of steps */
     note           *told;             /* the report of the last call; the caller reads its line */
 };
 
@@ -72,13 +72,13 @@ static bool may_begin(const tr_loop *loop)
     return !loop->pause_at || loop->claimed < loop->pause_at;
 }
 
-/* The loop pauses, and all steps that were begun are ended. */
+/* Is the loop in a pause? Then all steps that were begun have ended. */
 static bool is_paused(const tr_loop *loop)
 {
     return !may_begin(loop) && loop->step == loop->claimed;
 }
 
-/* The next step's number, from 1; 0: there are enough. Waits for the end of a pause. */
+/* Claim the next step. Returns its number, from 1, or 0 if the limit is reached. Waits for the end of a pause. */
 static int64_t claim(tr_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -187,7 +187,7 @@ static tr_status end_epoch(tr_loop *loop)
     return status;
 }
 
-/* A batch of a leased task, which is reported when it was the last. */
+/* Run a batch of a leased task, and report the task after its last batch. */
 static tr_status do_leased_step(tr_loop *loop, tr_worker *worker, double seconds)
 {
     bool got, is_over;
@@ -211,7 +211,7 @@ static tr_status do_leased_step(tr_loop *loop, tr_worker *worker, double seconds
     return tr_leases_end(loop->leases, worker->batch->task);
 }
 
-/* One batch, or the end of an epoch; waits no longer than that for data. */
+/* Run one batch, or end the epoch. Waits at most so long for data. */
 static tr_status do_step(tr_loop *loop, tr_worker *worker, double seconds)
 {
     bool got;
@@ -288,7 +288,7 @@ static void wait_for_change(tr_loop *loop, int64_t deadline)
     pthread_cond_timedwait(&loop->changed, &loop->lock, &until);
 }
 
-/* Wait for a report, the end, or the time. */
+/* Wait for a report, the end, or the deadline. */
 static tr_status watch_hands(tr_loop *loop, int64_t deadline)
 {
     TR_TRY(start_hands(loop));
@@ -298,7 +298,7 @@ static tr_status watch_hands(tr_loop *loop, int64_t deadline)
     const bool ends = is_over(loop);
     pthread_mutex_unlock(&loop->lock);
     if (ends)
-        stop_hands(loop);                          /* their last steps are made */
+        stop_hands(loop);                          /* the workers have made their last steps */
     return tr__is_interrupted() ? tr__fail_interrupted("the loop") : TR_OK;
 }
 
@@ -350,7 +350,7 @@ tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_da
     pthread_cond_init(&loop->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     TR_TRY_GOTO(fail, init_workers(loop, program, scope, options));
-    if (options->has_leases)                       /* each step is of one task */
+    if (options->has_leases)                       /* with leased tasks a step belongs to one task */
         TR_TRY_GOTO(fail, tr_worker_flush(&loop->hand[0].worker));
     if (options->has_leases)
         TR_TRY_GOTO(fail, tr_leases_new(&loop->leases, tr_job_current(), data, loop->options.epochs, options->lease));
@@ -438,7 +438,7 @@ void tr_loop_means(const tr_loop *loop, double *means, double *samples)
         means[f] = 0;
         for (int i = 0; i < loop->hands; i++)
             means[f] += loop->hand[i].worker.sum[f];
-        means[f] /= *samples;                          /* 0 / 0 is NaN */
+        means[f] /= *samples;                          /* a fetch without any sample gives 0 / 0, which is NaN */
     }
 }
 

@@ -46,7 +46,7 @@ static void make_locale(void)
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* The text up to `end` was seen to be a decimal number. */
+/* Convert a text that is known to be a decimal number up to `end`. */
 static double slow(const char *from)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -73,7 +73,7 @@ static bool word(double *out, const char **at, const char *p, bool is_negative)
     return true;
 }
 
-/* "e-5" behind the digits; no exponent is read as 0, and a lone "e" is no part of the number. */
+/* Read "e-5" after the digits. Without an exponent the result is 0. A lone "e" is not part of the number. */
 static int read_exponent(const char **at)
 {
     const char *p = *at;

@@ -30,7 +30,7 @@ void tr_parser_deinit(tr_parser *parser)
 
 /* == mistakes ================================================================================ */
 
-/* The text at the place of a mistake, shortened for a message. */
+/* Copy the text at the place of a mistake, shortened for a message. */
 static void describe_got(char *out, size_t size, const char *at)
 {
     size_t used = 0;
@@ -77,7 +77,7 @@ void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text
     }
     for (int64_t line = 0; at < end; line++) {
         const char *const begin = at;
-        /* An empty line means nothing. Where spaces may be delimiters, one of spaces is not empty. */
+        /* Empty lines are skipped. Where a space may be a delimiter, a line of spaces is not empty. */
         at = parser->spec->format == TR_DATA_CSV ? begin + (*begin == '\r') : tr_skip_spaces(begin);
         if (*at == '\n') {
             at++;

@@ -3,8 +3,8 @@
  *     age,city,"income, net"
  *     31,Oslo,40000
  *
- * A field may stand in quotes, a quote in it is doubled; it ends on its line. Spaces around fields are no part of
- * them. A slot takes columns by name or number; a text becomes an id by its hash. */
+ * A field may stand in quotes; a quote inside is doubled. A field ends on its line. Spaces around a field are not part of it. A slot
+ * takes columns by name or number. The id of a text is its hash. */
 #include "trainer/parse.h"
 
 #include <stdio.h>
@@ -21,8 +21,8 @@ typedef struct field {
     bool        is_quoted;
 } field;
 
-/* The field at *at; *at moves behind it, to a delimiter or the line's end. False: its quotes are not closed, or
- * something stands behind them. */
+/* Read the field at *at and move *at to the delimiter or line end after it. False: its quotes are not closed, or something stands behind
+ * them. */
 static bool take_field(field *out, const char **at, char delimiter)
 {
     const char *p = *at;
@@ -70,7 +70,7 @@ static int64_t hash_field(const field *f, int64_t buckets)
     uint64_t hash = fnv_start;
 
     for (const char *p = f->begin; p < f->end; p++) {
-        p += f->is_quoted && *p == '"';            /* of a doubled one the second */
+        p += f->is_quoted && *p == '"';            /* skip the second quote of a doubled one */
         hash = (hash ^ (uint8_t)*p) * fnv_prime;
     }
     return (int64_t)(hash % (uint64_t)buckets);
@@ -107,7 +107,7 @@ static void add_target(tr_parser *parser, int column, int slot, int64_t place)
     parser->target[at] = (tr_target){column, slot, place};
 }
 
-/* The columns of a slot: those that it names, else the column named like its variable, else the next ones. */
+/* Find the columns of a slot: the columns that it names, else the column named like its variable, else the next ones in order. */
 static tr_status place_slot(tr_parser *parser, int i, int *next, const char *path)
 {
     const tr_data_slot *slot = &parser->spec->slots[i];
@@ -151,7 +151,7 @@ tr_status tr_csv_init(tr_parser *parser)
             return tr_fail(TR_ESHAPE, "data: csv: slot '%s' is a sequence of rows of %lld; of one is possible",
                            spec->slots[i].name, (long long)tr__slot_width(&spec->slots[i]));
     if (spec->has_header)
-        return TR_OK;                              /* the first file will say */
+        return TR_OK;                              /* the header of the first file will name the columns */
     parser->column_count = spec->column_count;
     if (spec->column_count)
         parser->column = tr__must_alloc((size_t)spec->column_count * sizeof *parser->column);
@@ -224,7 +224,7 @@ static bool is_missing(const field *f)
     return false;
 }
 
-/* The value of a field, into its place. */
+/* Read the value of a field into its place. */
 static bool put(const tr_data_slot *slot, const tr_column *column, char *to, const field *f, tr_mistake *mistake)
 {
     const char *p = f->begin;
@@ -241,7 +241,7 @@ static bool put(const tr_data_slot *slot, const tr_column *column, char *to, con
            tr_mistake_at(mistake, f->begin, slot->name, "expected %s (the slot says no `missing=` value)", tr_value_noun(column));
 }
 
-/* A sequence stands in one field, with spaces between its parts. */
+/* Read a sequence from one field; spaces separate its parts. */
 static bool put_sequence(const tr_data_slot *slot, tr_column *column, const field *f, tr_mistake *mistake)
 {
     field part = {.end = f->begin, .is_quoted = f->is_quoted};

@@ -1,8 +1,8 @@
-/* parse_libsvm.c - a line is a label, then index:value ... for the features that are not zero; from # on a comment.
+/* parse_libsvm.c - a line is a label, then index:value ... for the features that are not zero. A comment begins at #.
  *
  *     +1 3:0.5 17:1 204:0.25   # the third, the seventeenth, ...
  *
- * The first slot is the label. Then follow either one dense float slot, the whole row of features, or one or two
+ * The first slot is the label. After it comes either one dense float slot, which gets the whole row of features, or one or two
  * sequences: indices (int64) and values (float). */
 #include "trainer/number.h"
 #include "trainer/parse.h"

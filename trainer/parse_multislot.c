@@ -1,16 +1,16 @@
-/* parse_multislot.c - a line of slots: for each, in order, a count and so many numbers.
+/* parse_multislot.c - a line has, for each slot in order, a count and so many numbers.
  *
  *     2 17 4   13 0.1 0.2 ...   1 0
  *
- * This is what Fluid's MultiSlotDataFeed reads. A slot without lod_level has as many numbers as its variable has
- * elements; one with it any number of rows, none among them. */
+ * Fluid's MultiSlotDataFeed reads this format. A slot without lod_level has as many numbers as its variable has elements. A slot with
+ * lod_level has any number of rows, perhaps none. */
 #include "trainer/number.h"
 #include "trainer/parse.h"
 
 #include <string.h>
 
-/* Room for as many values as the line can have, of two bytes each at least: of one that promises more, the first that is
- * missing is the mistake. */
+/* Make room for the values of a slot, but for no more than the rest of the line can hold (at least two bytes a value). If the count
+ * promises more, the first missing value is reported as the mistake. */
 static char *make_room(tr_column *column, int64_t count, const char *at)
 {
     enum { FEW = 1024 };
@@ -22,7 +22,7 @@ static char *make_room(tr_column *column, int64_t count, const char *at)
     return tr_column_room(column, count);
 }
 
-/* `count` numbers, each with a space or the end of the line behind it. */
+/* Read `count` numbers. A space or the end of the line follows each. */
 static bool read_values(tr_column *column, int64_t count, const char **at, tr_mistake *mistake, const char *name)
 {
     const int64_t size = column->size;

@@ -1,7 +1,8 @@
-/* parse_table.c - rows of a table become columns: values in the layout of Apache Arrow's C data interface.
+/* parse_table.c - rows of a table become columns. Values lie in the layout of Apache Arrow's C data interface.
  *
- * The reader has turned all columns into values of their slots' types (trireme_trainer.h), so a child is one of four arrays: int64, float32
- * or float64 as the slot is; large_binary where the slot hashes; and a large_list of one of these. A null is what an empty field of CSV is. */
+ * The reader has turned all columns into values of their slots' types (trireme_trainer.h). So a child is an array of int64, float32 or
+ * float64, as the slot is; large_binary if the slot hashes; or a large_list of one of these. A null counts as an empty field of CSV
+ * does. */
 #include "trainer/parse.h"
 
 #include <math.h>
@@ -11,11 +12,11 @@
 
 #include "framework/memory.h"
 
-/* One slot's part of a row. */
+/* The part of a row that one slot takes. */
 typedef struct slot_part {
     const tr_data_slot *slot;
     tr_column          *column;
-    const char         *name;         /* of the table's column */
+    const char         *name;         /* the table's column, for messages */
 } slot_part;
 
 static bool is_null(const tr_arrow_array *array, int64_t at)
@@ -42,7 +43,7 @@ static bool put_missing(const slot_part *part, char *to, tr_mistake *mistake)
 
 static bool put_double(const slot_part *part, char *to, double value, tr_mistake *mistake)
 {
-    if (TR_UNLIKELY(isnan(value)))                 /* NaN is missing, as the word is in CSV */
+    if (TR_UNLIKELY(isnan(value)))                 /* NaN counts as missing, as the word NaN does in CSV */
         return put_missing(part, to, mistake);
     return tr_put_value(part->column, to, value) ||
            tr_mistake_at(mistake, value > 0 ? "inf" : "-inf", part->slot->name, "column '%s': expected %s", part->name,
@@ -59,7 +60,7 @@ static void put_hash(const slot_part *part, char *to, const tr_arrow_array *arra
                                           part->slot->hash_buckets);
 }
 
-/* The value `at` of an array of values. */
+/* Read the value with index `at` of an array of values. */
 static bool put(const slot_part *part, char *to, const tr_arrow_array *array, int64_t at, tr_mistake *mistake)
 {
     if (part->slot->hash_buckets) {
@@ -83,7 +84,7 @@ static bool put(const slot_part *part, char *to, const tr_arrow_array *array, in
 
 /* == one row ================================================================================ */
 
-/* Where the values of a row lie, and in which array. */
+/* Find where the values of a row lie, and in which array. */
 typedef struct range {
     const tr_arrow_array *array;
     int64_t               begin, count;
@@ -93,7 +94,7 @@ typedef struct range {
 static range range_of(const tr_arrow_array *array, int64_t row)
 {
     if (!is_list(array))
-        return (range){array, row, 1, false};      /* a null value is the value's affair */
+        return (range){array, row, 1, false};      /* the caller checks whether this value is null */
     if (is_null(array, row))
         return (range){array->children[0], 0, 0, true};
     const int64_t *end = (const int64_t *)array->buffers[1] + array->offset + row;
@@ -108,7 +109,7 @@ static bool put_range(const slot_part *part, char *to, const range *values, tr_m
     return true;
 }
 
-/* A sequence: any number of rows. A null is none. */
+/* Read a sequence of any number of rows. A null has no rows. */
 static bool put_sequence(const slot_part *part, const tr_arrow_array *array, int64_t row, tr_mistake *mistake)
 {
     range         values = range_of(array, row);
@@ -128,7 +129,7 @@ static bool put_sequence(const slot_part *part, const tr_arrow_array *array, int
     return true;
 }
 
-/* Part of a dense row: `width` values at `to`. */
+/* Read part of a dense row: `width` values, to `to`. */
 static bool put_dense(const slot_part *part, char *to, int64_t width, const tr_arrow_array *array, int64_t row, tr_mistake *mistake)
 {
     const range values = range_of(array, row);
@@ -147,7 +148,7 @@ static bool put_dense(const slot_part *part, char *to, int64_t width, const tr_a
     return put_range(part, to, &values, mistake);
 }
 
-/* All columns of one slot; returns how many there are, 0: *mistake. */
+/* Find all columns of one slot and return their number. 0: *mistake says what is wrong. */
 static int put_slot(const tr_data_slot *slot, tr_column *column, tr_arrow_array *const *children, int64_t row, tr_mistake *mistake)
 {
     const int     count = slot->column_count ? slot->column_count : 1;

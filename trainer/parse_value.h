@@ -1,4 +1,4 @@
-/* parse_value.h - one value of a line or of a table's row, and what a mistake in a line is. All formats read values so. */
+/* parse_value.h - reads one value of a line or of a table's row, and describes mistakes in a line. All formats read values this way. */
 #ifndef TR_TRAINER_PARSE_VALUE_H
 #define TR_TRAINER_PARSE_VALUE_H
 
@@ -6,10 +6,10 @@
 
 /* A mistake in a line. */
 typedef struct tr_mistake {
-    const char *at;                   /* where */
-    const char *slot;                 /* NULL: of none */
+    const char *at;                   /* place in the line */
+    const char *slot;                 /* name of the slot; NULL: the mistake is in no slot */
     char        expected[192];        /* "expected an integer"; the text that was found is added */
-    bool        is_memory;            /* no mistake of the line's: there was no memory */
+    bool        is_memory;            /* there was no memory; the line itself is good */
 } tr_mistake;
 
 /* Returns false, for `return tr_mistake_at(...)`. */

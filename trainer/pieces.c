@@ -10,7 +10,7 @@
 
 static void add(tr_piece **pieces, int64_t *count, const char *path, int64_t begin, int64_t end)
 {
-    if ((*count & (*count - 1)) == 0)              /* a power of two is full */
+    if ((*count & (*count - 1)) == 0)              /* at a power of two the array is full: double it */
         *pieces = tr__must_realloc(*pieces, (size_t)(*count ? 2 * *count : 1) * sizeof **pieces);
     (*pieces)[*count] = (tr_piece){path, begin, end, *count};
     ++*count;

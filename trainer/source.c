@@ -17,7 +17,7 @@
 #include "framework/memory.h"
 #include "framework/path.h"
 
-enum { MAX_LINE = 1 << 28 };          /* a longer one is taken for a file that is no text */
+enum { MAX_LINE = 1 << 28 };          /* a file with a longer line is refused: it is probably no text */
 
 struct tr_source {
     tr_source_options options;
@@ -25,12 +25,12 @@ struct tr_source {
     bool     is_open;
     int      file;                    /* or -1 */
     gzFile   packed;                  /* or NULL */
-    pthread_mutex_t lock;             /* of the two below: another thread may end the command */
-    bool     is_interrupted;          /* no other one is started */
+    pthread_mutex_t lock;             /* guards the two fields below: another thread may end the command */
+    bool     is_interrupted;          /* no further command is started */
     pid_t    command;                 /* or 0 */
-    int64_t  at;                      /* place in the file of the first byte that is not given out */
+    int64_t  at;                      /* place in the file of the first byte that was not returned yet */
     int64_t  line;
-    char    *rest;                    /* read, and not given out yet: the beginning of a line */
+    char    *rest;                    /* bytes that were read and not returned yet: the beginning of a line */
     size_t   rest_size, rest_capacity;
 };
 
@@ -130,8 +130,8 @@ bool tr_source_is_open(const tr_source *source)
 
 /* == a command ================================================================================ */
 
-/* The environment of commands, as it was when the first feed was made: other threads may change the process's own while a command
- * is started (a library's first use does). Stays until the process ends. */
+/* The environment of commands, as it was when the first feed was made. Other threads may change the process's environment while a
+ * command is started (a library's first use does). The copy stays until the process ends. */
 static char **environment;
 
 static void copy_environment(void)
@@ -151,17 +151,17 @@ void tr_source_keep_environment(void)
     pthread_once(&once, copy_environment);
 }
 
-/* Between vfork and exec the child may only make system calls: it runs in our memory, where it leaves why it failed. */
+/* Between vfork and exec the child may only make system calls. It runs in the parent's memory, and leaves there the reason of a failure. */
 static void become(int input, int output, const char *command, const sigset_t *mask, volatile int *failed)
 {
-    setpgid(0, 0);                                 /* it leads a group, which is ended whole */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* should we be killed, it does not outlive us */
+    setpgid(0, 0);                                 /* the child leads a process group, so that the whole group can be ended */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* if this process is killed, the child does not outlive it */
     dup2(input, 0);
     dup2(output, 1);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execle("/bin/sh", "sh", "-c", command, (char *)NULL, environment ? environment : environ);
     *failed = errno;
-    _exit(127);                                    /* of the child: no such shell */
+    _exit(127);                                    /* exit code of the child: there is no shell */
 }
 
 static tr_status spawn(pid_t *out, int input, int output, const char *command)
@@ -171,7 +171,7 @@ static tr_status spawn(pid_t *out, int input, int output, const char *command)
 
     sigfillset(&all);
     sigemptyset(&none);
-    pthread_sigmask(SIG_SETMASK, &all, &old);      /* no handler of ours runs in the child */
+    pthread_sigmask(SIG_SETMASK, &all, &old);      /* the parent's signal handlers must not run in the child */
     *out = vfork();
     if (*out == 0)
         become(input, output, command, &none, &failed);
@@ -216,7 +216,7 @@ static tr_status end_command(tr_source *source)
 
 /* == reading ================================================================================== */
 
-/* Up to `size` bytes; 0: the end. */
+/* Read up to `size` bytes. 0: the end of the file. */
 static tr_status read_some(size_t *got, tr_source *source, char *to, size_t size)
 {
     if (source->packed) {
@@ -237,7 +237,7 @@ static tr_status read_some(size_t *got, tr_source *source, char *to, size_t size
     return TR_OK;
 }
 
-/* Room for `size` bytes and a line's end. */
+/* Make room for `size` bytes and a line's end. */
 static tr_status reserve(char **data, size_t *capacity, size_t size)
 {
     if (*capacity >= size + 2)
@@ -267,11 +267,11 @@ static int64_t count_lines(const char *text, size_t size)
     return lines;
 }
 
-/* The place behind the last whole line of the text that belongs to the piece; 0: the line has not ended yet, or
- * there is none. *is_last: the piece ends there. */
+/* Find the end of the last whole line that belongs to the piece. 0: no line has ended yet, or there is none. *is_last: the piece ends
+ * there. */
 static size_t cut(const tr_source *source, const char *text, size_t size, bool *is_last)
 {
-    const int64_t left = source->piece.end - source->at;      /* lines that begin before this are ours */
+    const int64_t left = source->piece.end - source->at;      /* lines that begin before this place belong to the piece */
 
     *is_last = left <= 0;
     if (*is_last)
@@ -349,7 +349,7 @@ tr_status tr_source_read(tr_source *source, tr_block_text *block)
 
 /* == opening ================================================================================== */
 
-/* Take the text up to '\n' off the next block. */
+/* Take the text up to '\n' from the beginning of the next block. */
 static tr_status take_line(tr_block_text *line, tr_source *source)
 {
     const int64_t end = source->piece.end, at = source->at;
@@ -360,7 +360,7 @@ static tr_status take_line(tr_block_text *line, tr_source *source)
     TR_TRY(status);
     const size_t size = line->size ? (size_t)((char *)memchr(line->text, '\n', line->size) + 1 - line->text) : 0;
     const size_t read = line->size, rest = source->rest_size;
-    /* Put the text behind the line in front of the rest. */
+    /* Put the text after the line back in front of the rest. */
     TR_TRY(reserve(&source->rest, &source->rest_capacity, read - size + rest));
     memmove(source->rest + read - size, source->rest, rest);
     memcpy(source->rest, line->text + size, read - size);
@@ -371,7 +371,7 @@ static tr_status take_line(tr_block_text *line, tr_source *source)
     return TR_OK;
 }
 
-/* The line of names stands at the beginning of the file, whichever piece is read. */
+/* Read the line of names, which stands at the beginning of the file, whichever piece is read. */
 static tr_status read_header(tr_source *source)
 {
     tr_block_text line = {0};
@@ -388,7 +388,7 @@ done:
     return status;
 }
 
-/* Go to the first line that begins at or behind the piece's begin. */
+/* Go to the first line that begins at the piece's begin or after it. */
 static tr_status seek_line(tr_source *source)
 {
     tr_block_text line = {0};
@@ -466,7 +466,7 @@ int64_t tr_piece_line_number(const tr_piece *piece, int64_t line)
 {
     char     text[1 << 14];
     int64_t  left = piece->begin > 0 ? piece->begin - 1 : 0;
-    int64_t  before = piece->begin > 0;            /* the line that the byte before the piece is of */
+    int64_t  before = piece->begin > 0;            /* the byte before the piece belongs to this line */
     ssize_t  got = 1;
     int      file = -1;
 

@@ -12,26 +12,26 @@
 
 /* Part of a file; end = INT64_MAX: to its end. */
 typedef struct tr_piece {
-    const char *path;                 /* the caller's, as long as the source lives */
+    const char *path;                 /* borrowed for the life of the source */
     int64_t     begin, end;
-    int64_t     id;                   /* the caller's */
+    int64_t     id;                   /* a number of the caller's choice */
 } tr_piece;
 
-/* Text of whole lines. Every line ends with '\n', the last one of a file, too; a NUL stands behind. */
+/* Text of whole lines. Every line ends with '\n', also the last line of a file. A NUL stands behind the text. */
 typedef struct tr_block_text {
     char    *text;
     size_t   size, capacity;
     tr_piece piece;
-    int64_t  line;                    /* lines of the piece before it; of a packed or piped one, of the file */
-    bool     is_last;                 /* of its piece */
-    tr_table_block table;             /* instead of text */
+    int64_t  line;                    /* number of lines before this text: in the piece; for a packed or piped file, in the file */
+    bool     is_last;                 /* this is the last text of its piece */
+    tr_table_block table;             /* for a table: the rows, instead of text */
 } tr_block_text;
 
 void tr_block_text_deinit(tr_block_text *block);
 /* Give the rows of a table back, if the block holds any. */
 void tr_block_text_release(tr_block_text *block);
 
-/* The first line of a file that has a line of names; `text` ends with '\n'. */
+/* A function that reads the first line of a file with a line of names. `text` ends with '\n'. */
 typedef tr_status (*tr_header_fn)(void *payload, const char *path, const char *text);
 
 typedef struct tr_source_options {
@@ -47,20 +47,20 @@ typedef struct tr_source tr_source;
 tr_source *tr_source_new(const tr_source_options *options);
 /* Close the file, and end a command that still runs. */
 void       tr_source_free(tr_source *source);
-/* End a command that is waited for: the read then fails. From another thread. */
+/* From another thread: end the command that a read waits for. The read then fails. */
 void       tr_source_interrupt(tr_source *source);
-/* Go to this piece; the one before was read to its end. */
+/* Open this piece. The piece before must have been read to its end. */
 tr_status  tr_source_open(tr_source *source, const tr_piece *piece);
 /* Is there more of the open piece? */
 bool       tr_source_is_open(const tr_source *source);
-/* Read the next block of the piece. The block may be empty: a piece need not have a line. */
+/* Read the next block of the piece. The block may be empty, because a piece need not contain the beginning of a line. */
 tr_status  tr_source_read(tr_source *source, tr_block_text *block);
 
-/* Is this file one piece, whatever its size? */
+/* Is this file always one piece, whatever its size? */
 bool tr_source_is_whole(const char *path, const char *pipe_command);
-/* The line number, from 1, of line `line` of a piece: lines before the piece are counted in the file. */
+/* The number, from 1, of line `line` of a piece. The call counts the lines of the file before the piece. */
 int64_t tr_piece_line_number(const tr_piece *piece, int64_t line);
 
-/* Commands that are started from here on get the environment as it is now. In the main thread, before others compute. */
+/* Let commands that start from now on get the present environment. Call it in the main thread, before other threads compute. */
 void tr_source_keep_environment(void);
 #endif

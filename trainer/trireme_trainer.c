@@ -67,7 +67,7 @@ static int read_seconds(double *out, const char *text)
     return end == text || *end || !(*out >= 0) || *out > 1e9 ? -1 : 0;
 }
 
-/* NULL: not there, or empty. */
+/* Read a variable of the environment. NULL: it does not exist, or is empty. */
 static const char *environment(const char *variable)
 {
     const char *text = getenv(variable);
@@ -102,7 +102,7 @@ static int read_environment(choices *c)
     return 0;
 }
 
-/* 0: go on; 1: nothing more to do; 2: wrong. */
+/* Returns 0: go on; 1: there is nothing more to do; 2: the command line is wrong. */
 static int read_options(choices *c, int argc, char **argv)
 {
     enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, CHECKPOINT_STEPS, CHECKPOINT_SECONDS, CHECKPOINT_KEEP, SAVE, CHECKPOINT,
@@ -164,7 +164,7 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
     }
 }
 
-/* One of several ranks? mpirun -np 1 starts a process that trains by itself. */
+/* Is this process one of several ranks? A process of `mpirun -np 1` trains by itself. */
 static bool is_in_job(void)
 {
     const char *local = getenv("TRIREME_LOCAL"), *size = getenv("OMPI_COMM_WORLD_SIZE");
@@ -185,7 +185,7 @@ static void watch(const tr_loop_report *report, double seconds, void *payload)
     fflush(stdout);
 }
 
-/* The job fails on every rank, with this text. */
+/* End the job on every rank, with this text. */
 static void abort_job(tr_job *job)
 {
     char text[4096];
@@ -205,7 +205,7 @@ static void tell(tr_status status, tr_job *job)
         return;
     }
     fprintf(stderr, "trireme-trainer: %s\n", tr_error());
-    if (tr_job_is_launched() && status != TR_ETIMEOUT)         /* the launcher sees which rank is late */
+    if (tr_job_is_launched() && status != TR_ETIMEOUT)         /* after a timeout the launcher itself names the rank that is late */
         tr_job_tell_failure(1, tr_error());
 }
 
@@ -281,8 +281,8 @@ static int leave(tr_job *job, tr_status status, bool is_stopped)
     return is_stopped ? TR_STOPPED : is_good ? 0 : 1;
 }
 
-/* Serve as a standby until a trainer has died; then *job is its replacement's. Returns false when the job is over, with the exit code in
- * *code. */
+/* Serve as a standby until the standby replaces a dead trainer; then *job is the replacement's. Returns false when the job is over, with
+ * the exit code in *code. */
 static bool wait_as_standby(tr_job **job, int *code)
 {
     const tr_job_options options = {.can_inherit = true};
@@ -301,7 +301,7 @@ static bool wait_as_standby(tr_job **job, int *code)
     return false;
 }
 
-/* The job, as a trainer or alone. */
+/* Run the job, as a trainer or alone. */
 static int train(tr_job *job, const choices *c)
 {
     tr_saved_job *saved = NULL;

@@ -9,7 +9,7 @@
 #include "framework/program.h"
 #include "framework/scope.h"
 
-enum { SEED_OF_WORKER = 1000003 };    /* each worker draws its own random numbers; the first draws those of a lone worker */
+enum { SEED_OF_WORKER = 1000003 };    /* each worker draws its own random numbers; the first draws those of a single worker */
 
 /* == life ===================================================================================== */
 
@@ -89,7 +89,7 @@ static tr_status declare_feeds(tr_worker *worker)
     return TR_OK;
 }
 
-/* A program of that operator alone, for the keys of the next batch. */
+/* Make a program of that operator alone, for the keys of the next batch. */
 static tr_status make_ahead(tr_worker *worker, const tr_dataset *data)
 {
     const tr_op_desc *op = find_prefetch(worker->program);
@@ -210,7 +210,7 @@ tr_status tr_worker_look_ahead(tr_worker *worker, tr_dataset *data)
     if (!worker->ahead || worker->batch->ends_task)
         return TR_OK;
     if (tr_dataset_next(&worker->has_next, worker->next, data, 0) != TR_OK || !worker->has_next)
-        return TR_OK;                              /* the thread that takes the batch will report why */
+        return TR_OK;                              /* the thread that takes the batch will report the failure */
     return tr_plan_run(worker->ahead, tr_batch_feeds(worker->next), NULL);
 }
 
