@@ -3,8 +3,8 @@
     trireme launch --servers 2 --trainers 4 train.py
     mpirun -np 2 trireme-pserver : -np 4 python train.py
 
-In such a process ``Executor.run`` of a training program computes the gradients, has the servers apply them, and
-takes the new parameters. A script says one thing of its own: that a trainer takes its slice of each batch.
+In a trainer ``Executor.run`` of a training program computes the gradients, lets the servers apply them, and
+gets the new parameters. A script adds one thing for a job: each trainer takes its slice of each batch.
 
 >>> reader = fluid.distributed.shard(fluid.batch(fluid.dataset.digits.train(), batch_size=32))
 >>> fluid.distributed.trainer_index(), fluid.distributed.trainer_count()

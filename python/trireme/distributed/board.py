@@ -1,4 +1,4 @@
-"""The board on server 0 where trainers post for each other: pserver/trireme_dist.h has its C API."""
+"""The board on server 0, where trainers exchange small values: pserver/trireme_dist.h has its C API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT = 3600.0                                         # and at most: as other w
 
 def post(job: Job, *, number: int = 0, name: str | None = None, call: str = "", data: bytes | None = None, until: int = NOW,
          of: int = 0, stops: int = 0) -> dict[int, bytes] | None:
-    """Post ``data`` (None: nothing, it is a question) and return what trainers have posted, by index; None: it is not kept any more.
+    """Post ``data`` (None: post nothing, only ask) and return the posts of the trainers, by index. None: the posts are no longer kept.
 
     ``stops``: the notice asks all trainers to end their training of this number."""
     line = user_line()

@@ -1,6 +1,7 @@
-"""What a script says of checkpoints, and where its training begins (docs/checkpoints.md).
+"""A script's settings of checkpoints, and the place where its training begins (docs/checkpoints.md).
 
-A trainer of a job makes them in keeper.py, one process in lone_keeper.py. When they are due: trainer/checkpoint_policy.h, through schedule.py.
+keeper.py makes the checkpoints of a job's trainer, lone_keeper.py those of a single process. The policy in trainer/checkpoint_policy.h
+decides when they are due; schedule.py calls it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Settings:
         self.position: Callable[[], bytes] | None = None
 
     def from_environment(self) -> Settings:
-        """Return these settings with the launcher's in their place, where it has any."""
+        """Return these settings, replaced by the launcher's where the launcher has any."""
         result = Settings()
         result.__dict__.update(self.__dict__)
         folder = os.environ.get("TRIREME_CHECKPOINT")
@@ -58,7 +59,9 @@ def _number(name: str, text: str | None, kind: Any) -> Any:
 
 
 class _Beginning:
-    """Where this trainer of a job begins: its steps and runs until then, and the checkpoint that it goes on from, if it does."""
+    """The place where this trainer of a job begins: its steps and runs until then, and the checkpoint that it goes on from, if there
+    is one.
+    """
 
     def __init__(self, checkpoint: Checkpoint | None = None, place: Any = None) -> None:
         self.checkpoint = checkpoint
@@ -72,7 +75,7 @@ class _Beginning:
 
     @staticmethod
     def of_launch(folder: str, index: int) -> _Beginning:
-        """Where the servers began to count."""
+        """Return the place where the servers began to count."""
         place = ffi.new("tr_trainer_state *")
         lib.tr_beginning_read(place, path_chars(folder), index)
         return _Beginning(None, place)
@@ -84,22 +87,24 @@ _skips_itself = False                  # the script itself skips the batches of 
 
 
 def settings_now() -> Settings:
-    """Return the settings of this process: the launcher's go before the script's."""
+    """Return the settings of this process: the launcher's take precedence over the script's."""
     return _settings.from_environment()
 
 
 def claim_folder(folder: str, is_first: bool) -> None:
-    """Have this folder for checkpoints of this process alone while it lives: see tr_checkpoint_claim."""
+    """Reserve this folder for the checkpoints of this process while it lives: see tr_checkpoint_claim."""
     check(lib.tr_checkpoint_claim(path_chars(folder), is_first))
 
 
 def is_skipped_by_script() -> bool:
-    """Whether the script leaves out the batches that were trained on before."""
+    """Return whether the script leaves out the batches that were trained on before."""
     return _skips_itself
 
 
 def beginning_of(job: Job) -> _Beginning:
-    """Find out where this job begins. When it was started again and its servers have their state: where it began first."""
+    """Find the place where this job begins. If the job was started again and its servers have their state, it is the place of the
+    first start.
+    """
     global _beginning
     if _beginning is None:
         settings = settings_now()
@@ -115,14 +120,15 @@ def beginning_of(job: Job) -> _Beginning:
 
 def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None, every_seconds: float | None = None,
                keep: int = 3, resume: bool = False, position: Callable[[], bytes] | None = None) -> None:
-    """Let this script's job keep checkpoints in ``folder``, which all its hosts see; call it before the first step.
+    """Let this script's job keep checkpoints in ``folder``, which all its hosts must see. Call it before the first step.
 
-    One is written every ``every_steps`` steps or ``every_seconds`` seconds (default: ten minutes), in the background, and one at the end. ``resume``
-    goes on from the newest valid one, if there is one. ``position`` returns what a reader needs to find its place again;
-    ``resumed`` needs none. ``trireme launch --checkpoint`` goes before all this.
+    A checkpoint is written in the background every ``every_steps`` steps or ``every_seconds`` seconds (default: ten minutes), and once at
+    the end. The newest ``keep`` stay. With ``resume`` the training goes on from the newest valid checkpoint, if there is one. ``position``
+    returns the bytes that a reader needs to find its place again; ``resumed`` needs no position. ``trireme launch --checkpoint`` takes
+    precedence over all this.
 
-    In one process ``train_from_dataset`` keeps them, and goes on where it was in the data; steps by ``Executor.run`` are the
-    script's own business there.
+    In one process ``train_from_dataset`` keeps checkpoints, and goes on at its place in the data. A script that makes its steps by
+    ``Executor.run`` in one process saves by itself.
 
     >>> fluid.distributed.checkpoint("checkpoints", every_steps=1000, resume=True)
     """
@@ -144,7 +150,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
 
 
 def resumed_from() -> Checkpoint | None:
-    """Return the checkpoint that this job goes on from; None when it begins at the beginning.
+    """Return the checkpoint that this job goes on from; None: it begins at the beginning.
 
     >>> fluid.distributed.resumed_from() is None
     True
@@ -154,7 +160,7 @@ def resumed_from() -> Checkpoint | None:
 
 
 def first_step() -> int:
-    """Return how many steps this trainer had behind it at the checkpoint that the job goes on from.
+    """Return how many steps this trainer had made at the checkpoint that the job goes on from.
 
     >>> fluid.distributed.first_step()
     0
@@ -164,10 +170,10 @@ def first_step() -> int:
 
 
 def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
-    """Return a reader without the batches that the training had behind it, over all calls of the reader.
+    """Return a reader without the batches that the training has used already, over all calls of the reader.
 
-    A script need not use it: the first runs of a job that goes on are not computed, and hand out what they fetched. With it the script does
-    not see these batches at all; an epoch that was done gives none.
+    A script need not use it: a resumed job does not compute its first runs, and returns the values that they fetched. With it the script
+    does not see these batches at all; a complete epoch gives no batches.
 
     ``batch_reader`` is a function that returns an iterable of batches.
 

@@ -1,11 +1,11 @@
 """Collectives: calls that all trainers make, each with a value of its own.
 
-They are for what a script computes beside the training: metrics, decisions, the end of a phase. Gradients go another way. A value
-takes at most 256 KiB. In one process each call returns what it would with one trainer.
+They are for values that a script computes beside the training: metrics, decisions, the end of a phase. Gradients do not use them. A
+value takes at most 256 KiB. In one process each call returns what it would return with one trainer.
 
-The n-th call of a trainer meets the n-th call of all others, so all trainers make the same calls in the same order, between two steps.
-A trainer that has left (its script has ended) takes no part. A dead trainer is waited for while a standby takes its place; the standby runs the
-script again, and each of its calls that was complete returns at once what it returned before.
+The n-th call of a trainer belongs to the n-th call of all others, so all trainers make the same calls in the same order, between two
+steps. A trainer that has left (its script has ended) takes no part. The others wait for a dead trainer while a standby takes its
+place. The standby runs the script again, and each call that was complete returns at once what it returned before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _made = 0                                              # collectives of this pro
 
 
 def meet(call: str, value: Any) -> dict[int, Any]:
-    """Return the values of all trainers that take part, by their indices, in order. All make the same ``call``."""
+    """Return the values of all trainers that take part, by their indices, in order. All trainers make the same ``call``."""
     global _made
     job = current()
     data = encode(value, call)
@@ -43,7 +43,7 @@ def meet(call: str, value: Any) -> dict[int, Any]:
 
 
 def barrier() -> None:
-    """Return when all trainers have called this.
+    """Wait until all trainers have called this.
 
     >>> fluid.distributed.barrier()
     """
@@ -55,9 +55,9 @@ def barrier() -> None:
 
 
 def broadcast(value: Any = None, root: int = 0) -> Any:
-    """Return the value of trainer ``root``; what the others give is not looked at.
+    """Return the value of trainer ``root``; the values of the others are ignored.
 
-    ``value`` is an array, a number, or a small object as of ``all_gather``.
+    ``value`` is an array, a number, or a small object as in ``all_gather``.
 
     >>> fluid.distributed.broadcast({"rate": 0.1})
     {'rate': 0.1}
@@ -74,10 +74,10 @@ def broadcast(value: Any = None, root: int = 0) -> Any:
 
 
 def all_gather(value: Any) -> list[Any]:
-    """Return the values of all trainers, in the order of their indices; of those that have left there is none.
+    """Return the values of all trainers, in the order of their indices. A trainer that has left gives no value.
 
-    ``value`` is an array or a number, of any shape on each trainer, or ``None``, a ``str``, ``bool``, ``bytes``, or a ``list``, ``tuple`` or
-    ``dict`` (with keys of ``str``) of such. Tuples become lists.
+    ``value`` is an array or a number; its shape may differ from trainer to trainer. Or it is ``None``, a ``str``, ``bool``, ``bytes``, or a
+    ``list``, ``tuple`` or ``dict`` (with keys of ``str``) of these. Tuples become lists.
 
     >>> fluid.distributed.all_gather([1, "one"])
     [[1, 'one']]
@@ -88,8 +88,8 @@ def all_gather(value: Any) -> list[Any]:
 def all_reduce(value: Any, op: str = "sum") -> Any:
     """Return the element-wise ``op`` of all trainers' values: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or ``"prod"``.
 
-    ``value`` is a number, or an array of numbers; all trainers give the same shape and type. The result has that type, but that the mean of
-    whole numbers is of float64. Values are combined in the order of the trainers, so the bits do not depend on the number of servers.
+    ``value`` is a number, or an array of numbers; all trainers give the same shape and type. The result has that type, except that the mean
+    of integers is float64. Values are combined in the order of the trainers, so the bits do not depend on the number of servers.
 
     >>> fluid.distributed.all_reduce(np.array([1.0, 2.0]))
     array([1., 2.])

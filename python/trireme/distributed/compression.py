@@ -5,10 +5,10 @@
 | ``none`` | 4 | as they are: the default |
 | ``fp16``, ``bf16`` | 2 | rounded |
 | ``int8`` | 1 | whole numbers times the scale of their 256 neighbours |
-| ``nonzero`` | 6 s | the share ``s`` of the values that is not zero: for gradients that are thinned out already |
-| ``topk(s)`` | 6 s | the share ``s`` of the values that is largest in magnitude; the rest waits |
+| ``nonzero`` | 6 s | the share ``s`` of the values that are not zero: for gradients that are thinned out already |
+| ``topk(s)`` | 6 s | the share ``s`` of the values that are largest in magnitude; the rest waits |
 
-What a method leaves out is added to the next step's gradient.
+A method's residual, which it leaves out, is added to the next step's gradient.
 
 Parameters come back as they are (``none``, the default), or rounded to nearest even in half the bytes (``bf16``). Servers and checkpoints keep float32.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def parse(text: str) -> str:
-    """Return a method's text without blanks; raise InvalidArgumentError or RangeError, which say what is possible.
+    """Return a method's text without blanks. Raise InvalidArgumentError or RangeError for a wrong text; they list what is possible.
 
     >>> from trireme.distributed.compression import parse
     >>> parse("topk( 0.01 )")
@@ -39,7 +39,7 @@ def parse(text: str) -> str:
 
 
 def parse_parameters(text: str) -> str:
-    """Return the word for parameters without blanks; raise InvalidArgumentError, which says what is possible.
+    """Return the word for parameters without blanks. Raise InvalidArgumentError for a wrong text; it lists what is possible.
 
     >>> from trireme.distributed.compression import parse_parameters
     >>> parse_parameters("bf16")
@@ -54,13 +54,13 @@ _method = _parameters = "none"
 
 
 def set_compression(method: str | None = None, *, parameters: str | None = None) -> None:
-    """Choose how this script's job sends gradients, and how parameters come back, before its first step. What is None stays as it is.
+    """Choose how this script's job sends gradients, and how parameters come back. Call it before the first step. None changes nothing.
 
     ``method`` is ``"none"`` (the default), ``"fp16"``, ``"bf16"``, ``"int8"``, ``"nonzero"`` or ``"topk(SHARE)"`` with a share from above 0 to 1.
-    ``parameters`` is ``"none"`` (the default) or ``"bf16"``: float32 parameters and rows of sparse tables come back in half the bytes, rounded to nearest even, and servers keep float32.
-    Another text is an InvalidArgumentError.
+    ``parameters`` is ``"none"`` (the default) or ``"bf16"``: float32 parameters and rows of sparse tables come back in half the bytes, rounded
+    to nearest even; servers keep float32. Another text raises InvalidArgumentError.
 
-    ``trireme launch --compress`` and ``--compress-parameters`` go before it. In one process nothing is sent.
+    ``trireme launch --compress`` and ``--compress-parameters`` take precedence. In one process nothing is sent.
 
     >>> fluid.distributed.set_compression("topk(0.01)", parameters="bf16")
     >>> fluid.distributed.set_compression("none", parameters="none")
@@ -78,23 +78,24 @@ def set_compression(method: str | None = None, *, parameters: str | None = None)
 
 
 def chosen_for(program: Program, mode: Mode) -> str:
-    """Return the script's choice; where it made none, ``nonzero`` if the program sends its largest gradients alone (DGCMomentumOptimizer). The
-    job itself looks for the launcher's."""
+    """Return the script's choice. Without one it is ``nonzero`` for a program that sends only its largest gradients
+    (DGCMomentumOptimizer). The job itself looks for the launcher's choice.
+    """
     return "nonzero" if _method == "none" and not mode.trains_copies and sends_largest(program) else _method
 
 
 def parameters() -> str:
-    """Return the script's choice for parameters. The job itself looks for the launcher's."""
+    """Return the script's choice for parameters. The job itself looks for the launcher's choice."""
     return _parameters
 
 
 def sends_largest(program: Program) -> bool:
-    """Return whether a program accumulates gradients and sends the largest values alone: DGCMomentumOptimizer."""
+    """Return whether a program accumulates gradients and sends only the largest values: DGCMomentumOptimizer."""
     return any(op.type == "dgc" for op in program.global_block().read_ops())
 
 
 def check_checkpoints(program: Program, folder: str | None, trainers: int) -> None:
-    """Refuse checkpoints of a job whose trainers have accumulators of their own."""
+    """Refuse checkpoints of a job whose trainers each have accumulators of their own."""
     if folder and trainers > 1 and sends_largest(program):
         raise UnsupportedError(f"DGCMomentumOptimizer: a checkpoint has the variables of one trainer, but each of the {trainers} trainers has accumulators "
                                "of its own, so the job could not go on from it as it was. Leave out --checkpoint: a rank that dies finds its "

@@ -41,14 +41,16 @@ def of_first(call: str, value: Any) -> Any:
 
 @dataclass
 class Means:
-    """Means of batches by name, and the weight of these batches; weight 0: there was none with samples."""
+    """Means of batches by name, and the weight of these batches. Weight 0: no batch had samples."""
 
     values: dict[str, float]
     weight: float
 
     @staticmethod
     def of(names: Sequence[str], batches: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Means:
-        """The means by samples. Batches without any count for nothing, unless all are: a job's loss is then still that of all."""
+        """Return the means by samples. Batches without samples do not count, unless all are: a job's loss is then still that of all
+        trainers.
+        """
         counts = np.array(sizes, np.float64)
         found = {}
         for i, name in enumerate(names):
@@ -67,8 +69,9 @@ class Means:
 
 
 def merged(call: str, means: Mapping[str, Means | None], latest: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the means of all trainers for each kind, and the first trainer's under ``"latest"``. A collective; a trainer with None counts
-    for nothing."""
+    """Return the means of all trainers for each kind, and the first trainer's under ``"latest"``. A collective. A trainer with None
+    does not count.
+    """
     mine = {kind: None if one is None else [one.weight, one.values] for kind, one in means.items()}
     found = list(meet(call, {**mine, "latest": dict(latest)}).values())
     result = {"latest": found[0]["latest"]}
@@ -79,15 +82,15 @@ def merged(call: str, means: Mapping[str, Means | None], latest: Mapping[str, fl
 
 
 def any_of(call: str, value: bool) -> bool:
-    """Return whether one of the trainers says yes. A collective."""
+    """Return whether any of the trainers says yes. A collective."""
     return any(meet(call, bool(value)).values())
 
 
 class Record:
-    """The numbers of each epoch of a training, beside the checkpoints; ``number`` is which training of the script it is."""
+    """The numbers of each epoch of a training, kept beside the checkpoints. ``number`` counts the trainings of the script."""
 
     def __init__(self, number: int, folder: str | None, first: int) -> None:
-        """``first``: steps behind which this launch, or this process, began."""
+        """``first``: the steps that were made before this launch, or this process, began."""
         self._number = number
         self._known: dict[int, dict[str, float]] = {}  # by epochs
         self._path = os.path.join(folder, "epochs.json") if folder else None
@@ -108,11 +111,11 @@ class Record:
         return Record(number, settings_now().folder, beginning_of(job).steps)
 
     def find(self, epoch: int) -> dict[str, float] | None:
-        """Return the numbers of an epoch that was behind the checkpoint; None: it was not."""
+        """Return the numbers of an epoch that ended before the checkpoint; None: it did not."""
         return self._known.get(epoch)
 
     def keep(self, epoch: int, steps: int, logs: Mapping[str, float]) -> None:
-        """Keep the numbers of an epoch that ended behind so many steps."""
+        """Keep the numbers of an epoch that ended after so many steps."""
         if self._path is not None and epoch not in self._known and leads():
             self._write({**self._read(), f"{self._number}.{epoch}": [steps, dict(logs)]})
 
@@ -125,14 +128,16 @@ class Record:
 
     def _write(self, entries: Mapping[str, Any]) -> None:
         beside = f"{self._path}-{os.getpid()}~"
-        with contextlib.suppress(OSError):             # as for a checkpoint that cannot be written, the training goes on
+        with contextlib.suppress(OSError):             # the training goes on, as after a checkpoint that cannot be written
             with open(beside, "w", encoding="utf-8") as file:
                 json.dump(entries, file)
             os.replace(beside, str(self._path))
 
 
 def was_made_in_launch() -> bool:
-    """Return whether this trainer replays a step of this launch: the board still has the values that trainers exchanged then."""
+    """Return whether this trainer replays a step of this launch. Then the board still has the values that trainers exchanged in that
+    step.
+    """
     job = jobs.current()
     return job is not None and training.is_replaying() and training.steps_made() > beginning_of(job).steps
 

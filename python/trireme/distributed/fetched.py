@@ -1,16 +1,16 @@
-"""The values that a trainer's steps fetched, kept beyond its process: a replayed step (replay.py) hands them out again.
+"""The values that a trainer's steps fetched. They outlive the process: a replayed step (replay.py) returns them again.
 
-Each trainer has a file with one record per step. The file lies beside the checkpoints where the job keeps any, so a resumed job has it,
-too. Else it lies in the host's memory, as the servers' state does. A record is written before the next step begins. A death may prevent the
-record of the last step. But values that are computed before the end of the step are in a file of their own by then
-(pserver/job/job_fetched.h), and numbers that all trainers share (the loss, ``all_mean``) are parameters of the servers (docs/adr/0005).
-Where a trainer's own file is lost with its host, these shared numbers come from another trainer's file.
+Each trainer has a file with one record per step. The file lies beside the checkpoints where the job keeps any, so a resumed job has
+it, too. Otherwise it lies in the host's memory, as the servers' state does. A record is written before the next step begins, so a
+death may prevent the record of the last step. Two rules save most of its values. Values that are computed before the end of the step
+are in a second file by then (pserver/job/job_fetched.h). Numbers that all trainers share (the loss, ``all_mean``) are parameters of
+the servers (docs/adr/0005). If a trainer's own file is lost with its host, these shared numbers come from another trainer's file.
 
-A record is ``<HHI`` and a payload: the number of its form, the low half of the payload's CRC-32, the step. A form, record number 0,
-describes payloads in JSON: names, types and shapes. So a step that fetches one float32 takes 12 bytes.
+A record is ``<HHI`` and a payload: the number of its form, the low half of the payload's CRC-32, the step. Record number 0 is a form:
+it describes later payloads in JSON, with names, types and shapes. So a step that fetches one float32 takes 12 bytes.
 
-What must stay true: steps ascend in a file. A replacement writes a new file under the old name. So a process that was declared dead, and
-wakes, writes to the old file.
+What must stay true: steps ascend in a file. A replacement writes a new file under the old name. So a process that was declared dead,
+and wakes, writes to the old file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .job import Job
 from .schedule import say
 
 _MAGIC = b"trireme fetched 1\n"
-_HEAD = struct.Struct("<HHI")          # form, check, step; of a form: 0, check, bytes
+_HEAD = struct.Struct("<HHI")          # number of the form, check, step; in a form: 0, check, bytes
 _VALUE_BYTES = 4096                    # of a value that is kept, at most
 _ALL_BYTES = 128 << 20                 # of a file: ten million steps of one float32
 _FORMS = 0xffff
@@ -52,7 +52,7 @@ class _Form:
             self.bytes += kind.itemsize * int(np.prod(dims, dtype=np.int64))
 
     def value(self, name: str, payload: memoryview) -> Any:
-        """Return one of its values in a payload, as (array, LoD); None: it is not among them."""
+        """Return the value of this name in a payload, as (array, LoD); None: the form has no such value."""
         for own, dtype, shape, lod, at in self.values:
             if own == name:
                 count = int(np.prod(shape, dtype=np.int64))
@@ -61,7 +61,7 @@ class _Form:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """The whole records of a file, as (form, step, where the payload begins, where it ends); of forms the step is 0."""
+    """Return the complete records of a file, as (form, step, begin and end of the payload). The step of a form is 0."""
     forms, at = [0], len(_MAGIC)
     if data[:at] != _MAGIC:
         return
@@ -94,7 +94,7 @@ def _last_of(path: Path) -> Path:
 
 
 def _read_last(path: Path, step: int) -> dict[str, Any]:
-    """Return the values that pserver/job/job_fetched.c has written of a step, if it is one of the last two: each as (array, LoD)."""
+    """Return the values of a step that pserver/job/job_fetched.c has written, each as (array, LoD). Only the last two steps are there."""
     slot, found = b"", {}
     with contextlib.suppress(OSError):
         slot = path.read_bytes()[step % 2 * _SLOT_BYTES:][:_SLOT_BYTES]
@@ -124,10 +124,10 @@ def _read_last(path: Path, step: int) -> dict[str, Any]:
 
 
 class _Read:
-    """The records of a file of the steps up to ``last``."""
+    """The records of a file up to the step ``last``."""
 
     def __init__(self, path: Path, last: int) -> None:
-        self.data, self.size = b"", 0                  # of the records that are taken
+        self.data, self.size = b"", 0                  # size: of the records up to ``last``
         self.forms: list[_Form] = []
         self._step, self._form, self._begin = array("q"), array("H"), array("q")
         with contextlib.suppress(OSError):
@@ -142,7 +142,7 @@ class _Read:
                 self._form.append(form)
                 self._begin.append(begin)
             self.size = end
-        self._at = 0                                   # the record that was found last: steps are asked for in order
+        self._at = 0                                   # index of the record that was found last: callers ask for steps in order
 
     def find(self, step: int, name: str) -> Any:
         while self._at < len(self._step) and self._step[self._at] < step:
@@ -154,7 +154,7 @@ class _Read:
 
 
 class Fetched:
-    """The fetched values of one trainer's steps. ``first`` steps were made before; ``shared`` are names whose values all trainers share."""
+    """The fetched values of one trainer's steps. ``first``: steps made before. ``shared``: names of values that all trainers share."""
 
     @staticmethod
     def of(folder: str | None, job: Job, first: int, shared: Iterable[str]) -> Fetched | None:
@@ -163,7 +163,7 @@ class Fetched:
         place, prefix = (Path(folder), ".fetched-") if folder else (Path("/dev/shm"), f"{state}.fetched")
         if not folder and not state:
             return None
-        if first == 0 and job.index == 0:              # of a training before, with more trainers
+        if first == 0 and job.index == 0:              # remove files of an earlier training that had more trainers
             for path in _files(place, prefix):
                 if int(path.name.removeprefix(prefix)) >= job.trainers:
                     _remove(path)
@@ -178,17 +178,17 @@ class Fetched:
         self._file, self._size = -1, 0                 # -1: not opened yet
         self._is_full = self._has_said = False
         self._forms: dict[Any, tuple[int, list[int]]] = {}
-        self._count = 0                                # of forms in the file
+        self._count = 0                                # forms in the file
         self.last_path = _last_of(self.path)
         self._last: dict[str, Any] | None = None
-        if first == 0:                                 # another training's
+        if first == 0:                                 # the files belong to an earlier training
             _remove(self.path)
             _remove(self.last_path)
 
     # -- in a replay ---------------------------------------------------------------------------------------------------
 
     def find(self, step: int, name: str) -> Any:
-        """Return the value of ``name`` that step ``step`` fetched, as (array, LoD). None: it is not known."""
+        """Return the value of ``name`` that step ``step`` fetched, as (array, LoD). None: it is unknown."""
         if self._own is None:
             self._own = _Read(self.path, self.first)
         found = self._own.find(step, name)
@@ -203,7 +203,7 @@ class Fetched:
         return found
 
     def _read_other(self) -> _Read:
-        """The file of another trainer that has most."""
+        """Read the largest file of another trainer."""
         def size(path: Path) -> int:
             with contextlib.suppress(OSError):
                 return path.stat().st_size
@@ -213,11 +213,11 @@ class Fetched:
         return _Read(max(others, key=size, default=self.path), self.first)
 
     def end_replay(self) -> None:
-        """Nobody asks any more."""
+        """The replay is over: free the values of old steps."""
         self._own = self._other = self._last = None
 
     def say_unknown(self, step: int, name: str) -> None:
-        """Once: the script gets no number."""
+        """Report once that the script gets NaN."""
         if not self._has_said:
             self._has_said = True
             say(f"trainer {self.index}: nothing is kept of what step {step} fetched as {name!r}; the script gets NaN there. Kept are values of up to "
@@ -277,11 +277,11 @@ class Fetched:
         self._size += len(record)
 
     def _open(self) -> None:
-        """Begin a new file with the old file's records of steps that count."""
+        """Begin a new file with the records of the old file up to ``first``."""
         old = self._own or _Read(self.path, self.first)
         begun = old.data[:old.size] or _MAGIC
         beside = f"{self.path}~{os.getpid()}"
-        for path in self.path.parent.glob(f"{self.path.name}~*"):      # of processes that died here
+        for path in self.path.parent.glob(f"{self.path.name}~*"):      # left by processes that died here
             _remove(path)
         self._file = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         os.write(self._file, begun)
@@ -297,7 +297,7 @@ def _key_of(one: Any) -> Any:
 
 
 def hand_out(found: Any, kind: Any) -> Any:
-    """Return a value that was kept, as ``Executor.run`` gives it: an array, or a LoDTensor where ``kind`` is one."""
+    """Return a kept value in the form that ``Executor.run`` gives it: an array, or a LoDTensor where ``kind`` is one."""
     value, lod = found
     if not isinstance(kind, LoDTensor):
         return as_fetched(value)

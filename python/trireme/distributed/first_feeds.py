@@ -1,8 +1,8 @@
-"""Find trainers that train the same batches.
+"""Find trainers that train on the same batches.
 
-A script that forgets ``distributed.shard`` works, but each batch then counts once for each trainer. So each trainer posts a digest of its
-first two feeds. The last trainer sees the digests of all, and reports equal ones. No trainer waits. A trainer that feeds the same in both
-steps is left out: measurements feed constants.
+A script that forgets ``distributed.shard`` works, but each batch then counts once for each trainer. So each trainer posts a digest of
+its first two feeds. The last trainer to post sees the digests of all trainers, and reports equal ones. No trainer waits. If a
+trainer's first two feeds are equal, it is left out: measurements feed constants.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST = 1 << 20                                        # bytes of one variable t
 
 
 def _digest(feed: dict[str, Any]) -> bytes:
-    """Return a digest of this feed; empty where it has no samples, or is not made of arrays."""
+    """Return a digest of this feed; it is empty if the feed has no samples, or is not made of arrays."""
     found, size = hashlib.blake2b(digest_size=16), 0
     for name in sorted(feed):
         value = feed[name].numpy() if isinstance(feed[name], LoDTensor) else feed[name]
@@ -41,7 +41,7 @@ class FirstFeeds:
         self._seen: list[bytes] = []
 
     def look(self, feed: dict[str, Any]) -> bool:
-        """Look at a step's feed. Return whether there is more to see."""
+        """Add a step's feed. Return whether another feed is needed."""
         self._seen.append(_digest(feed))
         if len(self._seen) < 2 and self._seen[0]:
             return True
@@ -52,7 +52,7 @@ class FirstFeeds:
     def _compare(self) -> None:
         posted = board.post(self.job, name="the first feeds", data=b"".join(self._seen)) or {}
         if len(posted) < self.job.trainers:
-            return                                     # another one is last
+            return                                     # another trainer is the last to post
         alike: dict[bytes, list[str]] = {}
         for index, digest in posted.items():
             alike.setdefault(digest, []).append(str(index))

@@ -1,7 +1,8 @@
-"""Which operators gave variables their first values: the operators of startup programs that ran before the first training step.
+"""The operators that gave variables their first values: the operators of startup programs that ran before the first training step.
 
-The servers begin with trainer 0's values, such as loaded parameters that it alone may have. So values cannot be compared between trainers.
-The scripts' operators can: a trainer whose script has another learning rate, or other random numbers, than trainer 0's is reported.
+The servers begin with trainer 0's values, such as loaded parameters that only trainer 0 has. So values cannot be compared between
+trainers. The scripts' operators can be compared. If a trainer's script has another learning rate, or other random numbers, than
+trainer 0's script, that trainer is reported.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def first_values(program: Program) -> dict[str, str]:
 
 
 def note(program: Program, scope: Scope) -> None:
-    """Before the first training step, ``program`` is about to run in ``scope``: note its operators. Earlier notes of other variables stay."""
+    """Note the operators of ``program``, which is about to run in ``scope`` before the first training step. Notes of other variables
+    stay.
+    """
     known = _noted.setdefault(scope, {})
     for name, text in first_values(program).items():
         known.setdefault(name, text)
@@ -51,7 +54,9 @@ def noted(scope: Scope) -> dict[str, str]:
 
 
 def facts_of_first_values(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the operators that gave values to variables which servers begin with, and which updates read (mode geo: on the trainers)."""
+    """Return the operators that gave first values to variables that servers begin with and updates read. In mode geo the trainers'
+    updates count.
+    """
     block = result.original.global_block()
     names = [value.source for value in result.values] + result.tables
     names += [name for op in block.read_ops() if is_optimize(op) for name in op.input_arg_names]

@@ -1,8 +1,8 @@
 """Mode geo: trainers keep their whole program and exchange their changes, which the servers add up.
 
-A trainer's program is that of one process with one more operator. It counts the runs. In every k-th run it sends the change since then,
-divided by the number of trainers, and takes the sum of all trainers' changes. The same operator sends changed rows of sparse tables; a
-lookup takes rows that it needs.
+A trainer's program is that of one process with one more operator, which counts the runs. In every k-th run this operator sends the
+trainer's changes of the last k runs, divided by the number of trainers, and takes the sum of all trainers' changes. The same operator
+sends changed rows of sparse tables; a lookup takes rows that it needs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DELTA = "@DELTA"
 
 def transpile_geo(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, VarType],
                   parts: dict[str, list[Part]], servers: int, trainer: int, period: int) -> Transpiled:
-    """Return the programs of a job in which trainers exchange every ``period`` steps."""
+    """Return the programs of a job in which trainers exchange changes every ``period`` steps."""
     result = Transpiled(program, [], [], [], {})
     for server, mine in enumerate(by_server(parts, servers)):
         result.servers.append(_server(program, shapes, dtypes, mine, server, result))
@@ -44,7 +44,7 @@ def transpile_geo(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: 
 def _trainer(program: Program, parts: dict[str, list[Part]], shapes: dict[str, tuple[int, ...]],
              dtypes: dict[str, VarType], result: Transpiled, period: int, trainer: int, own: Sequence[str],
              is_idle: bool = False) -> Program:
-    """The whole program and the exchange; an idle one, for a batch without samples, updates nothing."""
+    """Return the whole program with the exchange. The idle program, for a batch without samples, updates nothing."""
     copy = program.clone()
     copy.random_seed = program.random_seed + 1_000_003 * trainer
     block = copy.global_block()

@@ -1,7 +1,8 @@
-"""This process's place in a job: its start, its role, its end.
+"""The place of this process in a job: its start, its role, its end.
 
-A process that mpirun started is a trainer of a job, unless TRIREME_LOCAL=1 lets it train by itself. The job starts when it is first asked
-for; before that MPI costs nothing. At the end of the process the other ranks learn how it ended: by a goodbye, or by the script's error.
+A process that mpirun started is a trainer of a job, unless TRIREME_LOCAL=1 lets it train by itself. The job starts when a script first
+needs it; before that MPI costs nothing. At the end of the process the other ranks learn how it ended: by a goodbye, or by the script's
+error.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from ..errors import InvalidArgumentError, PeerError, TriremeError, check
 from ..interrupt import look
 
 _TRAINER, _STANDBY = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_STANDBY
-_RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but are no ranks
+_RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but they are no ranks
 _STANDBY_MODULE = "trireme.launch.standby"
 
 
 def is_launched() -> bool:
-    """Return whether this process is a rank of a job of several."""
+    """Return whether this process is one of several ranks of a job."""
     return (lib.tr_job_is_launched() and os.environ.get("TRIREME_LOCAL", "0") in ("", "0")
             and os.environ.get("OMPI_COMM_WORLD_SIZE", os.environ.get("SLURM_NTASKS")) != "1"
             and os.environ.get(_RANK_IS, str(os.getpid())) == str(os.getpid()))
@@ -34,7 +35,7 @@ class Job:
     """A started job, as a trainer sees it."""
 
     def __init__(self, replacement: Any = None) -> None:
-        """Join as a trainer; or be the trainer that the standby of job ``replacement`` has become."""
+        """Join as a trainer. With ``replacement``, this standby of that job has become a trainer."""
         self.is_replacement = replacement is not None
         out = ffi.new("tr_job **", replacement or ffi.NULL)
         if replacement is None:
@@ -70,11 +71,13 @@ class Job:
 
     @property
     def has_servers_state(self) -> bool:
-        """Whether the servers hold the state that this trainer goes on from: the job was started again, or this trainer replaces a dead one."""
+        """Return whether the servers hold the state that this trainer goes on from: the job was started again, or this trainer
+        replaces a dead one.
+        """
         return self.is_replacement or self.resumes
 
     def stop(self, why: str, code: int) -> None:
-        """Let this process's end be that of the job, with this exit code."""
+        """End this process and with it the job, on all ranks with this exit code."""
         name = ffi.string(lib.tr_job_rank_name(self.ptr, lib.tr_job_rank(self.ptr))).decode()
         self.failure, self.stop_code = f"{name} {why}", code
 
@@ -90,11 +93,11 @@ class Job:
 
 _job: Job | None = None
 starting = threading.RLock()                          # one thread begins; a process joins once
-_end_unjoined: tuple[int, str] | None = (1, "")        # how a process ends that has not joined; None: another is to blame
+_end_unjoined: tuple[int, str] | None = (1, "")        # reports the end of a process that has not joined; None: another process caused the end
 
 
 def current() -> Job | None:
-    """Return the job, started when it was not; None in a process that trains by itself."""
+    """Return the job, and start it if needed. None: this process trains by itself."""
     if _job is None and is_launched():
         with starting:
             if _job is None:
@@ -103,20 +106,21 @@ def current() -> Job | None:
 
 
 def say_in_time(what: str) -> None:
-    """Refuse a setting that comes too late: it would silently have no effect on the job."""
+    """Refuse a setting that comes after the first step: it would have no effect on the job, and nobody would notice."""
     if _job is not None and _job.has_work:
         raise InvalidArgumentError(f"{what} comes behind the first step, when the job's servers have their work: say it before")
 
 
 def _start() -> None:
     global _job
-    look()                                             # the others may be long in coming
+    look()                                             # the others may take long to come
     _job = Job()
 
 
 def wait_as_standby() -> bool:
-    """Join as a standby, and serve where a server has died. Return True when this process is to run the script in a dead trainer's place;
-    otherwise end it with the job."""
+    """Join as a standby, and take the place of a server that has died. Return True when this process should run the script in a dead
+    trainer's place. Otherwise this call ends the process together with the job.
+    """
     global _job, _end_unjoined
     out = ffi.new("tr_job **")
     try:
@@ -141,21 +145,22 @@ def wait_as_standby() -> bool:
 
 
 def is_replaying() -> bool:
-    """Return whether the script runs again where its trainer was before."""
+    """Return whether the script runs again up to the place where its trainer was before."""
     training = sys.modules.get("trireme.distributed.training")
     return training is not None and training.is_replaying()
 
 
 def prepare() -> None:
-    """In a rank of a job: take the rank for this process, see how it ends, and let readers shuffle alike in all trainers.
+    """In a rank of a job: reserve the rank for this process, watch how the process ends, and let readers shuffle alike in all
+    trainers.
 
-    Each takes its slice of the same batches. A script that seeds its random numbers itself overrides this.
+    Each trainer takes its slice of the same batches. A script that seeds its random numbers itself overrides this.
     """
     os.environ[_RANK_IS] = str(os.getpid())
     _watch_end()
     lib.tr_job_prepare()
     if not (sys.argv[:1] == ["-m"] and _STANDBY_MODULE in sys.orig_argv):
-        _seed()                                        # a standby does so when it runs the script: it waits without NumPy
+        _seed()                                        # a standby does this when it runs the script: it waits without NumPy
 
 
 def _seed() -> None:
@@ -172,7 +177,7 @@ def _seed() -> None:
 
 
 def _watch_end() -> None:
-    """See how the script ends: by an exception, by sys.exit, or at its last line."""
+    """Learn how the script ends: by an exception, by sys.exit, or at its last line."""
     shown, exit_ = sys.excepthook, sys.exit
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -184,8 +189,8 @@ def _watch_end() -> None:
         how = kind.__name__ + (f": {said}" if said else "")
         if _job is None:
             is_late = isinstance(error, TriremeError) and error.status == "ETIMEOUT" and is_launched()
-            _end_unjoined = None if is_late else (1, how)      # the launcher sees which rank kept it waiting
-            if is_late:                                # the script did nothing wrong, and the job may be started again
+            _end_unjoined = None if is_late else (1, how)      # the launcher sees which rank is late
+            if is_late:                                # the script made no mistake, and the job may be started again
                 sys.stderr.write(f"trireme: {error}\n")
                 return
         elif _job.ptr is not None and _job.pid == os.getpid():
@@ -193,7 +198,7 @@ def _watch_end() -> None:
             _job.failure = f"{ffi.string(name).decode()} ended by {how}"
         shown(kind, error, trace)
         if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-            _end()                                     # the interpreter would wait for these before it comes to this
+            _end()                                     # the interpreter would wait for these threads before it calls this
 
     def exit(code: Any = None) -> None:                # noqa: A001 - it takes the place of sys.exit
         global _end_unjoined
@@ -225,13 +230,13 @@ def _end() -> None:
         tell_launcher("failed", f"{code}\n{job.failure}\n")
     has_failed_here = job.failure is not None
     if not job.free():
-        os._exit(code if has_failed_here else lib.tr_job_exit_code())      # MPI is left as it is
-    # A script may raise SystemExit itself (`exit(3)` does), or replace our excepthook: then its exit code alone tells.
+        os._exit(code if has_failed_here else lib.tr_job_exit_code())      # MPI is not finalized
+    # A script may raise SystemExit itself (`exit(3)` does), or replace our excepthook. Then only the exit code shows how it ended.
     lib.tr_job_watch_exit(name.encode())
 
 
 def _exit_code(last: Any) -> int:
-    """Return the exit code of a process that fails: the argument of sys.exit, as far as it can be an exit code."""
+    """Return the exit code of a failing process: the argument of sys.exit, if that is a valid exit code."""
     return last & 255 or 1 if isinstance(last, int) else 1
 
 
@@ -246,10 +251,10 @@ def _let_last_steps_count(job: Job) -> None:
 
 
 def tell_launcher(what: str, text: str = "") -> None:
-    """Tell the launcher, if there is one, news of this process: pserver/observe/launcher.h has the list."""
+    """Send the launcher, if there is one, a message about this process: pserver/observe/launcher.h lists the messages."""
     folder, rank = os.environ.get("TRIREME_JOB_FOLDER"), os.environ.get("OMPI_COMM_WORLD_RANK")
     if folder and rank:
-        beside = f"{folder}/{what}-{rank}-{os.getpid()}~"              # the launcher reads all of it, or nothing
+        beside = f"{folder}/{what}-{rank}-{os.getpid()}~"              # the launcher reads the whole message, or nothing
         with contextlib.suppress(OSError):
             with open(beside, "w") as out:
                 out.write(text)
@@ -258,7 +263,7 @@ def tell_launcher(what: str, text: str = "") -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, ValueError, OSError):     # closed, or without a reader
+        with contextlib.suppress(AttributeError, ValueError, OSError):     # the pipe is closed, or has no reader
             stream.flush()
 
 

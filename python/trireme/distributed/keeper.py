@@ -29,14 +29,14 @@ from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, ne
 
 
 class Keeper:
-    """A trainer's calls for checkpoints, in a job that keeps none: they do nothing."""
+    """The calls for checkpoints of a trainer whose job keeps none: they do nothing."""
 
     is_on = False
     folder: str | None = None
 
     @staticmethod
     def of(job: Job, result: Transpiled, scope: Scope) -> Keeper:
-        """Return the keeper of this job, and load the checkpoint that the job goes on from."""
+        """Return the keeper of this job. It has found the checkpoint that the job goes on from."""
         settings = settings_now()
         return _Keeper(job, result, scope, settings) if settings.folder else Keeper(job, result, scope)
 
@@ -49,7 +49,7 @@ class Keeper:
         kept = job.resumed * result.mode.period
         self.kept = kept                               # steps that the servers have from an earlier start
         self.first, self.runs = beginning.steps + kept, beginning.runs + kept
-        self.count = self._loop_began = 0              # steps of this process; when the last loop began
+        self.count = self._loop_began = 0              # steps of this process; its steps when the last loop began
 
     @cached_property
     def digest(self) -> str:
@@ -68,12 +68,12 @@ class Keeper:
         """Load the values that the job goes on from."""
 
     def first_position(self) -> bytes | None:
-        """Where the checkpoint that the job goes on from has this trainer in its data."""
+        """The position in its data that this trainer has in the checkpoint that the job goes on from."""
         found = beginning_of(self.job).checkpoint
         return found.trainer(self.job.index)[2] if found is not None and not self.kept else None
 
     def steps_to_replay(self) -> int:
-        """How many runs of the script's program were made before, and not left out by the script."""
+        """Return how many runs of the script's program were made before, except those that the script leaves out itself."""
         return self.kept if is_skipped_by_script() else self.first
 
     def before_step(self, executor: Any) -> None:
@@ -94,16 +94,16 @@ class Keeper:
 
     @property
     def label(self) -> int:
-        """The step that a checkpoint is called by."""
+        """The step in the name of a checkpoint that is made now."""
         return self.steps
 
     def _is_between_exchanges(self) -> bool:
-        """Mode geo: whether there are steps that only this trainer knows of."""
+        """Mode geo: return whether there are steps that the servers do not know yet."""
         return self.result.flush is not None and int(value_in(self.scope, COUNT).numpy()[0]) != 0
 
     def take(self, folder: str, keep: int, position: bytes | None = None, step: int | None = None,
              without_tables: bool = False) -> None:
-        """Begin a checkpoint of the steps that are ended."""
+        """Begin a checkpoint of the steps that have ended."""
         mine = {name: kind for name, kind in self.kinds.items() if name not in self.on_servers}
         states = States(len(mine))
         for name, (kind, param) in mine.items():
@@ -132,7 +132,7 @@ class Keeper:
             self.wait()
 
     def fetch_state(self, names: Iterable[str], folder: str) -> None:
-        """Trainer 0: load these variables from the servers into the scope, by way of a temporary file."""
+        """Trainer 0: load these variables from the servers into the scope, through a temporary file."""
         params = {block.source for block in self.result.blocks}
         wanted = [name for name in names if name in self.on_servers and name in self.kinds and name not in params]
         if not wanted or self.result.flush is not None:
@@ -150,7 +150,7 @@ class Keeper:
 
 
 class _Keeper(Keeper):
-    """The same in a job that keeps checkpoints."""
+    """The keeper of a job that keeps checkpoints."""
 
     is_on = True
 
@@ -195,8 +195,9 @@ class _Keeper(Keeper):
         say(f"going on from step {found.step}, {found.folder}")
 
     def _load_statistics(self, found: Checkpoint) -> None:
-        """The servers hold their state. Statistics that trainers alone have are taken from the newest checkpoint: old ones are better than
-        none."""
+        """The servers hold their state. Take the statistics that trainers alone have from the newest checkpoint: old values are better
+        than none.
+        """
         restore(found, self.scope, [var for var in kept_variables(self.result.original)
                                     if var.name in found and self._takes_old(var.name)])
 
@@ -206,7 +207,7 @@ class _Keeper(Keeper):
 
     def facts(self) -> list[tuple[str, str]]:
         found = self.beginning.checkpoint
-        if self.job.is_replacement:                           # a replacement does not know, and missing facts are not compared
+        if self.job.is_replacement:                           # a replacement does not know the facts, and missing facts are not compared
             return [("checkpoints", os.path.abspath(self.settings.folder))]
         return [("goes on from", f"step {found.step}, snapshot {found.snapshot:016x}" if found is not None else "the beginning"),
                 ("checkpoints", os.path.abspath(self.settings.folder))]
@@ -218,7 +219,7 @@ class _Keeper(Keeper):
         return self._schedule.label(self.steps)
 
     def _makes_them(self) -> bool:
-        """Whether it is this trainer that makes checkpoints now."""
+        """Return whether this trainer makes checkpoints now."""
         makes = bool(lib.tr_job_makes_checkpoints(self.job.ptr))
         self._schedule.becomes_maker(makes, self.steps)
         return makes
@@ -236,7 +237,7 @@ class _Keeper(Keeper):
         super().before_step(executor)
 
     def before_loop(self) -> None:
-        """A loop of the core makes many steps, and pauses where a checkpoint is due."""
+        """Prepare a loop of the core. It makes many steps, and pauses where a checkpoint is due."""
         self._count_steps()
         super().before_loop()
         check(lib.tr_job_set_place(self.job.ptr, ffi.NULL))            # the job counts
@@ -267,7 +268,7 @@ class _Keeper(Keeper):
         return bool(lib.tr_job_checkpoint_is_under_way(self.job.ptr))
 
     def _look(self) -> None:
-        """Between two steps of the trainer that makes checkpoints: do what the policy says."""
+        """Between two steps of the trainer that makes checkpoints: carry out the policy's decision."""
         is_possible = not self._is_between_exchanges() and not lib.tr_job_is_uneven(self.job.ptr)
         while (action := self._schedule.look(self.steps, is_possible, self._is_under_way())) == REPORT:
             self._report()
@@ -298,13 +299,13 @@ class _Keeper(Keeper):
                  f"trainers waited {1000 * report.pause:.2f} ms")
 
     def _note(self, error: TriremeError, is_given_up: bool = False) -> None:
-        """Training goes on without a checkpoint that was not written, but not without a rank that the job needs."""
+        """Raise an error only if the job has failed. Training goes on without a checkpoint that was not written."""
         self._schedule.ended(error, is_given_up)
         if error.status == "EPEER":
             raise error
 
     def _finish(self, has_more: bool = False) -> None:
-        """Make the last one."""
+        """Make the last checkpoint of the training."""
         while action := self._schedule.finish(self.steps, has_more):
             if action == REPORT:
                 self._report()
@@ -327,7 +328,7 @@ class _Keeper(Keeper):
         self._count_steps()
         if self._schedule.is_pending:
             self._report()
-        self._schedule.becomes_maker(False, self.steps)        # another trainer may make them meanwhile
+        self._schedule.becomes_maker(False, self.steps)        # meanwhile another trainer may have begun to make the checkpoints
         last = ffi.new("tr_job_last *")
         while not self._has_stayed(last):
             pass                                       # a signal is noted meanwhile; a trainer that still makes steps acts on it

@@ -1,4 +1,4 @@
-"""Checkpoints of loops of the core in one process: ``train_from_dataset`` pauses for them, and goes on in the middle of its data."""
+"""Checkpoints of one process: ``train_from_dataset`` pauses for them, and a resumed loop goes on in the middle of its data."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ _keeper: _LoneKeeper | None = None
 
 
 def in_one_process(executor: Any, program: Any, scope: Scope) -> tuple[_LoneKeeper | None, int]:
-    """Return the keeper of checkpoints for a loop of this process, and how many batches the loop skips. None: nobody asked for checkpoints."""
+    """Return the keeper of checkpoints for a loop of this process, and how many batches the loop skips. None: the script keeps no
+    checkpoints.
+    """
     global _keeper
     settings = settings_now()
     if settings.folder is None or jobs.is_launched():

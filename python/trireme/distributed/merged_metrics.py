@@ -1,4 +1,4 @@
-"""Metrics of the whole job: the counts of all trainers' batches added up."""
+"""Metrics of the whole job: they add up the counts of all trainers' batches."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .collectives import meet
 
 
 def merge_metric(metric: MetricBase) -> MetricBase:
-    """Return a metric of all trainers' batches; ``metric``, which is this trainer's, stays as it is. A collective: all trainers call it.
+    """Return a metric of all trainers' batches. ``metric`` is this trainer's and does not change. A collective: all trainers call it.
 
-    What a metric has counted are whole numbers, mostly: ``eval()`` is then that of one process over the same batches, to the last bit. A metric of your own adds up
-    its public attributes that are numbers, and its arrays (``MetricBase.counts``).
+    Most metrics count whole numbers: then ``eval()`` returns the value of one process over the same batches, to the last bit. For a metric
+    of your own this call adds up its public attributes that are numbers, and its arrays (``MetricBase.counts``).
 
     >>> metric = fluid.metrics.Auc()
     >>> metric.update(np.array([0.1, 0.8]), np.array([0, 1]))
@@ -39,9 +39,7 @@ def merge_metric(metric: MetricBase) -> MetricBase:
 def merge_auc(states: Sequence[Variable], scope: Scope | None = None) -> float:
     """Return the area under the curve over all trainers' runs, from the third result of ``layers.auc``. A collective: all trainers call it.
 
-    ``scope`` holds the counts: the global one, if it is not given.
-
-    ``states`` is that list of variables.
+    ``states`` is that third result, a list of variables. ``scope`` holds the counts; the default is the global scope.
 
     >>> x, label = fluid.layers.data("x", [2]), fluid.layers.data("label", [1], dtype="int64")
     >>> area, _, states = fluid.layers.auc(x, label)
@@ -86,7 +84,7 @@ def _added(one: Any, other: Any) -> Any:
 
 
 def _form(counts: Any) -> str:
-    """What must be the same on all trainers."""
+    """Return the properties of a metric that must be the same on all trainers."""
     if isinstance(counts, list):
         return f"[{', '.join(map(_form, counts))}]"
     return ", ".join(f"{name} {list(np.shape(value))}" for name, value in counts.items())

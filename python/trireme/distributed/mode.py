@@ -46,7 +46,7 @@ class Mode:
 
 
 def check_word(status: int, text: str, words: Sequence[str]) -> None:
-    """Raise the failure of a text that was parsed, with a question for the word that was perhaps meant."""
+    """Raise the error of a wrong text. Suggest the word that was perhaps meant."""
     if status:
         error, word = error_of(status), text.partition("(")[0]
         hint = did_you_mean(word, words) if word not in words else ""
@@ -55,14 +55,16 @@ def check_word(status: int, text: str, words: Sequence[str]) -> None:
 
 
 def without_blanks(what: str, text: str, possible: str) -> str:
-    """Return a text without its blanks. What is no text, or has a NUL, raises InvalidArgumentError, which says what ``what`` was given and what is ``possible``."""
+    """Return a text without its blanks. ``text`` may be of a wrong type or hold a NUL: then raise InvalidArgumentError, which names
+    the setting ``what`` and lists what is ``possible``.
+    """
     if not isinstance(text, str) or "\0" in text:
         raise InvalidArgumentError(f"{what} {text!r}; {possible}")
     return "".join(text.split())
 
 
 def parse(text: str) -> Mode:
-    """Return what a mode's text means; raise InvalidArgumentError, which says what is possible.
+    """Return the meaning of a mode's text. Raise InvalidArgumentError for a wrong text; it lists what is possible.
 
     >>> from trireme.distributed.mode import parse
     >>> parse("ssp(3)").lead
@@ -78,9 +80,10 @@ _mode = "sync"
 
 
 def set_mode(mode: str) -> None:
-    """Choose the consistency of this script's job, before its first step.
+    """Choose the consistency of this script's job. Call it before the first step.
 
-    ``trireme launch --mode`` goes before it. In one process all modes are the same.
+    ``mode`` is a text of the table in docs/distributed.md, such as ``"ssp(3)"``. ``trireme launch --mode`` takes precedence. In one process
+    all modes do the same.
 
     >>> fluid.distributed.set_mode("ssp(3)")
     >>> fluid.distributed.set_mode("sync")
@@ -96,7 +99,7 @@ def set_mode(mode: str) -> None:
 
 @dataclass(frozen=True)
 class RowCache:
-    """A trainer's cache of each sparse table: so many rows, each for so many of its steps."""
+    """A trainer's cache of each sparse table: it holds ``rows`` rows, each for ``staleness`` steps of the trainer."""
 
     rows: int = 0
     staleness: int = 0
@@ -108,10 +111,10 @@ _row_cache = RowCache()
 def set_row_cache(rows: int, staleness: int) -> None:
     """Let each trainer keep up to ``rows`` rows of each sparse table and use them in ``staleness`` steps without asking again.
 
-    Before the first step. A kept row is as the servers had it, without what this trainer or others have changed meanwhile: hot rows
-    then learn from gradients that are up to so many steps old, and are not sent for each step. Modes ``async`` and ``ssp(s)``
-    keep rows; under ``ssp(s)`` none is used that lacks more than ``s`` steps of another trainer. ``sync``, ``geo`` and one
-    process do as ever. A row takes its values and 24 bytes. 0 rows: none are kept.
+    Call it before the first step. A kept row stays as the servers had it, without later changes of this trainer or of others. So frequent
+    rows learn from gradients that are up to ``staleness`` steps old, and are not sent in each step. Modes ``async`` and ``ssp(s)`` keep
+    rows; under ``ssp(s)`` a trainer uses no row that lacks more than ``s`` steps of another trainer. In ``sync``, in ``geo`` and in one
+    process the call has no effect. A row takes its values and 24 bytes. With 0 rows nothing is kept.
 
     >>> fluid.distributed.set_row_cache(rows=100_000, staleness=4)
     >>> fluid.distributed.set_row_cache(rows=0, staleness=0)

@@ -1,10 +1,10 @@
-"""What a job does where a trainer's gradient or loss is NaN or infinite, in one word.
+"""How a job handles a gradient or a loss of a trainer that is NaN or infinite.
 
 | word |  |
 |---|---|
-| ``stop`` | the job ends, with a line that says which trainer's which gradient in which step: the default |
-| ``skip`` | nothing of this trainer's step counts, on any server; such steps are counted |
-| ``ignore`` | gradients are not looked at |
+| ``stop`` | the job ends, with a line that names the trainer, the gradient and the step: the default |
+| ``skip`` | this trainer's step is left out, on all servers; such steps are counted |
+| ``ignore`` | gradients are not checked |
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .mode import check_word
 
 
 def parse(word: str) -> str:
-    """Return the word; raise InvalidArgumentError, which says what is possible.
+    """Return the word. Raise InvalidArgumentError for a wrong word; it lists what is possible.
 
     >>> from trireme.distributed.on_nan import parse
     >>> parse("skip")
@@ -32,12 +32,11 @@ _word = "stop"
 
 
 def set_on_nan(word: str) -> None:
-    """Choose what this script's job does where a gradient or the loss is NaN or infinite, before its first step.
+    """Choose how this script's job handles a gradient or a loss that is NaN or infinite. Call it before the first step.
 
-    ``"stop"``, the default, ends the job; ``"skip"`` leaves this trainer's step out, on all servers; ``"ignore"`` does not look.
-    ``trireme launch --on-nan`` goes before it. Without effect in one process, where ``Executor(check_nan=True)`` looks.
-
-    ``word`` is one of these three. Another is an InvalidArgumentError.
+    ``word`` is ``"stop"`` (the default), which ends the job; ``"skip"``, which leaves this trainer's step out on all servers; or
+    ``"ignore"``, which does not check. Another word raises InvalidArgumentError. ``trireme launch --on-nan`` takes precedence. The call has
+    no effect in one process, where ``Executor(check_nan=True)`` checks.
 
     >>> fluid.distributed.set_on_nan("skip")
     >>> fluid.distributed.set_on_nan("stop")
@@ -52,7 +51,7 @@ def set_on_nan(word: str) -> None:
 
 
 def current() -> str:
-    """Return the script's choice. The job itself looks for the launcher's."""
+    """Return the script's choice. The job itself looks for the launcher's choice."""
     return _word
 
 

@@ -60,7 +60,7 @@ class OptimizePart:
             self.all_owners = {**self.all_owners, **self.owner}
 
     def _makers_of_gradients(self) -> set[int]:
-        """The places of the operators by which the optimizers come to the gradients that updates read."""
+        """Return the places of the operators that compute, from gradients, the values that updates read."""
         wanted: set[str] = set()
         places: set[int] = set()
         for op in reversed(self._all):
@@ -103,7 +103,7 @@ class OptimizePart:
         return self.block._var_recursive(name)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a variable; of selected rows that of the whole."""
+        """Return the shape of a variable; for selected rows the shape of the whole."""
         known = self._shapes.get(name)
         if known is not None:
             return known
@@ -114,7 +114,7 @@ class OptimizePart:
         return self._shapes.setdefault(name, tuple(var.desc.shape()))
 
     def is_clipped(self, table: str) -> bool:
-        """Whether the servers do something to a table's gradient before they update it."""
+        """Return whether the servers process a table's gradient before they update the table."""
         return self.tables[table] != self.updates[table].input("Grad")[0]
 
     def is_of_table(self, name: str) -> bool:
@@ -122,12 +122,12 @@ class OptimizePart:
         return self.all_owners.get(name) in self.tables
 
     def is_lazy(self, op: OpView) -> bool:
-        """Whether an operator leaves the rows alone that its gradient, a sparse one, does not have."""
+        """Return whether an operator changes only the rows that its sparse gradient has."""
         return (op.has_attr("lazy_mode") and op.attr("lazy_mode")
                 and any(self.var(name).type == VarType.SELECTED_ROWS for name in op.input("Grad")))
 
     def is_cut_like(self, name: str, param: str) -> bool:
-        """Whether a variable has the rows of its parameter."""
+        """Return whether a variable has the same rows as its parameter."""
         return self.owner.get(name) == param and self.shape(name) == self.shape(param)
 
     # -- who belongs to whom ----------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class OptimizePart:
         return {name: var for name in written if isinstance(var := self.block._find(name), Parameter)}
 
     def _explicit_owner(self, op: OpView) -> str | None:
-        """The parameter an operator says that it belongs to."""
+        """Return the parameter that an operator names as its owner."""
         role_vars = op.attr("op_role_var") if op.has_attr("op_role_var") else []
         for name in [*role_vars[:1], *op.input("Param")]:
             if name in self.params or name in self.tables:
@@ -145,7 +145,7 @@ class OptimizePart:
         return None
 
     def _owners(self) -> dict[str, str]:
-        """Variables that are used for one parameter alone, and that are written or have its shape, are its own."""
+        """Find variables that belong to one parameter: only it uses them, and they are written or have its shape."""
         users: dict[str, set[str | None]] = {}
         written, scheduled = set(), set()
         for op in self.ops:
@@ -165,7 +165,7 @@ class OptimizePart:
         return owner
 
     def owner_of(self, op: OpView) -> str | None:
-        """The parameter an operator belongs to; None: to none, or to several."""
+        """Return the parameter that an operator belongs to. None: it belongs to none, or to several."""
         owners = self._owners_of(op)
         return owners[0] if len(owners) == 1 else None
 
@@ -180,7 +180,7 @@ class OptimizePart:
     # -- what an operator demands -------------------------------------------------------------------------
 
     def _look_at(self, op: OpView) -> None:
-        if is_table_update(op):                        # on all servers, each of which has some of its rows
+        if is_table_update(op):                        # on all servers, each of which has some of the table's rows
             return
         if op.block_attrs:
             raise UnsupportedError(

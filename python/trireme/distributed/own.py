@@ -23,7 +23,9 @@ def own_variables(program: Program, received: Iterable[str]) -> list[str]:
 
 
 def append_keep(block: Block, names: Sequence[str], count: str | None = None, period: int = 1) -> None:
-    """Let the block keep these variables; with ``count`` before every exchange, as exchange_deltas counts."""
+    """Add the operator that keeps these variables to the block. With ``count`` it keeps them before every exchange, as exchange_deltas
+    counts.
+    """
     if names:
         block.append_op(type="keep_variables", inputs={"X": list(names), **({"Count": count} if count else {})},
                         attrs={"period": period, "op_role": OpRole.RPC})

@@ -1,12 +1,11 @@
-"""Which server holds which rows of which parameter.
+"""Assign the rows of each parameter to servers.
 
-A parameter is cut along its first dimension, so that a block is one piece of memory; at most one block of a
-parameter lies on a server. What cannot be cut is placed first, the largest first, each on the server with the
-least; the large ones then fill up what is uneven, those of large rows first. The result depends on nothing but the
-arguments: every trainer computes it by itself.
+A parameter is cut along its first dimension, so that a block is one piece of memory. At most one block of a parameter lies on a
+server. Parameters that must not be cut are placed first, the largest first, each on the server with the fewest bytes. The others then
+even out the loads, those with large rows first. The result depends only on the arguments: every trainer computes it by itself.
 
-The fullest server has at most 5 % more than the mean, or one piece more than it: a row, two of the smallest blocks, or
-a parameter that an operator needs all of. So a parameter of a few huge rows, or a small net on many servers, cannot be even.
+The fullest server has at most 5 % more than the mean, or one piece more: a row, two of the smallest blocks, or a parameter that an
+operator needs as a whole. So a parameter of a few huge rows, or a small net on many servers, cannot be even.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Part:
 
     @property
     def suffix(self) -> str:
-        """What is appended to names: nothing where there is one part alone."""
+        """The ending of a block's name; empty where the parameter has one part."""
         return f".block{self.index}" if self.count > 1 else ""
 
 
@@ -74,7 +73,7 @@ def place(items: Sequence[Item], servers: int, min_bytes: int = 32768) -> dict[s
 
 
 def by_server(parts: dict[str, list[Part]], servers: int) -> list[dict[str, Part]]:
-    """Return for each server its part of each parameter of which it has one."""
+    """Return, for each server, its parts by parameter."""
     mine: list[dict[str, Part]] = [{} for _ in range(servers)]
     for name, pieces in parts.items():
         for one in pieces:
@@ -89,23 +88,23 @@ def _pieces(item: Item, servers: int, min_bytes: int) -> int:
 
 
 def _level(item: Item, loads: Sequence[int], pieces: int, min_bytes: int) -> list[tuple[int, int]]:
-    """Return (server, rows) for the servers with the least, so that they have as equal loads as can be afterwards."""
+    """Return (server, rows) for the servers with the smallest loads, so that the loads become as equal as possible."""
     servers = sorted(range(len(loads)), key=lambda server: (loads[server], server))[:pieces]
     least = min(-(-min_bytes // item.row_bytes) if item.row_bytes else 0, item.rows)
     shares = _shares(item, [loads[server] for server in servers])
     while len(servers) > 1 and min(shares) < least:
-        servers.pop()                                  # it has enough already: its part would be too small
+        servers.pop()                                  # this server has enough already: its part would be too small
         shares = _shares(item, [loads[server] for server in servers])
     return sorted(zip(servers, shares))
 
 
 def _shares(item: Item, loads: Sequence[int]) -> list[int]:
-    """Return the rows for servers with these loads, the least first: up to one level, then one by one."""
+    """Return the rows for servers with these loads, the smallest load first. Fill up to one level, then add row by row."""
     if len(loads) == 1 or not item.row_bytes:
         return [item.rows] + [0] * (len(loads) - 1)
     level = (sum(loads) + item.bytes) / len(loads)
     shares = [max(int((level - load) // item.row_bytes), 0) for load in loads]
-    for _ in range(item.rows - sum(shares)):           # fewer than there are servers
+    for _ in range(item.rows - sum(shares)):           # these rows are fewer than the servers
         least = min(range(len(loads)), key=lambda i: loads[i] + shares[i] * item.row_bytes)
         shares[least] += 1
     return shares

@@ -15,7 +15,7 @@ class Replay:
 
     def __init__(self, program: Program, steps: int) -> None:
         self.program, self.steps, self.made = program, steps, 0
-        self.now: Program | None = None                # stands in for the step that is being replayed
+        self.now: Program | None = None                # the program that takes the place of the replayed step
         self._stand_ins: dict[tuple[tuple[str, ...], tuple[str, ...]], Program] = {}
 
     @property

@@ -20,9 +20,10 @@ _is_saving = False
 
 
 def once(call: str, path: Any, write: Callable[[], None]) -> None:
-    """Let trainer 0 of the job ``write`` to ``path``, and return when that is done. ``call`` is the script's call, for messages.
+    """Let trainer 0 of the job ``write`` to ``path``, and return when the file is complete. ``call`` is the script's call, for
+    messages.
 
-    Saves inside ``write`` are parts of this one. In one process ``write`` is called.
+    Saves inside ``write`` are parts of this save. In one process the call runs ``write``.
     """
     global _is_saving
     job = None if _is_saving else jobs.current()
@@ -38,7 +39,7 @@ def once(call: str, path: Any, write: Callable[[], None]) -> None:
     known = board.post(job, name=name, call=label)
     if known:
         _raise_failure(label, known[0])
-    elif jobs.is_replaying():                          # it was complete before the job went on from a checkpoint, or so long ago
+    elif jobs.is_replaying():                          # the save was complete before the job went on from a checkpoint, or so long ago
         board.post(job, name=name, call=label, data=b"")   # that its notice is gone: the others wait for one
     else:
         _is_saving = True

@@ -1,7 +1,7 @@
-"""The checkpoint policy in C, as trainers and lone processes use it; and the signals that ask for the end.
+"""The checkpoint policy in C, as trainers and single processes use it; and the signals that ask for the end.
 
-``trainer/checkpoint_policy.h`` decides when a checkpoint is due, when it is tried again and what a failure means. Here are its inputs: the clock and
-the signals. And its words: what is told on stderr.
+``trainer/checkpoint_policy.h`` decides when a checkpoint is due, when it is tried again and what a failure means. This module gives
+the policy its inputs, the clock and the signals, and prints its messages on stderr.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..native import Native
 from .checkpoints import Settings, claim_folder
 from .job import tell_launcher
 
-STOPPED: int = lib.TR_STOPPED          # exit code: start it again
+STOPPED: int = lib.TR_STOPPED          # the exit code that asks for another start
 BEGIN, REPORT, STOP = lib.TR_CHECKPOINT_BEGIN, lib.TR_CHECKPOINT_REPORT, lib.TR_CHECKPOINT_STOP
 PATIENCE = float(lib.TR_CHECKPOINT_PATIENCE)
 LOOK = lib.TR_CHECKPOINT_LOOK_MILLISECONDS / 1000
@@ -38,7 +38,7 @@ def listen() -> None:
 
     def note(number: int, _frame: object) -> None:
         asked.append(number)
-        tell_launcher("asked")                         # a replacement of this trainer hears of it
+        tell_launcher("asked")                         # a replacement of this trainer learns of the signal
 
     for number in (signal.SIGTERM, signal.SIGUSR1):
         if signal.getsignal(number) in (signal.SIG_DFL, None):
@@ -47,7 +47,9 @@ def listen() -> None:
 
 
 def name_of(number: int) -> str:
-    """Return the name of the signal that asked for the end. The launcher passes all on as SIGUSR1, and leaves the name of its own."""
+    """Return the name of the signal that asked for the end. The launcher passes every signal on as SIGUSR1, and notes the name of the
+    original.
+    """
     from ..launch.ends import name_of
 
     folder = os.environ.get("TRIREME_JOB_FOLDER")
@@ -58,7 +60,7 @@ def name_of(number: int) -> str:
 
 
 class Schedule:
-    """The policy of one process: ``start`` has the fields of a ``tr_checkpoint_start``, beside those that ``settings`` has."""
+    """The policy of one process. ``start`` has the fields of a ``tr_checkpoint_start`` that ``settings`` lacks."""
 
     def __init__(self, settings: Settings, **start: Any) -> None:
         self.folder = str(settings.folder)
@@ -74,14 +76,14 @@ class Schedule:
             native.release()
 
     def becomes_maker(self, is_maker: bool, steps: int) -> None:
-        """Note whether this trainer makes the checkpoints now; where it begins to, learn of those that others made."""
+        """Note whether this trainer makes the checkpoints now. When it begins to, learn which checkpoints others have made."""
         if lib.tr_checkpoint_policy_becomes_maker(self._ptr, is_maker):
             claim_folder(self.folder, is_first=False)
             lib.tr_checkpoint_policy_take_over(self._ptr, steps, newest_in(self.folder), lib.tr_checkpoint_age(path_chars(self.folder)),
                                                time.monotonic_ns())
 
     def look(self, steps: int, is_possible: bool = True, is_under_way: bool = False) -> int:
-        """Between two steps: return what is to be done, ``BEGIN``, ``REPORT`` or ``STOP``; else 0."""
+        """Between two steps: return the action that is due, ``BEGIN``, ``REPORT`` or ``STOP``; 0: none."""
         return int(lib.tr_checkpoint_policy_look(self._ptr, self._view(steps, is_possible, is_under_way)))
 
     def steps_to_look(self, steps: int, is_under_way: bool = False) -> int:
@@ -94,21 +96,21 @@ class Schedule:
                                                 "is_under_way": is_under_way, "is_asked": bool(asked)})
 
     def finish(self, steps: int, has_more: bool = False) -> int:
-        """The training ends: return what is to be done for its last checkpoint, ``BEGIN`` or ``REPORT``; 0: nothing is left."""
+        """The training ends: return the next action for its last checkpoint, ``BEGIN`` or ``REPORT``; 0: nothing is left to do."""
         return int(lib.tr_checkpoint_policy_finish(self._ptr, steps, has_more))
 
     def begun(self, steps: int) -> None:
         lib.tr_checkpoint_policy_begun(self._ptr, steps, time.monotonic_ns())
 
     def ended(self, error: Exception | None, is_given_up: bool = False) -> None:
-        """The checkpoint was written, or ``error`` says why not. The first failure of several in a row is told."""
+        """Note that the checkpoint was written, or failed with ``error``. Of several failures in a row only the first is reported."""
         if lib.tr_checkpoint_policy_ended(self._ptr, _status_of(error), is_given_up):
             say(f"a checkpoint was not written: {error}")
         self.error = error
 
     @property
     def is_pending(self) -> bool:
-        """Whether a checkpoint was begun whose outcome is not known yet."""
+        """Return whether a checkpoint was begun whose outcome is not known yet."""
         return bool(lib.tr_checkpoint_policy_is_pending(self._ptr))
 
     def label(self, steps: int) -> int:
@@ -116,12 +118,12 @@ class Schedule:
         return int(lib.tr_checkpoint_policy_label(self._ptr, steps))
 
     def stop_text(self, steps: int) -> str:
-        """Return what is told at the end by a signal."""
+        """Return the message for an end by a signal."""
         text = lib.tr_checkpoint_policy_stop_text(self._ptr, path_chars(self.folder), name_of(asked[0]).encode(), steps)
         return take_text(ffi.new("char **", text))
 
     def check_last(self) -> None:
-        """Raise FileError where the last checkpoint of a training was not written."""
+        """Raise FileError if the last checkpoint of a training was not written."""
         if lib.tr_checkpoint_policy_status(self._ptr) != 0:
             raise FileError(f"the last checkpoint was not written: {self.error}")
 

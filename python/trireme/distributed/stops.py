@@ -1,16 +1,18 @@
-"""The end of a training that one trainer's handler asks for: it reaches all trainers of a job.
+"""The end of a training when one trainer's handler asks for it: the request reaches all trainers of a job.
 
-The trainer posts a notice on server 0's board. Acknowledgements tell all trainers its number, and each looks at the notice behind its next step.
-No trainer waits for another one.
+The trainer posts a notice on server 0's board. Acknowledgements tell all trainers the number of the training, and each trainer reads
+the notice after its next step. No trainer waits for another one.
 
-In modes in which trainers wait for each other's steps, all trainers end behind the same step. The notice names it: it lies so far ahead that every
-trainer has heard of the notice there. In ``sync`` this is two steps: the notice is on server 0 in front of its author's next step, without which
-no trainer gets further. The author makes these steps, too. In the other modes the author ends at once and each of the others where it hears of it.
+In modes in which trainers wait for each other's steps, all trainers end after the same step. The notice names this step. It lies so
+far ahead that every trainer has heard of the notice before it. In ``sync`` this is two steps: the notice is on server 0 before its
+author's next step, and without that step no trainer gets further. The author makes these steps, too. In the other modes the author
+ends at once, and each other trainer ends when it hears of the notice.
 
-Notices outlive their processes, and say where each trainer has ended. So a script that runs again ends its training where it did before. A job that
-goes on from a checkpoint has no notices of before, and in a replay no trainer waits for another's steps. So where all trainers end behind the same
-step, the author writes the notice into the folder of checkpoints, too. A replay that comes to that end waits for the author's word: its handler,
-which may be another one now, has asked for the end again, or has not.
+Notices outlive their processes, and record where each trainer has ended. So a script that runs again ends its training at the same
+step as before. But a job that goes on from a checkpoint has no earlier notices, and in a replay no trainer waits for another's steps.
+So in modes where all trainers end after the same step, the author also writes the notice into the folder of checkpoints. When a replay
+comes to that step, it waits for the author. The author's handler, which may be a changed one, must ask for the end again; otherwise
+the training goes on.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ _trainings = 0                                         # of this process
 
 
 def _steps_ahead(mode: Mode) -> int | None:
-    """Return how many steps behind a notice all trainers have heard of it; None: there is no such number."""
+    """Return the number of steps after which all trainers have heard of a notice; None: there is no such number."""
     if mode.lead >= 0:
         return mode.lead + 3
     return 2 if mode.is_lockstep and not mode.snapshots_all else None
 
 
 class _Record:
-    """The notices in the folder of checkpoints: of each training, the author, the step behind which it has asked, and that of the end."""
+    """The notices in the folder of checkpoints. A training's notice has the author, the author's step when it asked, and the last
+    step.
+    """
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "stops.json")
@@ -48,27 +52,27 @@ class _Record:
 
     def write(self, notices: dict[str, tuple[int, int, int]]) -> None:
         beside = f"{self._path}-{os.getpid()}~"
-        with contextlib.suppress(OSError):             # as for a checkpoint that cannot be written, the training goes on
+        with contextlib.suppress(OSError):             # the training goes on, as after a checkpoint that cannot be written
             with open(beside, "w", encoding="utf-8") as file:
                 json.dump(notices, file)
             os.replace(beside, self._path)
 
 
 class Stop:
-    """Whether one training of this process, which begins now, is to end before its data does."""
+    """Decides whether one training of this process, which begins now, should end before its data does."""
 
     def __init__(self) -> None:
         global _trainings
         _trainings += 1
         job = jobs.current()
-        self.is_asked = False                          # by this trainer
+        self.is_asked = False                          # this trainer has asked
         self._job = job if job is not None and job.trainers > 1 else None
         self.number, self._name = _trainings, f"the end of training {_trainings}"
         self._has_looked = False
-        self._recorded: tuple[int, int] | None = None  # which trainer ended this training in an earlier start of the job, and where
+        self._recorded: tuple[int, int] | None = None  # the author and the last step of this training in an earlier start of the job
 
     def ask(self) -> bool:
-        """Ask all trainers to end. Return whether this one is to end now."""
+        """Ask all trainers to end. Return whether this trainer should end now."""
         self.is_asked = True
         if self._job is None:
             return True
@@ -85,7 +89,7 @@ class Stop:
         return self.is_due()
 
     def is_due(self) -> bool:
-        """Return whether this trainer is to end behind the step that it has made last."""
+        """Return whether this trainer should end after the step that it has just made."""
         if self._job is None:
             return False
         if not self._has_looked:
@@ -95,20 +99,22 @@ class Stop:
         if not (self.is_asked or lib.tr_job_stops(self._job.ptr) >= self.number):
             return False
         ends = {index: int(data.split()[1]) for index, data in (board.post(self._job, name=self._name) or {}).items()}
-        if not ends:                                   # another training is to end
+        if not ends:                                   # the request is for another training
             return False
         step = training.steps_made()
         if _steps_ahead(training.mode_now()) is not None:
             return step >= min(ends.values())
         if self._job.index not in ends:
-            if training.is_replaying():                # it had not heard of it here
+            if training.is_replaying():                # in the replayed run this trainer had not heard of it yet
                 return False
             self._post(step, step)
             return True
         return step >= ends[self._job.index]
 
     def _look_for_record(self) -> None:
-        """Notices behind the step from which the job goes on are not of its past: they go before its first training."""
+        """Read the notices in the folder. A notice after the step that the job goes on from is not of its past: the job's first
+        training removes it.
+        """
         self._has_looked = True
         folder, first = training.checkpoints_now()
         if folder is None or _steps_ahead(training.mode_now()) is None:
@@ -119,7 +125,7 @@ class Stop:
         if valid != known and self.number == 1 and self._job.index == 0 and not self._job.is_replacement:
             record.write(valid)
         author, _, end = valid.get(str(self.number), (self._job.trainers, 0, 0))
-        is_mine = author == self._job.index            # a replacement of another one finds the notice on the board
+        is_mine = author == self._job.index            # a replacement of another trainer finds the notice on the board
         if first and (is_mine or (author < self._job.trainers and not self._job.is_replacement)):
             self._recorded = author, end
 

@@ -1,4 +1,4 @@
-"""The memory that sparse tables take, and their hot keys."""
+"""The memory of sparse tables, and their most frequent keys."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from . import job as _jobs
 
 @dataclass(frozen=True)
 class TablePart:
-    """One server's part of a table; in one process the whole table. Bytes of rows count living rows only.
+    """One server's part of a table; in one process the whole table. Bytes of rows count only rows in use.
 
-    ``rows`` it has; ``waiting`` keys were touched, but not ``entry_count`` times yet. One row takes ``row_bytes``. All rows take ``value_bytes``,
-    ``state_bytes`` (the optimizer's states) and ``header_bytes``; beside them are ``index_bytes``, ``journal_bytes`` (kept to take an update back)
-    and, in all, ``bytes``. ``hot_keys`` are pairs of a key and how many updates touched its row, most first.
+    The part has ``rows`` rows. ``waiting`` keys were used, but fewer than ``entry_count`` times. One row takes ``row_bytes``. All rows
+    together take ``value_bytes``, ``state_bytes`` (the optimizer's states) and ``header_bytes``. The index takes ``index_bytes``, and
+    the undo log of an update takes ``journal_bytes``. ``bytes`` is all memory together. ``hot_keys`` are pairs of a key and the number
+    of updates that changed its row, in falling order.
     """
 
     rows: int
-    waiting: int                       # keys that were touched, but not ``entry_count`` times yet
+    waiting: int                       # keys that were used, but fewer than ``entry_count`` times
     row_bytes: int                     # of one row: values, the optimizer's states, header
     value_bytes: int
     state_bytes: int
@@ -73,7 +74,7 @@ class TableReport:
 
 
 class TableReports(list[TableReport]):
-    """One of each table; printed, a list of lines for each.
+    """A list with one report for each table. Its text has some lines for each.
 
     ``iterable`` has the reports.
     """
@@ -86,10 +87,10 @@ _HOT_KEYS = int(lib.TR_TABLE_HOT_KEYS)
 
 
 def table_report(program: Program | None = None, scope: Scope | None = None) -> TableReports:
-    """Return what each sparse table of the program takes, and its hottest keys: from the servers in a job, else from the scope.
+    """Return the memory of each sparse table of the program, and its most frequent keys: from the servers in a job, else from the scope.
 
-    Any trainer may call it between its steps; servers answer when they have applied the steps that it has ended. It reads the
-    header of each row, which takes about a second for 100 million rows of a server.
+    Any trainer may call it between its steps. Servers answer when they have applied the steps that this trainer has ended. A server reads
+    the header of each row, which takes about a second for 100 million rows.
 
     >>> ids = fluid.layers.data("ids", [3, 1], dtype="int64")
     >>> rows = fluid.layers.embedding(ids, [1000, 8], is_distributed=True, param_attr="clicks")

@@ -42,7 +42,7 @@ from .schedule import say
 
 
 def _say_idle(result: Transpiled, servers: int) -> None:
-    """Say that servers have nothing to hold; a sparse table spreads over all of them."""
+    """Report servers that hold nothing. A sparse table spreads over all servers."""
     used = {block.server for block in result.blocks}
     idle = servers - len(used)
     if idle and used and not result.tables:
@@ -54,7 +54,7 @@ class _Training:
 
     def __init__(self, job: Job, program: Program, scope: Scope, precision: str) -> None:
         self.job, self.scope = job, scope
-        self._precision = precision                    # of products, which all trainers have
+        self._precision = precision                    # precision of products, the same in all trainers
         self.result: Transpiled = getattr(program, "_transpiled", None) or transpile(
             program, job.servers, trainer=job.index)
         if len(self.result.servers) != job.servers:
@@ -65,7 +65,7 @@ class _Training:
         self._executor: Any = None
         self.revision = program.desc.revision
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._last = -1.0                              # weight that the job knows
+        self._last = -1.0                              # the weight that the job was told last
         loss = next(iter(losses(program)), "")
         self._loss = self.result.means.get(loss, loss)
         self._loss_due = 0.0
@@ -159,11 +159,11 @@ class _Training:
             keep.append(ffi.from_buffer(self.keeper.tasks))
             spec.tasks, spec.tasks_size = keep[-1], len(self.keeper.tasks)
         check(lib.tr_job_setup(self.job.ptr, spec))
-        for i in range(len(result.tables)):            # rows that were loaded are the servers' now
+        for i in range(len(result.tables)):            # from now on the servers have the loaded rows
             check(lib.tr_table_declare(self.scope._native.ptr, ffi.addressof(tables, i)))
 
     def _pull(self) -> None:
-        """Take over trainer 0's parameters."""
+        """Get trainer 0's parameters."""
         arrays: dict[str, np.ndarray] = {}
         count = len(self.result.blocks)
         places = ffi.new("void *[]", count)
@@ -188,14 +188,14 @@ class _Training:
         self.scope.var(COUNT).get_tensor().set(np.zeros(1, np.int64))
 
     def load_own(self) -> None:
-        """Give the variables that this trainer alone has their values after the last step that was made before."""
+        """Restore the variables that this trainer alone has, as they were after the last step that was made before."""
         count = ffi.new("int *")
         check(lib.tr_job_load_own(self.job.ptr, self.scope._native.ptr, count))
         if count[0] == 0 and sends_largest(self.result.original):
             say(f"trainer {self.job.index}: the accumulators of DGCMomentumOptimizer were in the memory of another host; they begin with zeros")
 
     def flush(self) -> None:
-        """Mode geo: let the last steps count."""
+        """Mode geo: send the changes of the last steps."""
         if self.result.flush is not None:
             self._run(self.result.flush, {})
 
@@ -231,7 +231,7 @@ class _Training:
         return at
 
     def note_loss(self, names: tuple[str, ...], results: list[Any]) -> None:
-        """Let the launcher's line and the log show it, where the script has fetched it: ten times a second at most."""
+        """Give the loss to the launcher's progress line and the log, if the script has fetched it, at most ten times a second."""
         now = monotonic()
         if now < self._loss_due:
             return
@@ -241,7 +241,7 @@ class _Training:
             lib.tr_job_set_loss(self.job.ptr, results[at].item(0))
 
     def see(self, names: tuple[str, ...], results: list[Any]) -> None:
-        """A step has fetched this."""
+        """Note the results that a step has fetched."""
         if self._is_watched:
             self.note_loss(names, results)
         if self.fetched_before is not None:
@@ -253,7 +253,7 @@ class _Training:
         for i, name in enumerate(self.fetched(names)):
             found = self.fetched_before.find(step, name) if self.fetched_before is not None else None
             if found is None and step == self.keeper.first and self.keeper.kept and name in self.result.means.values():
-                found = self._array(name), []          # it is a parameter, and came from the servers
+                found = self._array(name), []          # a shared number is a parameter, which came from the servers
             if found is not None:
                 results[i] = hand_out(found, results[i])
             elif self.fetched_before is not None:
@@ -269,7 +269,7 @@ class _Training:
         return self.result.idle if is_idle else self.program
 
     def fetched(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names to fetch in the place of these."""
+        """Return the names to fetch instead of these."""
         known = self._names.get(names)
         if known is None:
             for name in names:
@@ -280,7 +280,7 @@ class _Training:
 
 
 def _ahead_of(program: Program) -> Program | None:
-    """Return the function that announces the next step's keys. None: no table's keys are fed."""
+    """Return the program that announces the next step's keys. None: no table's keys are fed."""
     known = program.global_block()
     op = next((op for op in known.read_ops() if op.type == "prefetch"), None)
     if op is None:
@@ -296,8 +296,9 @@ def _ahead_of(program: Program) -> Program | None:
 
 
 def facts_of(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the facts that all trainers must agree on beside the servers' programs: the operators of the trainers' part without the seeds
-    of their random numbers, and the operators that gave the servers' variables their ``first`` values."""
+    """Return the facts that all trainers must agree on, besides the servers' programs. These are the operators of the trainers' part,
+    without the seeds of their random numbers, and the operators that gave the servers' variables their ``first`` values.
+    """
     facts = [("random seed", str(result.servers[0].random_seed))]
     for i, op in enumerate(result.trainer.global_block().read_ops()):
         text = text_of(op.type, op.inputs, op.outputs, op.attrs, hidden=("seed", "fix_seed"))
@@ -323,7 +324,7 @@ _latest: weakref.ref[Any] | None = None                # the executor of the lat
 
 
 def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
-    """Return the training of this program, which begins with the program's first step. None: the program trains nothing."""
+    """Return the training of this program; it begins with the program's first step. None: the program is no training program."""
     training = _training
     if program is not _trained or training is None:
         training = _first_run(executor, program, scope)
@@ -341,14 +342,14 @@ def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
 
 def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, Any],
                names: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
-    """``Executor.run`` asks: return the program and the fetches in the place of ``program`` and ``names``."""
+    """Called by ``Executor.run`` before a run: return the program and the fetches to run instead of ``program`` and ``names``."""
     training = _find(executor, program, scope)
     if training is None:
         return program, names
     if training.replay is not None:
         replayed = training.replay.next(tuple(feed), names)
         if replayed is not None:
-            if training.replay.is_over:                # the values that the script itself wrote until here are replaced by those of then
+            if training.replay.is_over:                # values that the script itself has written by now are replaced by the kept ones
                 training.load_own()
             return replayed, names
         training.end_replay()
@@ -361,12 +362,12 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
 
 
 def is_watched() -> bool:
-    """Whether somebody is told of losses: a log, or the launcher."""
+    """Return whether a log or the launcher shows losses."""
     return bool(os.environ.get("TRIREME_LOG")) or os.environ.get("TRIREME_PROGRESS") == "1"
 
 
 def after_run(program: Program, names: tuple[str, ...], results: list[Any]) -> None:
-    """``Executor.run`` hands over the results of a run of ``program``. In a replay they are replaced."""
+    """Called by ``Executor.run`` with the results of a run of ``program``. In a replay the results are replaced."""
     training = _training
     if training is None:
         return
@@ -377,7 +378,9 @@ def after_run(program: Program, names: tuple[str, ...], results: list[Any]) -> N
 
 
 def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> None:
-    """A loop has skipped so many batches, whose steps were made before, and has made so many steps. ``leased``: all steps are its own."""
+    """Note that a loop has skipped ``skipped`` batches, whose steps were made before, and has made ``steps`` steps. ``leased``: its
+    tasks were leased, so it replays no steps.
+    """
     if training.replay is not None:
         training.replay.made += skipped
     if leased:
@@ -386,15 +389,15 @@ def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> N
 
 
 def before_loop(executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
-    """Return the LoopPart of a loop over ``program``: the program that runs in its place, and how."""
+    """Return the LoopPart of a loop over ``program``: the program to run instead, and its settings."""
     from ..loop import LoopPart
 
     training = _find(executor, program, scope)
     if training is None:
         return LoopPart(program, None, names, None, False)
-    training._last = -1.0                              # the loop sets it
+    training._last = -1.0                              # the loop sets the weight
     keeper, replay = training.keeper, training.replay
-    if replay is not None:                             # skipped batches do not write to them
+    if replay is not None:                             # the runs of skipped batches do not write to these variables
         training.load_own()
     keeper.before_loop()
     fetched = training.fetched(names)
@@ -410,7 +413,7 @@ def _first_run(executor: Any, program: Program, scope: Scope) -> _Training | Non
     seen = program.__dict__.get("_seen_by_job")
     revision = program.desc.revision
     if seen != revision and (is_training(program) or hasattr(program, "_transpiled")):
-        with jobs.starting:                          # other threads, in another scope, are told
+        with jobs.starting:                          # a second thread, in another scope, gets the error below
             if _training is not None:
                 raise InvalidArgumentError("a job trains one program, and this is a second one: minimize the sum of both "
                                            "losses, or train each in a job of its own")
@@ -420,7 +423,7 @@ def _first_run(executor: Any, program: Program, scope: Scope) -> _Training | Non
                     _training, _trained = _Training(job, program, scope, executor.matmul_precision), program
                 return _training
     elif seen != revision and "TRIREME_JOB" in os.environ:
-        jobs.current()                                 # the launcher promises servers: be known to them early
+        jobs.current()                                 # the launcher waits for this rank: join early
     if seen != revision and _training is None:
         note(program, scope)
     program._seen_by_job = revision
@@ -428,25 +431,25 @@ def _first_run(executor: Any, program: Program, scope: Scope) -> _Training | Non
 
 
 def join_without_step() -> None:
-    """Agree to the setup without a step: the other trainers wait for this one, whose script may have no step to make."""
+    """Agree to the setup without a step. The other trainers wait for this one, even if its script has no step to make."""
     from ..executor import global_scope
 
     program, scope = default_main_program(), global_scope()
     job = jobs.current()
     if _training is not None or not is_training(program) or job is None or job.has_work:
-        return                                         # one that has work and no training has failed in its first step
+        return                                         # a job that has work but no training has failed in its first step
     found = [scope.find_var(param.name) for param in program.all_parameters()]
-    if all(var is not None and var.kind() is not None for var in found):       # else its startup program has not been run
+    if all(var is not None and var.kind() is not None for var in found):       # otherwise the startup program has not been run
         from ..executor import Executor
 
         _first_run((_latest and _latest()) or Executor(), program, scope)
 
 
 def set_batch_weight(weight: float | None) -> None:
-    """Let the gradients of the next steps weigh as ``weight`` samples.
+    """Give the gradients of the next steps the weight of ``weight`` samples.
 
-    None, the default, takes the number of samples of the batch; a loss that is a mean over something else (tokens,
-    say) needs the number of those. Without effect in one process.
+    ``weight`` is 0 or more. None, the default, takes the number of samples of the batch. If the loss is a mean over something else, such as
+    tokens, pass the number of tokens. The call has no effect in one process.
     """
     global _weight
     if weight is not None and not isinstance(weight, (numbers.Real, np.ndarray)):
@@ -457,12 +460,11 @@ def set_batch_weight(weight: float | None) -> None:
 
 
 def prefetch(feed: dict[str, Any]) -> None:
-    """Say what the run behind the next one will be fed with, so that its rows of sparse tables come in time.
+    """Announce the feed of the run after the next one, so that its rows of sparse tables come in time.
 
-    They are asked for when the next step's gradients were sent, and come with its update; the keys are sorted while the servers
-    work. Keys that were not announced are asked for when their step begins. Without effect where there is no table.
-
-    ``feed`` is the dict of arrays that ``Executor.run`` will get.
+    ``feed`` is the dict of arrays that ``Executor.run`` will get. The rows are asked for when the next step's gradients are sent, and come
+    with its update; the keys are sorted while the servers work. Keys that were not announced are asked for when their step begins. The call
+    has no effect without a sparse table.
     """
     if not isinstance(feed, dict):
         raise TypeError(f"prefetch takes a feed, a dict by names, got {feed!r}")
@@ -471,7 +473,7 @@ def prefetch(feed: dict[str, Any]) -> None:
 
 
 def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = lambda item: item) -> Iterator[Any]:
-    """Return the feeds one by one, each after ``prefetch`` of the one behind it; ``feed_of`` gives an item's feed.
+    """Return the feeds one by one, and call ``prefetch`` for the next feed before each. ``feed_of`` gives an item's feed.
 
     >>> for feed in fluid.distributed.prefetched([{"x": 1}, {"x": 2}]):
     ...     print(feed)
@@ -490,7 +492,7 @@ def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = 
 
 
 def is_replaying() -> bool:
-    """Return whether the script is where its trainer was before, and has not come to the next step: its runs are not computed.
+    """Return whether the next run is a replayed step: it was made before, so it is not computed.
 
     >>> fluid.distributed.is_replaying()
     False
@@ -507,12 +509,12 @@ def mode_now() -> Mode:
 
 
 def checkpoints_now() -> tuple[str | None, int]:
-    """Return the folder of checkpoints, if the job keeps any, and the step behind which this process began."""
+    """Return the folder of checkpoints, if the job keeps any, and the number of steps that were made before this process began."""
     return (_training.keeper.folder, _training.keeper.first) if _training is not None else (None, 0)
 
 
 def steps_made() -> int:
-    """Return the number of steps behind this trainer: in a replay, of those that were replayed."""
+    """Return the number of steps that this trainer has made; in a replay, the number of replayed steps."""
     if _training is None:
         return 0
     steps, replay = _training.keeper.steps, _training.replay
@@ -520,8 +522,9 @@ def steps_made() -> int:
 
 
 def before_goodbye() -> None:
-    """Called at a good end of the script: send the remaining updates. A trainer without any step says so, because the other trainers wait
-    for it."""
+    """At a good end of the script: send the remaining updates. A trainer without any step says so, because the other trainers wait for
+    it.
+    """
     join_without_step()
     if _training is not None:
         _training.flush()
@@ -535,7 +538,7 @@ def fetch_state(names: Iterable[str], folder: str) -> None:
 
 
 def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -> bool:
-    """Trainer 0: a checkpoint with the rows of tables, which the servers write. Return whether they have them."""
+    """Trainer 0: make a checkpoint with the rows of tables, which the servers write. Return False if there is no training."""
     if _training is None:
         return False
     _training.keeper.wait_for_last()

@@ -1,4 +1,4 @@
-"""The result of cutting a program: the programs of all ranks, and how their variables belong together."""
+"""The result of cutting a program: the programs of all ranks, and the relations between their variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .mode import Mode, parse
 
 @dataclass(frozen=True)
 class ParamBlock:
-    """A part of a parameter, or of an averaged variable, with its gradient: names in the server's program."""
+    """A block: a part of a parameter, or of an averaged variable, with its gradient. The names are those in the server's program."""
 
     param: str
     grad: str
@@ -25,7 +25,7 @@ class ParamBlock:
 
 @dataclass(frozen=True)
 class Value:
-    """A variable that server ``server`` starts with: rows of a variable of trainer 0, or (begin < 0) all of it."""
+    """The first value of a variable of server ``server``: rows of a variable of trainer 0, or (begin < 0) all of it."""
 
     server: int
     name: str
@@ -36,7 +36,7 @@ class Value:
 
 @dataclass
 class Transpiled:
-    """The programs of a job, and how their variables belong together."""
+    """The programs of a job, and the relations between their variables."""
 
     trainer: Program
     servers: list[Program]
@@ -44,8 +44,8 @@ class Transpiled:
     values: list[Value]
     means: dict[str, str]              # a variable -> the trainers' mean of it
     mode: Mode = field(default_factory=lambda: parse("sync"))
-    tables: list[str] = field(default_factory=list)    # sparse ones: variables of the trainers
-    flush: Program | None = None       # run by a trainer before it leaves
+    tables: list[str] = field(default_factory=list)    # sparse tables: variables of the trainers
+    flush: Program | None = None       # a trainer runs it before it leaves
     idle: Program | None = None        # the program of a trainer whose batch is empty
     original: Program | None = None    # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # variables that a trainer cannot fetch

@@ -1,12 +1,12 @@
-"""From one training program: what each trainer and each server runs.
+"""From one training program: the programs of each trainer and each server.
 
-A trainer keeps the forward and backward part. Each gradient is sent as soon as it exists; when the servers have all
-of them (``send_barrier``) it asks for the new parameters, and its run returns. The next run waits for each where it is first
-read (``recv_wait``). A server runs the optimizers' operators on the rows that it
-holds: the same operators, in the same order, as one process would.
+A trainer keeps the forward and backward part. It sends each gradient as soon as the gradient exists. When the servers have all of them
+(``send_barrier``), the trainer asks for the new parameters, and its run returns. The next run waits for each parameter where it first
+reads it (``recv_wait``). A server runs the optimizers' operators on the rows that it holds: the same operators, in the same order, as
+one process would.
 
-The loss, and what ``all_mean`` was called for, travels like a gradient whose update is "take the mean": a trainer
-that fetches it gets the mean over the samples of all trainers.
+The loss, and the variables of ``all_mean``, travel like a gradient whose update is "take the mean". So a trainer that fetches such a
+variable gets the mean over the samples of all trainers.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .transpiled import ParamBlock, Transpiled, Value
 
 MEAN = "@MEAN"
 ROWS = "@ROWS"
-_OF_PARTS = frozenset({"op_role_var", "shape"})       # attributes that may say something else on a server
+_OF_PARTS = frozenset({"op_role_var", "shape"})       # attributes whose value may differ on a server
 
 
 def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, slice_params: bool = True,
               trainer: int = 0, mode: Mode | None = None) -> Transpiled:
-    """Return what ``trainer`` and each of the ``servers`` run of a training program."""
+    """Return the programs of ``trainer`` and of each of the ``servers`` for a training program."""
     mode = mode or current()
     if servers < 1:
         raise InvalidArgumentError(
@@ -85,13 +85,13 @@ def _item(part: OptimizePart, name: str, slice_params: bool) -> Item:
 
 
 def losses(program: Program) -> list[str]:
-    """The names of what the program makes smaller."""
+    """Return the names of the losses: the variables that the program minimizes."""
     return [name for op in program.global_block().read_ops() if op.role & OpRole.Loss and not op.role & OpRole.Backward
             for name in op.output_arg_names]
 
 
 def _averaged(program: Program) -> list[str]:
-    """The losses, and what all_mean marked: numbers that are averaged over the trainers."""
+    """Return the losses and the variables of all_mean: numbers that are averaged over the trainers."""
     block = program.global_block()
     names = losses(program)
     names += getattr(program, "_means", [])
@@ -114,7 +114,7 @@ class _ServerProgram:
         self.program = Program()
         self.program.random_seed = part.block.program.random_seed
         self.block = self.program.global_block()
-        self._names: dict[tuple[str, str | None], str] = {}    # by variable and parameter: the name here
+        self._names: dict[tuple[str, str | None], str] = {}    # by variable and parameter: the name in this program
 
     def build(self, means: Iterable[str]) -> Program:
         for name, one in self.mine.items():
@@ -156,7 +156,7 @@ class _ServerProgram:
         self.result.values.append(Value(self.server, mean.name, name + MEAN))
 
     def _var(self, name: str, one: Part | None) -> str:
-        """Return the name that a variable has here; make it when it is new."""
+        """Return the name of a variable in this program; declare a new one."""
         key = name, one and one.name
         here = self._names.get(key)
         if here is None:
@@ -206,7 +206,7 @@ class _ServerProgram:
         self.block.desc.insert_op(-1, desc)
 
     def _rows_of(self, grad: str, op: Operator) -> str:
-        """Append what makes a sparse gradient of one that has travelled dense; return its name."""
+        """Append the operator that makes a sparse gradient of a gradient that has travelled dense. Return the sparse gradient's name."""
         var = self.block.var(grad)
         rows = self.block.create_var(name=grad + ROWS, type=VarType.SELECTED_ROWS, shape=[-1, *var.desc.shape()[1:]], dtype=var.dtype)
         made = self.block.append_op(type="nonzero_rows", inputs={"X": grad}, outputs={"Out": rows}, attrs={"op_role": op.role})
@@ -214,7 +214,9 @@ class _ServerProgram:
         return rows.name
 
     def _is_copy(self, op: OpView) -> bool:
-        """Gradients travel dense, and the rows that trainers have pushed to a table come merged."""
+        """Return whether an operator that merges rows only copies here. Gradients travel dense, and the rows that trainers push to a
+        table come merged.
+        """
         if op.type not in COPIES:
             return False
         source, = op.input("X")
@@ -222,7 +224,7 @@ class _ServerProgram:
         return is_pushed or not self.part.is_of_table(source)
 
     def _exchange(self, op: OpView) -> None:
-        """Compute it of the blocks and rows of all servers: every server takes part, even one that has none."""
+        """Compute the operator from the blocks and rows of all servers. Every server takes part, even one that has none."""
         desc = OpDesc(EXCHANGED[op.type])
         out, = op.output("Out")
         desc.set_input("X", [self._var(name, None) for name in op.input("X")
@@ -246,25 +248,27 @@ class _ServerProgram:
 
 
 class _Edit:
-    """Changes of a block's operators, which ``finish`` makes all at once: each by itself takes as long as the block is large."""
+    """Changes of a block's operators, which ``finish`` makes all at once. A single change takes a time that grows with the block."""
 
     def __init__(self, block: Block) -> None:
         self.block, self.count = block, block.desc.op_size()
         self.removed: set[int] = set()
         self._made: list[tuple[Any, ...]] = []
-        self._ahead: dict[int, list[int]] = {}         # by place: what comes in front of it, the first last
-        self._behind: dict[int, list[int]] = {}        # by place: what comes behind it, the last first
+        self._ahead: dict[int, list[int]] = {}         # by place: the operators in front of it, the first last
+        self._behind: dict[int, list[int]] = {}        # by place: the operators after it, the last first
 
     def _place_of(self, op: tuple[Any, ...]) -> int:
         self._made.append(op)
         return self.count + len(self._made) - 1
 
     def insert_ahead(self, place: int, *op: Any) -> None:
-        """Put an operator (type, inputs, outputs, attributes) in front of that at ``place``, and of what was put there before."""
+        """Put an operator (type, inputs, outputs, attributes) before the one at ``place``, and before operators that were put there
+        earlier.
+        """
         self._ahead.setdefault(place, []).append(self._place_of(op))
 
     def insert_behind(self, place: int, *op: Any) -> None:
-        """Put an operator right behind that at ``place``, in front of what was put there before."""
+        """Put an operator directly after the one at ``place``, before operators that were put there earlier."""
         self._behind.setdefault(place, []).append(self._place_of(op))
 
     def finish(self) -> None:
@@ -280,7 +284,7 @@ class _Edit:
 
 def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, trainer: int) -> Program:
     copy = program.clone()
-    # Each trainer draws its own random numbers (dropout); trainer 0 those of one process.
+    # Each trainer draws its own random numbers (dropout). Trainer 0 draws those of one process.
     copy.random_seed = program.random_seed + 1_000_003 * trainer
     block = copy.global_block()
     block._arrange([op.index for op in block.read_ops() if op.index in part.kept or not is_optimize(op)])
@@ -296,7 +300,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
         block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
     append_keep(block, own_variables(copy, [*part.params, *result.means.values(), *lasting]))
     outs = [result.means.get(name, name) for name in pulled]
-    # What is asked for before the step is settled is answered when it is: one round trip less.
+    # Ask for the parameters before the step is settled: the servers answer when it is. This saves one round trip.
     barrier: dict[str, Any] = {"waits": False, "op_role": OpRole.RPC}
     block._append_ops([
         ("send_barrier", {"X": [*part.grads, *result.means]}, {}, barrier),
@@ -312,7 +316,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
 
 
 def _writers_of(block: Block) -> dict[str, list[int]]:
-    """The places of the operators that write each variable, in order; once for each operator."""
+    """Return, for each variable, the places of the operators that write it, in order, each operator once."""
     writers: dict[str, list[int]] = {}
     for op in block.read_ops():
         for name in dict.fromkeys(op.output_arg_names):
@@ -322,8 +326,9 @@ def _writers_of(block: Block) -> dict[str, list[int]]:
 
 def _insert_exchange(block: Block, part: OptimizePart, result: Transpiled, pieces: dict[str, list[ParamBlock]],
                      writers: dict[str, list[int]], lasting: set[str]) -> list[str]:
-    """Send each gradient behind its last writer, and wait for each parameter before its first reader. Return the parameters in the
-    order in which they are waited for."""
+    """Send each gradient after its last writer, and wait for each parameter before its first reader. Return the parameters in the
+    order of the waits.
+    """
     waits, waited = _first_readers(block, part.params)
     edit = _Edit(block)
     for name in sorted([*part.grads, *result.means], key=lambda name: writers[name][-1], reverse=True):
@@ -343,8 +348,9 @@ def _insert_exchange(block: Block, part: OptimizePart, result: Transpiled, piece
 
 
 def _make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
-    """Let a gradient have memory of its own, which stays as it is until the next run writes it: it leaves from there, perhaps
-    once more when a server has died. Return whether that is so; a block inside may write at any time."""
+    """Give a gradient memory of its own, which does not change until the next run writes it. The gradient is sent from there, perhaps
+    again when a server has died. Return False where that is impossible: an operator with a block may write at any time.
+    """
     if len(writers) != 1 or block.read_ops()[writers[0]].block_attrs:
         return False
     block.var(grad).persistable = True
@@ -352,7 +358,7 @@ def _make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
 
 
 def _first_readers(block: Block, params: Iterable[str]) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """Return the places of operators that read parameters first, each with those, and all parameters in that order."""
+    """Return the places of the operators that first read parameters, each with these parameters; and all parameters in that order."""
     left = dict.fromkeys(params)
     waits: list[tuple[int, list[str]]] = []
     for op in block.read_ops():
@@ -365,7 +371,7 @@ def _first_readers(block: Block, params: Iterable[str]) -> tuple[list[tuple[int,
 
 
 def _read_by(op: OpView) -> list[str]:
-    """The names that an operator reads, by the blocks inside it as well."""
+    """Return the names that an operator reads, also those that its blocks read."""
     names = dict.fromkeys(op.input_arg_names)
     for inner in op.block.program._sub_blocks(op):
         for one in inner.read_ops():
@@ -374,7 +380,7 @@ def _read_by(op: OpView) -> list[str]:
 
 
 def _prefetch_of(block: Block, tables: Iterable[str]) -> tuple[Any, ...] | None:
-    """The operator that asks for the rows that lookups of these tables want, where their keys are fed."""
+    """Return the operator that asks for the rows that lookups of these tables need, where their keys are fed."""
     wanted = [(op.input("W")[0], op.input("Ids")[0]) for op in block.read_ops() if op.type == LOOKUP and op.input("W")[0] in tables]
     wanted = [(table, ids) for table, ids in wanted if block.has_var(ids) and block.var(ids).is_data]
     if not wanted:
@@ -383,14 +389,14 @@ def _prefetch_of(block: Block, tables: Iterable[str]) -> tuple[Any, ...] | None:
 
 
 def add_prefetch(block: Block, tables: Iterable[str]) -> None:
-    """Ask first of all for the rows that lookups of these tables want, where their keys are fed."""
+    """Insert, at the very beginning, the request for rows that lookups of these tables need, where their keys are fed."""
     prefetch = _prefetch_of(block, tables)
     if prefetch:
         block._insert_op(0, *prefetch)
 
 
 def _make_dense(program: Program, part: OptimizePart) -> None:
-    """Let the gradients of embeddings be dense: what travels is a block of memory."""
+    """Make the gradients of embeddings dense: a block of memory travels."""
     for block in program.blocks:
         for op in block.read_ops():
             if op.attrs.get("is_sparse"):
@@ -406,7 +412,7 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
 
 
 def _copy_instead_of_merging(block: Block, part: OptimizePart) -> None:
-    """What merges the rows of a gradient has nothing to do where the gradient is dense."""
+    """Replace operators that merge the rows of a gradient by copies, where the gradient is dense."""
     edit = _Edit(block)
     for op in block.read_ops():
         if op.type in COPIES and not part.is_of_table(op.output("Out")[0]):
@@ -419,10 +425,10 @@ def _copy_instead_of_merging(block: Block, part: OptimizePart) -> None:
 
 
 class DistributeTranspilerConfig:
-    """How a program is cut: ``slice_var_up`` cuts parameters at all; no part has less than ``min_block_size`` elements.
+    """How a program is cut. ``slice_var_up``: whether parameters are cut. ``min_block_size``: the fewest elements of a part.
 
-    ``mode`` names how consistent a job is; without it Fluid's flags do: ``sync_mode = False`` is ``async``, and ``geo_sgd_mode`` is
-    ``geo(N)`` of ``geo_sgd_need_push_nums``.
+    ``mode`` is the consistency of the job. Without it Fluid's flags count: ``sync_mode = False`` is ``async``, and ``geo_sgd_mode`` is
+    ``geo(N)`` with N from ``geo_sgd_need_push_nums``.
     """
 
     slice_var_up = True
@@ -435,7 +441,7 @@ class DistributeTranspilerConfig:
     mode: str | None = None            # "sync", "async", "ssp(3)", "geo(10)", ...: see trireme.distributed.mode
 
     def chosen_mode(self, sync_mode: bool = True) -> str:
-        """The mode in a word. ``sync_mode`` is ``transpile``'s."""
+        """Return the mode as a text. ``sync_mode`` is ``transpile``'s argument."""
         if self.mode:
             return self.mode
         if self.geo_sgd_mode:
@@ -444,7 +450,7 @@ class DistributeTranspilerConfig:
 
 
 class DistributeTranspiler:
-    """Fluid's way to the programs of a job. A script need not use it: ``Executor.run`` does in a job.
+    """Fluid's class for the programs of a job. A script need not use it: in a job ``Executor.run`` does so itself.
 
     ``config`` is a DistributeTranspilerConfig, or None for its defaults.
 
@@ -472,7 +478,7 @@ class DistributeTranspiler:
     def transpile(self, trainer_id: int, program: Program | None = None, pservers: str = "127.0.0.1:6174",
                   trainers: int = 1, sync_mode: bool = True, startup_program: Program | None = None,
                   current_endpoint: str = "127.0.0.1:6174") -> None:
-        """Cut ``program``. ``pservers`` names the servers: how many there are is what matters, MPI finds them."""
+        """Cut ``program``. Of ``pservers`` only the number of names counts; MPI finds the servers."""
         mode = parse(self.config.chosen_mode(sync_mode))
         check_whole("DistributeTranspilerConfig: min_block_size", self.config.min_block_size, 1)
         check_whole("transpile: trainers", trainers, 1)
@@ -503,7 +509,7 @@ class DistributeTranspiler:
         return self._done().trainer
 
     def get_pserver_program(self, endpoint: str) -> Program:
-        """Return what a server runs each step. In a job ``trireme-pserver`` gets it from trainer 0."""
+        """Return the program that a server runs in each step. In a job ``trireme-pserver`` gets it from trainer 0."""
         program = self._done().servers[self._server(endpoint)]
         program._is_servers = True
         return program
@@ -513,7 +519,7 @@ class DistributeTranspiler:
 
     def get_startup_program(self, endpoint: str, pserver_program: Program | None = None,
                             startup_program: Program | None = None) -> Program:
-        """Return a program that makes a server's first values: those of one process, cut."""
+        """Return a program that makes a server's first values: the values of one process, cut."""
         index = self._server(endpoint)
         result = (startup_program or self._startup).clone()
         block = result.global_block()

@@ -1,6 +1,6 @@
-"""Values on their way between trainers: arrays, numbers and small objects as bytes, without code in them.
+"""Values that travel between trainers: arrays, numbers and small objects as bytes, without code in them.
 
-The bytes are a line of JSON that describes the values, and then the arrays' memory in order, little-endian.
+The bytes are a line of JSON that describes the values, followed by the arrays' memory in order, little-endian.
 """
 
 from __future__ import annotations
