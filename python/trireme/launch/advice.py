@@ -1,7 +1,7 @@
 """Advice from a job's figures: a list of small rules.
 
-A rule looks at one thing in the record of figures. It returns nothing, or an Advice: the number that it saw, a measure, and a bound, the
-share of a step that the measure can save at most. The greatest bounds come first; what is below ``ENOUGH`` is left out.
+A rule looks at one thing in the figures. It returns nothing, or an Advice: the number that it saw, a measure, and a bound, which is
+the share of a step that the measure can save at most. The greatest bounds come first. A bound below ``ENOUGH`` is left out.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MOST = 3                               # lines of advice
 SLOW = 1.3                             # times the median of the others: a trainer or a server stands out
 FULL = 0.6                             # of a step: a job that computes so much is bound by computing
 LONG_OUTSIDE = 10.0                    # seconds before the first step that are worth a word
-# A message costs about as much time by itself as so many bytes of a large one: 5 to 10 us, at 2 to 3 GB/s. That decides which advice
-# is given, and never its bound.
+# A message costs about as much time by itself as so many bytes of a large message: 5 to 10 us, at 2 to 3 GB/s. This assumption decides
+# which advice is given; the bounds do not depend on it.
 A_MESSAGE = 16 << 10
 
 
 @dataclass(frozen=True)
 class Advice:
-    bound: float                       # share of `of` that it can bring at most
+    bound: float                       # the share of `of` that the measure can save at most
     text: str
     of: str = "of a step"
 
@@ -49,7 +49,7 @@ def _list(trainers: list[Trainer]) -> str:
 
 
 def standing_still(figures: Figures) -> Advice | None:
-    """A trainer makes no step any more, or made none at all."""
+    """A trainer has stopped making steps, or made none at all."""
     stalled = figures.stalled
     culprits = [one for one in stalled if one.doing != "wait"] or stalled
     if not culprits:
@@ -77,7 +77,7 @@ def without_steps(figures: Figures) -> Advice | None:
 
 
 def slow_trainer(figures: Figures) -> Advice | None:
-    """One trainer works longer than the others, which wait for it, or make more steps."""
+    """One trainer works longer than the others. They wait for it, or make more steps."""
     if figures.slowest is None:
         return None
     slow, excess = figures.slowest
@@ -141,7 +141,7 @@ def servers_apply(figures: Figures) -> Advice | None:
 # -- messages ------------------------------------------------------------------------------------------------------------------
 
 def _bound(figures: Figures, bytes: float, messages: float) -> float:
-    """Return the largest share of a step that these bytes and messages, out of all on the wire, can take, whatever each of them costs."""
+    """Return the largest share of a step that these bytes and messages can take, out of all on the wire, whatever the cost of each."""
     all_bytes, all_messages = figures.mean("bytes"), figures.mean("messages")
     shares = [part / all for part, all in ((bytes, all_bytes), (messages, all_messages)) if all]
     return figures.share("wire") * min(1.0, max(shares, default=0.0))
@@ -159,7 +159,7 @@ def _moved(figures: Figures) -> str:
 
 
 def _sum_of(figures: Figures, *kinds: str) -> tuple[float, float]:
-    """Return bytes and messages of a step that carry these."""
+    """Return the bytes and messages of these kinds in a step."""
     found = [figures.traffic(kind) for kind in kinds]
     return sum(bytes for bytes, _ in found), sum(messages for _, messages in found)
 
@@ -178,7 +178,7 @@ def exchanging_less_often(figures: Figures) -> Advice | None:
     """Most bytes on the wire are dense parameters and gradients."""
     bytes, messages = _sum_of(figures, "gradients", "small_gradients", "compressed", "parameters")
     if figures.mean("bytes") < A_MESSAGE * figures.mean("messages") or not _is_worth_it(figures, 0.9 * bytes, 0.9 * messages):
-        return None                    # where messages are the matter: few_bytes
+        return None                    # few_bytes handles the case in which messages take the time
     less = "--mode with a greater k than now" if figures.kind in ("geo", "average") else "--mode 'geo(10)', which exchanges them in each tenth step"
     return Advice(0.9 * _bound(figures, bytes, messages),
                   f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients and parameters: {less}, or larger batches")
@@ -188,7 +188,7 @@ _FOR_ROWS = {"sync": "distributed.prefetched asks for them ahead", **dict.fromke
 
 
 def rows_travel(figures: Figures) -> Advice | None:
-    """Most bytes on the wire are rows of sparse tables, which compression never touches."""
+    """Most bytes on the wire are rows of sparse tables; compression does not reduce them."""
     bytes, messages = _sum_of(figures, "rows", "keys")
     wanted = figures.mean("rows_wanted")
     if not wanted or not _is_worth_it(figures, bytes, messages):
@@ -201,7 +201,7 @@ def rows_travel(figures: Figures) -> Advice | None:
 
 
 def _table_messages(figures: Figures) -> tuple[float, float]:
-    """Return the messages of a step that carry rows, and how many fewer one table in the place of all would have."""
+    """Return the number of messages of a step that carry rows, and how many of them a single table would save."""
     _, messages = _sum_of(figures, "rows", "keys", "row_gradients")
     return messages, messages * (1 - 1 / figures.table_count) if figures.table_count else 0.0
 
@@ -243,7 +243,7 @@ def one_servers_bytes(figures: Figures) -> Advice | None:
 
 
 def far_host(figures: Figures) -> Advice | None:
-    """The gradients of one of several hosts come last, and not because of its work."""
+    """The gradients of a trainer on one of several hosts come last, and its work does not explain it."""
     if len({one.host for one in figures.trainers}) < 2:
         return None
     place, times = stands_out([one.late for one in figures.trainers])
@@ -276,7 +276,7 @@ def slow_scripts(figures: Figures) -> Advice | None:
 
 
 def interruptions(figures: Figures) -> Advice | None:
-    """Scripts do something else in few steps: tests, saving."""
+    """In a few steps the scripts take long: tests, saving."""
     bursts = [one for one in figures.trainers if _comes_in_bursts(one)]
     if not bursts:
         return None

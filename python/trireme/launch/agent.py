@@ -1,18 +1,27 @@
-"""What the launcher does on another host: run there by ssh or srun, as a program of its own that imports nothing of the package but its
+"""The launcher's helper on another host. ssh or srun runs it as a program of its own. It imports nothing of the package except its
 neighbours ends.py, memory.py and pipes.py.
 
     python agent.py STATE
 
-The launcher says, a JSON list in a line: ["begin", ranks, folder...]: these ranks will come, that leave their word in the first of these folders;
-make them, and the ranks' pipes in the first; ["room", bytes]: so much more of what ranks print may be passed on; ["asked", signal]: a user
-or a scheduler has asked for the job's end by it; ["kill"]: end the ranks;
-["alive"], at least every second; ["end"]. This tells it what happens: ["ready", cores], ["begun"], ["file", name, text], ["rank", rank, pid],
-["printed", rank, 1 or 2, text, a character for each byte], ["gone", rank, its status, -1 for unknown], ["drained"] when killed ranks have ended and all that they
-printed is passed on, ["alive"]. When another "begin" comes, what is left of the
-job's processes on this host is ended and the folders are removed; at the end, or when the launcher says nothing for some seconds, or is
-gone, also what servers have kept in shared memory under names that begin with STATE.
+Launcher and agent exchange messages, a JSON list in each line. The launcher sends:
 
-What must stay true: however the launcher, its host or the link between dies, nothing of the job is left on this host.
+- ["begin", ranks, folder...]: these ranks will start. Make the folders, and the ranks' pipes in the first one. The ranks write their
+  files there.
+- ["room", bytes]: so many more bytes of the ranks' output may be passed on.
+- ["asked", signal]: a user or a scheduler has asked for the job's end by this signal.
+- ["kill"]: end the ranks.
+- ["alive"], at least every second.
+- ["end"]: clean up and end.
+
+The agent sends ["ready", cores], ["begun"], ["file", name, text], ["rank", rank, pid], ["printed", rank, 1 or 2, text with a character
+for each byte], ["gone", rank, its status, -1 for unknown] and ["alive"]. It sends ["drained"] when killed ranks have ended and all of
+their output is passed on.
+
+At another "begin" the agent ends the job's processes that are left on this host, and removes the folders. It does the same at the end,
+or when the launcher is silent for some seconds or gone. Then it also removes the state of servers in shared memory, under names that
+begin with STATE.
+
+What must stay true: nothing of the job is left on this host, however the launcher, its host or the connection dies.
 """
 
 from __future__ import annotations
@@ -41,7 +50,7 @@ ROOM = 1 << 18                         # bytes that ranks have printed and the l
 _TURN = 0.05
 _SEARCH = 0.25
 _OWNER = "owner"
-ASKED_BY = "asked_by"                  # a file for the ranks: the name of the signal that asked the launcher for the job's end
+ASKED_BY = "asked_by"                  # a file for the ranks: it holds the name of the signal that asked for the job's end
 _PATTERN = "trireme-hosts-*"
 
 
@@ -52,7 +61,7 @@ def claim(folder: Path) -> None:
 
 
 def remove_stale(place: Path) -> None:
-    """Remove the files of owners that were killed."""
+    """Remove files whose owners were killed."""
     for folder in place.glob(_PATTERN):
         with contextlib.suppress(OSError, ValueError):
             owner = int((folder / _OWNER).read_text())
@@ -70,7 +79,7 @@ class Agent:
         self.told: dict[str, tuple[int, int]] = {}
         self.pipes: dict[int, tuple[int, int]] = {}    # descriptor -> rank, 1 or 2
         self.room = ROOM
-        self.is_ending = False                         # the ranks were killed
+        self.is_ending = False                         # the ranks were killed; their output is being passed on
         self.kills = Kills()
         self.heard = self.said = time.monotonic()
         self.searched = 0.0
@@ -114,7 +123,7 @@ class Agent:
             self.note_end(self.living[fd])
         for fd in printed:
             self.pass_on(fd)
-        self.tell_files()                              # pass on a rank's words before its end
+        self.tell_files()                              # pass on a rank's files before its end
         for fd in ended:
             rank = self.living.pop(fd)
             status = ends.status_of(self.ranks[rank][0], fd)
@@ -155,7 +164,7 @@ class Agent:
         return bool(got)
 
     def search(self) -> None:
-        """Find ranks among the processes that have started since."""
+        """Find ranks among the processes that have started since this agent."""
         for pid in () if not self.folders else _processes() - self.before:
             rank = _rank_of(pid, self.folders[0])
             if rank is None or self.ranks.get(rank, (0,))[0] == pid:
@@ -215,7 +224,7 @@ def _processes() -> set[int]:
 
 
 def _rank_of(pid: int, folder: Path) -> int | None:
-    """The rank of a process in the job of that folder; None for any other process."""
+    """Return the rank of a process in the job of that folder; None for any other process."""
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -227,7 +236,7 @@ def _rank_of(pid: int, folder: Path) -> int | None:
 
 
 def _is_child_of_rank(pid: int, rank: bytes) -> bool:
-    """A rank's children inherit its variables."""
+    """Return whether the process is a rank itself: a rank's children inherit its variables."""
     try:
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         return b"OMPI_COMM_WORLD_RANK=" + rank in Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
@@ -236,7 +245,7 @@ def _is_child_of_rank(pid: int, rank: bytes) -> bool:
 
 
 def _is_daemon(pid: int, folder: Path) -> bool:
-    """prted or orted of this job, which got the folder on its command line."""
+    """Return whether the process is prted or orted of this job. The daemon got the folder on its command line."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -254,7 +263,7 @@ def is_running(pid: int) -> bool:
 
 def main() -> int:
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)          # schedulers may send these to all processes; the launcher, or its silence, ends the agent
+        signal.signal(number, signal.SIG_IGN)          # a scheduler may send these signals to all processes; this agent ends with the launcher
     agent = Agent(sys.argv[1])
     try:
         agent.live()

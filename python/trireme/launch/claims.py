@@ -1,7 +1,7 @@
-"""Folders that a job has for itself while it runs: two jobs in one folder would take each other's files for their own.
+"""Folders that a job reserves while it runs: two jobs in one folder would mix up their files.
 
-The launcher holds the folders that its options name. The trainer that makes checkpoints holds the folder that a script names. The kernel
-drops a claim with the process, however that ends.
+The launcher reserves the folders that its options name. The trainer that makes checkpoints reserves the folder that a script names.
+The kernel drops a claim with the process, however the process ends.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from ..errors import InvalidArgumentError
 
 
 def claim(folder: str | os.PathLike[str]) -> int | None:
-    """Make this folder and hold it; return the open file that holds it. BlockingIOError: another process has it. None: it cannot be made;
-    the rank that writes there reports that."""
+    """Make this folder and reserve it. Return the open file that holds the claim. BlockingIOError: another process has reserved it.
+    None: it cannot be made; the rank that writes there reports that.
+    """
     try:
         os.makedirs(folder, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -28,13 +29,13 @@ def claim(folder: str | os.PathLike[str]) -> int | None:
         os.close(fd)
         raise
     except OSError:
-        pass                                           # a file system without locks
+        pass                                           # a file system without locks: no claim is possible
     return fd
 
 
 @contextlib.contextmanager
 def claimed(**options: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Hold these folders. Their names are the launcher's options, for messages."""
+    """Reserve these folders. Their names are the launcher's options, for messages."""
     with contextlib.ExitStack() as held:
         folders = {os.path.realpath(folder): (option, folder) for option, folder in options.items() if folder is not None}
         for path, (option, folder) in folders.items():

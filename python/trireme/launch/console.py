@@ -1,4 +1,4 @@
-"""The launcher's own output, among the output of its ranks. On a terminal a line at the bottom is rewritten in place."""
+"""The launcher's own output, among the output of its ranks. On a terminal the line at the bottom is rewritten in place."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from typing import Any
 from . import pipes
 from .outlet import Outlet, Source
 
-_TO_DELIVER = 600.0                    # seconds without a reader of the output, until the rest of it is given up
+_TO_DELIVER = 600.0                    # seconds without a reader of the output, until the rest is given up
 
 
 class Console:
-    """``is_live``: there is a terminal, and a line at its bottom. ``tags``: each row of a rank begins with its name."""
+    """``is_live``: the output is a terminal, with a progress line at its bottom. ``tags``: each row of a rank begins with the rank's
+    name.
+    """
 
     def __init__(self, is_live: bool = False, tags: bool = False) -> None:
         self.is_live, self.tags = is_live, tags
@@ -55,7 +57,7 @@ class Console:
                 print(text, file=sys.stderr, flush=True)
 
     def show(self, text: str) -> None:
-        """Show the job's progress: in the place of the last progress line, or as a line of its own."""
+        """Show the job's progress. On a terminal it replaces the last progress line; otherwise it is a line of its own."""
         if self.is_live and self._outlet:
             width = shutil.get_terminal_size().columns
             self._outlet.show(text.encode(errors="replace")[:max(0, width - 1)])
@@ -77,7 +79,7 @@ class Console:
         return process
 
     def gather(self, folder: Path, ranks: Iterable[int]) -> None:
-        """Make the pipes of the ranks that are to start on this host, and read them. Earlier ranks are forgotten."""
+        """Make the pipes of the ranks that will start on this host, and read them. Earlier ranks are forgotten."""
         assert self._outlet
         self._sources.clear()
         for fd, (rank, number) in pipes.make(folder, ranks).items():
@@ -96,20 +98,21 @@ class Console:
         return self._sources[rank, number]
 
     def finish(self, is_hurried: Callable[[], bool]) -> None:
-        """All ranks have ended: write the rest of their output, and close their pipes. Without a reader this takes long, unless
-        ``is_hurried``."""
+        """Call it when all ranks have ended: write the rest of their output, and close their pipes. Without a reader this takes long,
+        unless ``is_hurried``.
+        """
         assert self._outlet
         self._outlet.show(b"")
         self._outlet.drain(_TO_DELIVER, is_hurried)
         self._outlet.forget()
 
     def has_complained(self, rank: int) -> bool:
-        """Return whether a rank has written to its standard error. It is known when ``finish`` has returned."""
+        """Return whether a rank has written to its standard error. The answer is valid after ``finish``."""
         source = self._sources.get((rank, 2))
         return source is not None and source.has_printed
 
     def has_reader(self) -> bool:
-        """Whether there is somebody at the other end, as far as a write has shown."""
+        """Return whether the output still has a reader, as far as a write has shown."""
         return self._outlet is None or self._outlet.has_reader()
 
     def lost(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""``trireme doctor``: is this installation sound, and are the ways between hosts?"""
+"""``trireme doctor``: checks this installation, and measures the connections between hosts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from . import probe
 from .mpi import LIBMPI, Layout
 from .programs import server_program
 
-_SHM, _TMP = 1 << 30, 100 << 20        # bytes that jobs of some size want in /dev/shm and in the folder for temporary files
+_SHM, _TMP = 1 << 30, 100 << 20        # bytes that medium jobs need in /dev/shm and in the folder for temporary files
 _FILES = 1024
-_PATH = 60                             # bytes of the temporary folder's path: MPI makes sockets far below it, and their paths may have 107
+_PATH = 60                             # longest good path of the temporary folder, in bytes: MPI makes sockets far below it, and a socket's path may have 107
 
 
 @dataclass
 class Check:
-    """One line of the table; `advice` where the finding is wrong."""
+    """One line of the table. `advice`: where the finding is wrong, what to do."""
 
     what: str
     expected: str
@@ -83,7 +83,7 @@ def check_blas() -> Check:
 
 
 def check_bfloat16() -> Check:
-    """Never wrong: Trireme does not need instructions that a processor lacks."""
+    """This finding is never wrong: Trireme does not need instructions that a processor lacks."""
     ways = {"amx_bf16": "AMX-BF16 tiles", "avx512_bf16": "AVX512_BF16 vectors", "float32": "float32 after rounding: no faster than float32"}
     return Check("bfloat16 products", "any of AMX-BF16, AVX512_BF16, float32", ways[bfloat16_way()])
 
@@ -123,7 +123,7 @@ def check_shared_memory() -> Check:
 
 
 def check_pages() -> Check:
-    """Never wrong: without huge pages on request tables are slower, and that is acceptable."""
+    """This finding is never wrong: without huge pages on request tables are slower, and that is acceptable."""
     size = core.table_page_bytes()
     got = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB: look-ups of large tables are slower"
     return Check("pages of tables", "2 MiB, from Linux 6.1 on", got)
@@ -159,7 +159,7 @@ def check_environment() -> Check:
 
 
 def installation(mpirun: str | None = None) -> list[Check]:
-    """Look at everything on this host."""
+    """Make all findings on this host."""
     checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_bfloat16, check_server, check_shared_memory, check_pages,
                                          check_temporary, check_files, check_memory, check_environment]
     return [*(check() for check in checks[:5]), *check_mpi(mpirun), *(check() for check in checks[5:])]
@@ -179,8 +179,9 @@ def table(checks: list[Check]) -> str:
 
 
 def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.SLACK, timeout: float | None = None) -> int:
-    """Print the findings; return 0 when all is well, else 1. ``layout.trainers`` is the number of ranks to measure between. 0: one on each
-    host, or two on a single host."""
+    """Print the findings. Return 0 when all is well, else 1. ``layout.trainers`` is the number of ranks to measure between. 0: one on
+    each host, or two on a single host.
+    """
     checks = installation(mpirun)
     print(table(checks), flush=True)
     if any(check.advice for check in checks if check.what in ("mpirun", "its library", "server program", "environment")):

@@ -1,8 +1,8 @@
-"""How a process has ended that is another's child: mpirun, not the launcher, waits for ranks. Imports nothing of the package, because
-the agent of another host uses it too.
+"""How a process has ended that is a child of another process: mpirun, not the launcher, waits for ranks. This file imports nothing of
+the package, because the agent of another host uses it too.
 
-The kernel shows a process's status until its parent has waited for it, and from Linux 6.15 on to each holder of a pidfd for ever. Where
-it is gone nothing is said.
+The kernel shows a process's status until its parent has waited for it. From Linux 6.15 on the kernel also shows it to each holder of a
+pidfd, without a time limit. Otherwise the status is unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11        # PIDFD_GET_INFO
 
 
 def status_of(pid: int, fd: int) -> int | None:
-    """Return the status, as ``os.wait`` gives it, of an ended process with this pidfd; None: the kernel does not tell it any more."""
+    """Return the status, as ``os.wait`` gives it, of an ended process with this pidfd; None: the kernel no longer tells it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         if state == "Z":
@@ -36,7 +36,7 @@ def status_of(pid: int, fd: int) -> int | None:
 
 
 def describe(status: int | None) -> str:
-    """Return the words for a process with this status: "killed by SIGKILL", "ended with exit code 3" or "ended"."""
+    """Describe the end of a process with this status: "killed by SIGKILL", "ended with exit code 3" or "ended"."""
     if status is None:
         return "ended"
     if os.WIFSIGNALED(status):
@@ -45,7 +45,7 @@ def describe(status: int | None) -> str:
 
 
 def name_of(number: int) -> str:
-    """Return the name of a signal; that of a real-time signal is a number.
+    """Return the name of a signal; a real-time signal is called by its number.
 
     >>> from trireme.launch.ends import name_of
     >>> name_of(15), name_of(40)
@@ -58,7 +58,7 @@ def name_of(number: int) -> str:
 
 
 def exit_code(status: int | None) -> int:
-    """Return the exit code of a process that was not killed; 0 where there is none."""
+    """Return the exit code of a process; 0 if a signal killed it, or the status is unknown."""
     return os.waitstatus_to_exitcode(status) if status is not None and os.WIFEXITED(status) else 0
 
 

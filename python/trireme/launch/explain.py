@@ -1,4 +1,4 @@
-"""``trireme explain DIR``: where a job's steps spent their time, who was waited for, and what would help.
+"""``trireme explain DIR``: where a job's steps spent their time, for which ranks the others waited, and advice.
 
     job, mode sync: 4 trainers, 2 servers, 1000 steps in 5.1 s
 
@@ -123,7 +123,7 @@ def _tables(figures: Figures) -> list[str]:
 
 
 def report(logs: Logs) -> str:
-    """Return the whole text."""
+    """Return the text of the whole page."""
     figures = figures_of(logs)
     lines = _head(logs, figures)
     if figures.trainers:
@@ -133,7 +133,7 @@ def report(logs: Logs) -> str:
 
 
 def command(folder: str) -> int:
-    """``trireme explain``: print it; return the exit code."""
+    """``trireme explain``: print the page; return the exit code."""
     print(report(read(folder)))
     return 0
 

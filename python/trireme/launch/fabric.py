@@ -1,8 +1,8 @@
-"""Which way messages take between ranks: ``--transport``, as Open MPI's settings and as words for the job's first line.
+"""The transport of messages between ranks: ``--transport``, as Open MPI's settings and as a text for the job's first line.
 
 | ``--transport`` | |
 |---|---|
-| ``auto`` | shared memory on one host; on several TCP, or, where this host has an InfiniBand or RoCE device, what Open MPI chooses |
+| ``auto`` | shared memory on one host; TCP on several; if this host has an InfiniBand or RoCE device, Open MPI chooses |
 | ``tcp`` | shared memory, and TCP between hosts |
 | ``ucx`` | UCX: InfiniBand, RoCE, and its own shared memory and TCP |
 | ``ofi`` | libfabric: Omni-Path, EFA, Slingshot |
@@ -26,7 +26,7 @@ def devices(root: Path = _DEVICES) -> list[str]:
 
 
 def chosen(transport: str, is_remote: bool, found: list[str] | None = None) -> str:
-    """Return what ``auto`` means here: ``sm``, ``tcp`` or ``free``; another transport is itself."""
+    """Return the meaning of ``auto`` here: ``sm``, ``tcp`` or ``free``. Any other transport is returned unchanged."""
     if transport != "auto":
         return transport
     if not is_remote:
@@ -35,19 +35,19 @@ def chosen(transport: str, is_remote: bool, found: list[str] | None = None) -> s
 
 
 def settings(way: str) -> list[tuple[str, str]]:
-    """Return Open MPI's parameters for a way."""
+    """Return Open MPI's parameters for a transport."""
     if way == "free":
         return []
     if way == "ucx":
         return [("pml", "ucx")]
     if way == "ofi":
         return [("pml", "cm"), ("mtl", "ofi")]
-    # On one host ranks talk over shared memory alone, because MPI's TCP part listens on all interfaces in any case.
+    # On one host ranks use shared memory alone, because MPI's TCP component listens on all interfaces in any case.
     return [("pml", "ob1"), ("btl", "self,vader" + ",tcp" * (way == "tcp"))]
 
 
 def words(way: str) -> str:
-    """Say which way it is, for the job's first line."""
+    """Describe the transport, for the job's first line."""
     if way == "free":
         return f"over what Open MPI takes for {', '.join(devices())}"
     return {"sm": "over shared memory", "tcp": "over TCP", "ucx": "over UCX", "ofi": "over libfabric"}[way]

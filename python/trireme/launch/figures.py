@@ -1,8 +1,8 @@
-"""Where a step's time went, from a job's logs: one record, of which the report and all advice are made.
+"""Where a step's time went, from a job's logs: one record, from which the report and all advice are made.
 
-A trainer counts its waiting. Servers count how long its gradients waited for those of other trainers (``kept``), how long its pulls waited
-for slower trainers (``held``), and how long the servers applied updates. The rest of the waiting is the wire: copies, MPI, latency, and
-processors that were busy. Clocks of two hosts are compared only to see whether a log goes on.
+A trainer measures its waiting. Servers measure how long its gradients waited for those of other trainers (``kept``), how long its
+pulls waited for slower trainers (``held``), and how long the servers applied updates. The rest of the waiting is the wire: copies,
+MPI, latency, and processors that were busy. Clocks of two hosts are compared only to see whether a log goes on.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .progress import add_bins
 # Classes of messages by content, in the order of pserver/observe/traffic.h.
 TRAFFIC_CLASSES = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "others")
 
-_QUIET = 5.0                           # seconds without a step, and so many times a usual step: a trainer stands still
+_QUIET = 5.0                           # a trainer is stalled after so many seconds without a step, if that is also so many times a usual step
 _QUIET_STEPS = 10
 
 
 @dataclass
 class Trainer:
-    """Milliseconds of a mean step, unless something else is said."""
+    """Figures of a trainer. Times are milliseconds of a mean step, unless a comment says otherwise."""
 
     index: int
     host: str
@@ -37,16 +37,16 @@ class Trainer:
     others: float = 0.0                # waiting for slower trainers
     apply: float = 0.0                 # and for servers that apply, or have a queue
     wire: float = 0.0
-    moving: float = 0.0                # in which messages were moved, by any thread
+    moving: float = 0.0                # time in which any thread moved messages
     late: float = 0.0                  # behind the first trainer
     bytes: float = 0.0                 # sent and received
     messages: float = 0.0
     bytes_by_class: dict[str, float] = field(default_factory=dict)
     messages_by_class: dict[str, float] = field(default_factory=dict)
-    rows_wanted: float = 0.0           # rows that lookups wanted; of them asked for early, and found here
+    rows_wanted: float = 0.0           # rows that lookups wanted; the next two: asked for early, found in the cache
     rows_ahead: float = 0.0
     rows_cached: float = 0.0
-    doing: str = ""                    # when the last line was written
+    doing: str = ""                    # the trainer's activity when it wrote its last line
     quiet: float = 0.0                 # seconds without the end of a step, until its last line, or that of all where its log has ended
     since: float = 0.0                 # when they began, seconds since 1970
     has_ended: bool = False            # well
@@ -54,7 +54,7 @@ class Trainer:
 
     @property
     def work(self) -> float:
-        """The trainer's own time in a step."""
+        """The trainer's own work in a step."""
         return self.compute + self.script + self.encode
 
 
@@ -63,12 +63,12 @@ class Server:
     index: int
     host: str
     updates: int
-    apply: float                       # of a mean update
+    apply: float                       # milliseconds of a mean update
     apply_all: float
-    idle: float                        # share of its life in which there was nothing to apply
+    idle: float                        # share of its life without an update to apply
     received: float                    # bytes, in all
     sent: float
-    wait_share: float                  # of the trainers' waiting, that ended with this server's answer
+    wait_share: float                  # share of the trainers' waiting that ended with this server's answer
 
 
 @dataclass
@@ -77,12 +77,12 @@ class Figures:
     compress: str
     all_trainers: list[Trainer]
     servers: list[Server]
-    seconds: float                     # the longest that a trainer made steps
+    seconds: float                     # the longest time over which a trainer made steps
     table_count: int = 0
-    compressible: float = 0.0          # bytes of a step's dense gradients that compression takes
+    compressible: float = 0.0          # bytes of a step's dense gradients that compression can reduce
     staleness: list[int] = field(default_factory=list)
     dropped: int = 0
-    skipped: int = 0                   # steps, as their gradients were not finite
+    skipped: int = 0                   # steps left out because their gradients were not finite
     tables: list[tuple[str, int, int, list[tuple[int, int]], int]] = field(default_factory=list)   # name, rows, bytes, hot keys, updates
 
     @property
@@ -101,7 +101,7 @@ class Figures:
         return self._mean([(getattr(one, part), one.steps) for one in self.trainers])
 
     def traffic(self, kind: str) -> tuple[float, float]:
-        """Return bytes and messages of a mean step that carry it."""
+        """Return the bytes and messages of this kind in a mean step."""
         return (self._mean([(one.bytes_by_class.get(kind, 0.0), one.steps) for one in self.trainers]),
                 self._mean([(one.messages_by_class.get(kind, 0.0), one.steps) for one in self.trainers]))
 
@@ -120,7 +120,7 @@ class Figures:
 
     @property
     def slowest(self) -> tuple[Trainer, float] | None:
-        """The trainer that works longest in a step, and by how many milliseconds more than the median of the others."""
+        """Return the trainer that works longest in a step, and how many milliseconds longer than the median of the others."""
         found = self.trainers
         if len(found) < 2:
             return None
@@ -129,7 +129,7 @@ class Figures:
 
 
 def stands_out(values: list[float]) -> tuple[int, float]:
-    """Return the place of the greatest, and how many times the median of the others it is; 1.0 where there is no other."""
+    """Return the index of the greatest value, and its ratio to the median of the others; 1.0 if there is no other."""
     if len(values) < 2:
         return 0, 1.0
     most = max(range(len(values)), key=values.__getitem__)
@@ -138,7 +138,7 @@ def stands_out(values: list[float]) -> tuple[int, float]:
 
 
 def _by_trainer(logs: Logs, name: str, trainer: int) -> float:
-    """The longest that a mean step of this trainer lay on any server, for that reason."""
+    """Return the longest time that a mean step of this trainer lay on any server, for that reason."""
     found = [0.0]
     for log in logs.servers.values():
         steps = log.numbers("steps_by_trainer", trainer + 1)[trainer]
@@ -193,14 +193,14 @@ def _server(logs: Logs, index: int, log: Log, waited: float) -> Server:
 
 
 def _hot_keys(line: Line) -> list[tuple[int, int]]:
-    """Keys have any value that 64 bits have."""
+    """Return a key, which may have any 64 bits."""
     pairs = line.get("hot_keys")
     return [(pair[0], whole_of(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int)
             ] if isinstance(pairs, list) else []
 
 
 def _tables(logs: Logs) -> list[tuple[str, int, int, list[tuple[int, int]], int]]:
-    """All servers' parts of each table, and the updates that there were."""
+    """Combine all servers' parts of each table, and the number of updates."""
     rows: dict[str, list[tuple[int, int, list[tuple[int, int]], int]]] = {}
     for log in logs.servers.values():
         for line in log.events("table"):
@@ -212,7 +212,7 @@ def _tables(logs: Logs) -> list[tuple[str, int, int, list[tuple[int, int]], int]
 
 
 def figures_of(logs: Logs) -> Figures:
-    """Work out where the time went."""
+    """Compute the figures of a job from its logs."""
     kind = logs.mode.partition("(")[0]
     waited = sum(sum(log.numbers("wait_by_server_ms", len(logs.servers))) for log in logs.trainers.values())
     servers = [_server(logs, index, log, waited) for index, log in sorted(logs.servers.items())]

@@ -1,4 +1,5 @@
-"""The other hosts of a job: an agent on each, started by ssh or srun, watches its ranks, passes on their files and output, and cleans up.
+"""The other hosts of a job. An agent on each host, started by ssh or srun, watches its ranks, passes on their files and output, and
+cleans up.
 
 The hosts need not share a folder: an agent makes the job's folders under the same paths on its host, and files that ranks write there
 appear in the launcher's folders.
@@ -33,7 +34,7 @@ _END = 4.0                             # for agents to clean up
 
 
 def is_here(name: str) -> bool:
-    """Is this host meant? Of an address: can something be bound to it here?"""
+    """Return whether this name means this host. For an address: can a socket be bound to it here?"""
     if name in ("localhost", socket.gethostname(), socket.gethostname().partition(".")[0]):
         return True
     try:
@@ -93,19 +94,19 @@ class Host:
             fcntl.fcntl(stream, fcntl.F_SETFL, fcntl.fcntl(stream, fcntl.F_GETFL) | os.O_NONBLOCK)
 
     def tell(self, *words: object) -> bool:
-        """Return whether it was written: a full pipe takes all of a short line or nothing."""
+        """Send a message. Return whether it was written: a full pipe takes all of a short line or nothing."""
         assert self.process.stdin
-        with contextlib.suppress(OSError):             # a lost host is found by its silence
+        with contextlib.suppress(OSError):             # a lost host is noticed by its silence
             return os.write(self.process.stdin.fileno(), (json.dumps(words) + "\n").encode()) > 0
         return False
 
     def begin(self, ranks: list[int], *folders: str) -> None:
-        """The job starts; it has these ranks there."""
+        """Start the job's ranks of this host."""
         self.is_drained, self.taken, self.told_taken = not ranks, 0, 0
         self.tell("begin", ranks, *folders)
 
     def take(self, count: int) -> None:
-        """Tell the agent that so many bytes of its ranks' output were taken."""
+        """Tell the agent that the console has taken so many bytes of its ranks' output."""
         self.taken += count
 
     def give_room(self) -> None:
@@ -141,7 +142,7 @@ class Host:
         return f"{self.program} ended with exit code {self.process.poll()}" + (f": {lines[-1]}" if lines else "")
 
     def close(self, seconds: float) -> None:
-        """Wait so long at most for the agent's end."""
+        """Wait for the agent's end, so many seconds at most."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(0 if self.lost else seconds)
         if self.process.poll() is None:
@@ -154,8 +155,9 @@ class Host:
 
 
 class Hosts:
-    """The agents of a job. `slots`: see above; names of the servers' shared memory begin with `state`. `caught`: signals that ask for the
-    end, as they come."""
+    """The agents of a job. ``slots``: the hosts with their slots, as in a Layout. Names of the servers' shared memory begin with
+    ``state``. ``caught``: the signals that ask for the end, in order of arrival.
+    """
 
     def __init__(self, slots: dict[str, str], ssh: str, state: str, console: Console, caught: Sequence[int] = ()) -> None:
         self.slots, self.console, self.caught = slots, console, caught
@@ -169,14 +171,14 @@ class Hosts:
 
     @property
     def count(self) -> int:
-        """The hosts that have a part in the job."""
+        """The number of hosts that take part in the job."""
         return max(1, len(self.slots) - len(self.lost()))
 
     def lost(self) -> set[str]:
         return {host.name for host in self.hosts if host.lost is not None}
 
     def cores(self) -> int:
-        """The cores of the host that has the fewest, this host included."""
+        """Return the number of cores of the smallest host, this host included."""
         return min([len(os.sched_getaffinity(0)), *(host.cores for host in self.hosts if not host.lost)])
 
     def news(self) -> list[str]:
@@ -191,8 +193,9 @@ class Hosts:
                                    f"it was started by `{shlex.join(slow[0].command)}`")
 
     def begin(self, layout: Layout, *folders: str | None) -> Layout:
-        """Have the folders made on all hosts; the first is the one for the ranks' words and their pipes. Return the layout without
-        hosts that are lost."""
+        """Make the job's folders on all hosts. The first holds the ranks' files and their pipes. Return the layout without hosts that
+        are lost.
+        """
         own = [folder for folder in folders if folder]
         self.folder = Path(own[0])
         for folder in map(Path, own if self else ()):
@@ -267,8 +270,9 @@ class Hosts:
                 ranks.lose_host(host.name, host.lost)
 
     def _write(self, name: str, text: str) -> None:
-        """The file appears at once, because the watch may read it at any time. Hosts that share the folder send files that are already
-        there."""
+        """Write a rank's file. It appears at once, because the watch may read it at any time. Hosts that share the folder send files
+        that are already there.
+        """
         path = self.folder / Path(name).name
         if path.exists() and path.read_text(errors="replace") == text:
             return
@@ -276,8 +280,7 @@ class Hosts:
         path.with_suffix(f"{path.suffix}~").rename(path)
 
     def note_asked(self, name: str) -> None:
-        """A signal of this name has asked for the job's end. Leave its name for the ranks of all hosts, because mpirun sends them another
-        signal."""
+        """Tell the ranks of all hosts the name of the signal that asked for the job's end, because mpirun sends them another signal."""
         (self.folder / agents.ASKED_BY).write_text(name)
         for host in self.hosts:
             host.tell("asked", name)
@@ -288,7 +291,7 @@ class Hosts:
             host.tell("kill")
 
     def drain(self, ranks: Ranks, seconds: float, is_hurried: Callable[[], bool]) -> None:
-        """Take in all that killed ranks have printed before."""
+        """Read all output that killed ranks have printed before."""
         deadline = time.monotonic() + seconds
         while self._undrained() and time.monotonic() < deadline and not is_hurried():
             self.look(ranks)
@@ -302,11 +305,11 @@ class Hosts:
         return [host.name for host in self.hosts if not host.is_drained]
 
     def descriptors(self) -> list[int]:
-        """The files that become readable when a message arrives."""
+        """Return the descriptors that become readable when a message arrives."""
         return [host.process.stdout.fileno() for host in self.hosts if host.process.stdout and not host.lost]
 
     def close(self) -> None:
-        """End all that is left on the hosts."""
+        """End all processes of the job that are left on the hosts."""
         for host in self.hosts:
             host.tell("end")
         deadline = time.monotonic() + _END
@@ -316,7 +319,7 @@ class Hosts:
 
 @contextlib.contextmanager
 def hosts_of(layout: Layout, state: str, console: Console, caught: Sequence[int]) -> Iterator[Hosts]:
-    """The other hosts of a job; none of a job on this one."""
+    """Open the other hosts of a job; there are none for a job on this host alone."""
     hosts = Hosts(layout.slots() if layout.is_remote else {}, layout.ssh, state, console, caught)
     try:
         hosts.start()

@@ -1,5 +1,5 @@
-"""Trainers whose scripts end while other trainers go on: reported once, because a script may do so by mistake (``sys.exit(0)`` in the
-middle).
+"""Trainers whose scripts end while other trainers go on. Each is reported once, because a script may do so by mistake (``sys.exit(0)``
+in the middle).
 
 At an ordinary end trainers leave within a few steps of each other, and nothing is reported.
 """
@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from .watch import Left, Ranks
 
-_STEPS, _FEW = 10, 2                   # that another trainer has made since: at once; and after _SECONDS
+_STEPS, _FEW = 10, 2                   # steps that another trainer has made since: so many at once; so few after _SECONDS
 _SECONDS = 5.0
-_SETTLED = 1.5                         # after which a trainer's figures, which it writes once a second, are newer than the other's end
+_SETTLED = 1.5                         # seconds after which the other trainers' figures, which are written once a second, are newer than the end
 
 
 class Leavers:
@@ -20,7 +20,7 @@ class Leavers:
 
     def __init__(self, step_of: Callable[[int], int]) -> None:
         self._step_of = step_of
-        self._seen: dict[int, float] = {}              # leavers: since when
+        self._seen: dict[int, float] = {}              # trainers that have left, and since when
         self._bases: dict[int, dict[int, int]] = {}    # steps of the others then
         self._said: set[int] = set()
 
@@ -31,7 +31,7 @@ class Leavers:
         self._said.clear()
 
     def news(self, ranks: Ranks, now: float) -> list[str]:
-        """Return a line for each trainer that has left, when others have gone on."""
+        """Return a line for each trainer that has left while others have gone on."""
         left = ranks.left()
         for rank in left:
             self._seen.setdefault(rank, now)

@@ -1,4 +1,6 @@
-"""A job's logs, read after it: docs/logs.md describes them. Files that are cut off or missing are read as far as they go, and named."""
+"""Reads a job's logs after the job: docs/logs.md describes them. Files that are cut off or missing are named, and read as far as
+possible.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from .runlog import LAUNCHER
 
 _NAME = re.compile(r"(trainer|server|standby|replica)-(\d{1,6})\.jsonl")
 
-_MOST_RANKS = 10 ** 4                  # more are none of a job's, but a damaged number
+_MOST_RANKS = 10 ** 4                  # more ranks than any job has: a greater number is damage
 
 Line = dict[str, Any]
 
@@ -31,7 +33,7 @@ class Log:
     index: int
     lines: list[Line]
     joined: Line
-    totals: Line                       # the newest; empty: it has written none
+    totals: Line                       # the newest line; empty: the rank has written none
 
     @property
     def is_whole(self) -> bool:
@@ -63,7 +65,7 @@ class Log:
 
 @dataclass
 class Logs:
-    """The logs of a job; servers and trainers by their numbers. A standby or replica that took a server's place stands in it."""
+    """The logs of a job: servers and trainers by their numbers. A standby or replica that took a server's place stands in that place."""
 
     folder: Path
     trainers: dict[int, Log] = field(default_factory=dict)
@@ -80,18 +82,20 @@ class Logs:
         return self._began("compress", "none")
 
     def began_number(self, name: str) -> int:
-        """Return a number that all trainers have been told alike."""
+        """Return a number that all trainers were told alike."""
         return whole_of(max([number_of(line.get(name)) for log in self.trainers.values() for line in log.events("began")], default=0))
 
     @property
     def last(self) -> float:
-        """When the newest line of a rank was written, seconds since 1970."""
+        """Return when the newest line of a rank was written, in seconds since 1970."""
         return max([number_of(line.get("t_s")) for log in (*self.trainers.values(), *self.servers.values()) for line in log.lines[-1:]],
                    default=0.0)
 
     @property
     def silence(self) -> float:
-        """Seconds without a line after which a log has ended: ranks write one each ten seconds, or less often where that was asked for."""
+        """Return the seconds without a line after which a log has ended. Ranks write a line every ten seconds, or less often where the
+        user asked for that.
+        """
         times = [[number_of(line.get("t_s")) for line in log.events("steps")] for log in (*self.trainers.values(), *self.servers.values())]
         gaps = [late - early for one in times for early, late in itertools.pairwise(one)]
         return 2.5 * max([10.0, *gaps])
@@ -107,7 +111,7 @@ class Logs:
 
 
 def _read_lines(path: Path, remarks: list[str]) -> list[Line]:
-    """Return the objects of a file; say which lines are none."""
+    """Return the JSON objects of a file. Add a remark on lines that are not valid."""
     try:
         text = path.read_bytes().decode(errors="replace")
     except OSError as error:
@@ -178,7 +182,7 @@ def _place_standbys(logs: Logs, standbys: Sequence[Log]) -> None:
 
 
 def read(folder: str | Path) -> Logs:
-    """Read the logs in a folder. NotFoundError: there are none of trainers."""
+    """Read the logs in a folder. NotFoundError: there are no logs of trainers."""
     logs = Logs(Path(folder))
     try:
         paths = sorted(logs.folder.iterdir())

@@ -1,19 +1,21 @@
-"""Which ranks the kernel has ended because their cgroup had no memory left. Where its counts cannot be read, nothing is said."""
+"""Ranks that the kernel has killed because their cgroup had no memory left. Where the kernel's counts cannot be read, nothing is
+reported.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
-_NONE = 1 << 60                        # bytes; a limit above is none
+_NONE = 1 << 60                        # bytes; a greater limit means no limit
 
 
 class Kills:
-    """Counts of the cgroups of ranks, from when a rank was seen for the first time; ``proc`` and ``root`` are the kernel's."""
+    """Counts of the cgroups of ranks, from the moment when a rank was seen first. ``proc`` and ``root`` are the kernel's folders."""
 
     def __init__(self, proc: Path = Path("/proc"), root: Path = _ROOT) -> None:
         self._proc, self._root = proc, root
-        self._of: dict[int, Path] = {}                 # rank -> its cgroup's folder
+        self._of: dict[int, Path] = {}                 # rank -> the folder of its cgroup
         self._said: dict[Path, int] = {}               # how many of a cgroup's kills are told, or were before
 
     def watch(self, rank: int, pid: int) -> None:
@@ -25,8 +27,9 @@ class Kills:
             self._said.setdefault(folder, count)
 
     def why_gone(self, rank: int) -> str | None:
-        """A rank has ended: return a message if the kernel killed it for memory. Of several ranks that end together, as many as the kernel
-        has counted."""
+        """A rank has ended: return a message if the kernel killed it for memory. Of several ranks that end together, report as many as
+        the kernel has counted.
+        """
         folder = self._of.pop(rank, None)
         count = _count(folder)
         if folder is None or count is None or count <= self._said[folder]:
@@ -38,7 +41,9 @@ class Kills:
 
 
 def cgroup_of(pid: int | str, controller: str, proc: Path = Path("/proc"), root: Path = _ROOT) -> Path:
-    """The folder where the kernel counts and limits for a process: version 1 of cgroups has one for each controller, version 2 one for all."""
+    """Return the folder where the kernel counts and limits for a process. Version 1 of cgroups has one for each controller, version 2
+    one for all.
+    """
     try:
         lines = [line.split(":", 2) for line in (proc / str(pid) / "cgroup").read_text().splitlines()]
     except OSError:
@@ -56,7 +61,7 @@ def _read(folder: Path, name: str) -> str:
 
 
 def _count(folder: Path | None) -> int | None:
-    """How many processes of it the kernel has ended; None: it does not say."""
+    """Return how many processes of a cgroup the kernel has killed; None: the kernel does not say."""
     if folder is not None:
         for name in ("memory.events", "memory.oom_control"):
             for line in _read(folder, name).splitlines():

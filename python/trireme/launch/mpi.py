@@ -1,6 +1,7 @@
-"""Which mpirun, which libmpi, and the flags that each version needs.
+"""Finds mpirun and its libmpi, and makes the command line that each version needs.
 
-Open MPI 5 (with ULFM) and 4.1 share their ABI, so the same programs run under both. But mpirun and the library must be of the same version.
+Open MPI 5 (with ULFM) and 4.1 share their ABI, so the same programs run under both. But mpirun and the library must be of the same
+version.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from . import fabric
 from .network import network_of
 
 LIBMPI = "libmpi.so.40"
-DISTRIBUTION = "trireme-ps"            # as pyproject.toml calls it: "trireme" on the Python package index is another project
+DISTRIBUTION = "trireme-ps"            # the name in pyproject.toml: "trireme" on the Python package index is another project
 BRING_ONE = f"`pip install '{DISTRIBUTION}[mpi]'` (in a clone: `pip install '.[mpi]'`)"
-# A host that is gone, or the way to it, must not keep an ssh for ever.
+# If a host or the connection to it is gone, its ssh must not hang for ever.
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=1 -o ServerAliveCountMax=4"
 
 
@@ -47,10 +48,10 @@ class Mpi:
 
 
 def find(mpirun: str | None = None) -> Mpi:
-    """Return the MPI to use: the one asked for, else that of this environment, else that on the PATH."""
+    """Return the MPI to use: the requested one, else that of this environment, else that on the PATH."""
     path = _find_mpirun(mpirun)
     text = _ask(path, "--version")
-    found = re.search(r"\((?:Open MPI|OpenRTE)\) (\d+(?:\.\d+)*)", text)      # 4.1 says the latter under other names than mpirun
+    found = re.search(r"\((?:Open MPI|OpenRTE)\) (\d+(?:\.\d+)*)", text)      # 4.1's binaries other than mpirun call themselves OpenRTE
     if not found:
         raise UnsupportedError(f"{path} is not Open MPI's: `{path} --version` says {text.strip().splitlines()[:1]}")
     version = tuple(int(part) for part in found[1].split("."))
@@ -98,7 +99,7 @@ def _beside(mpirun: str) -> list[Path]:
 
 
 def _linked(mpirun: str) -> Iterator[Path]:
-    """Where its own libraries are. Asked for last: it takes as long as all else here."""
+    """Return the folders of the libraries that mpirun loads. This is the last resort: it takes as long as everything else here."""
     for line in _ask("ldd", mpirun).splitlines():
         found = re.match(r"\s*lib(?:open-rte|open-pal|prrte)\S* => (\S+)/[^/]+ ", line)
         if found:
@@ -115,12 +116,12 @@ def check_mixture(mpi: Mpi, library_path: str) -> None:
                 f"LD_LIBRARY_PATH leads to {other / LIBMPI}, but the mpirun to be used is {mpi.mpirun}, whose library is "
                 f"{own / LIBMPI}: take {folder} out of LD_LIBRARY_PATH, or name its mpirun by --mpirun")
         if own == other.resolve():
-            return                                     # ours comes first
+            return                                     # our folder comes first
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which programs to start on which hosts."""
+    """The programs to start, and the hosts to start them on."""
 
     servers: int
     trainers: int
@@ -128,7 +129,7 @@ class Layout:
     hostfile: str | None = None
     ssh: str = SSH                     # with its options; or what is called alike
     standbys: int = 0                    # on each host
-    replicas: int = 0                  # of each server, on another host
+    replicas: int = 0                  # replicas of each server, on other hosts
     transport: str = "auto"            # of fabric.TRANSPORTS
 
     @property
@@ -137,7 +138,7 @@ class Layout:
 
     @property
     def way(self) -> str:
-        """Which way messages take: see fabric.py."""
+        """The transport of messages between ranks: see fabric.py."""
         return fabric.chosen(self.transport, self.is_remote)
 
     @property
@@ -146,7 +147,9 @@ class Layout:
 
     @property
     def all_replicas(self) -> int:
-        """On each host as many as servers are on any one: then every server finds one on another host."""
+        """The number of replicas. Each host gets as many as the largest number of servers on any host. So every server finds a replica
+        on another host.
+        """
         hosts = len(self.slots()) if self.is_remote else 1
         return hosts * self._most_servers() if self.replicas and hosts > 1 else 0
 
@@ -154,7 +157,9 @@ class Layout:
         return max(Counter(itertools.islice(self._turns(), self.servers)).values(), default=0)
 
     def _turns(self) -> Iterator[str]:
-        """Hosts in turn, as ``--host`` takes them, for servers and then trainers: each as often as it has slots; then all again."""
+        """Return an endless sequence of hosts for servers and then trainers. In each turn every host that still has a free slot takes
+        one rank. When all slots are taken, they are counted anew.
+        """
         slots: dict[str, int] = {}
         for word in self.slots().values():
             host, _, count = word.partition(":")
@@ -163,8 +168,9 @@ class Layout:
             yield from (host for host, count in slots.items() if turn < count)
 
     def places(self, count: int, after: int = 0) -> list[tuple[str | None, int]]:
-        """Where ``count`` servers or trainers go: hosts with how many neighbours of the ranks' order each takes. ``after`` of the
-        job's ranks have a place already. No name of a host if the job has just this one."""
+        """Return the places of ``count`` servers or trainers: hosts, each with the number of neighbouring ranks that it takes.
+        ``after`` ranks of the job have a place already. The host is None if the job has just this host.
+        """
         if not self.is_remote:
             return [(None, count)]
         hosts = itertools.islice(self._turns(), after, after + count)
@@ -177,14 +183,14 @@ class Layout:
         return [(host, count) for host in dict.fromkeys(itertools.islice(self._turns(), len(self.slots())))]
 
     def all_places(self) -> list[list[tuple[str | None, int]]]:
-        """Where servers, trainers, standbys and replicas go, in the order of the job's ranks."""
+        """Return the places of servers, trainers, standbys and replicas, in the order of the job's ranks."""
         return [self.places(self.servers) if self.servers else [],
                 self.places(self.trainers, self.servers),
                 self.places_on_each(self.standbys) if self.servers and self.standbys else [],
                 self.places_on_each(self.all_replicas // len(self.slots())) if self.all_replicas else []]
 
     def hosts_of_ranks(self) -> list[str]:
-        """The name of each rank's host; "" if the job has just this one."""
+        """Return the name of each rank's host; "" if the job has just this host."""
         return [(host or "").rpartition("@")[2] for places in self.all_places() for host, count in places for _ in range(count)]
 
     def slots(self) -> dict[str, str]:
@@ -204,12 +210,12 @@ class Layout:
             name = host.rpartition("@")[2]
             if not name:
                 raise InvalidArgumentError(f"trireme launch: host {word!r} has no name")
-            if not _HOST.fullmatch(host):              # ssh, srun and mpirun would take it for an option, or for several words
+            if not _HOST.fullmatch(host):              # ssh, srun and mpirun would read it as an option, or as several words
                 raise InvalidArgumentError(f"trireme launch: {host!r} is no name of a host: letters, digits, '.', '_' and '-' are possible, "
                                            "'-' not at the beginning, and USER@ before it")
             if count and not (count.isdecimal() and int(count)):
                 raise InvalidArgumentError(f"trireme launch: host {word!r}: {count!r} is no number of slots")
-            if name in found:                          # as MPI reads it: slots of its own each time
+            if name in found:                          # as MPI reads the file: each line adds slots
                 host, _, more = found[name].partition(":")
                 word = f"{host}:{int(count or 1) + int(more or 1)}"
             found[name] = word
@@ -221,13 +227,13 @@ class Layout:
 def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Sequence[str], exported: Iterable[str] = (),
                  scratch: str | None = None, shared: str | None = None, standby: Sequence[str] = (),
                  wrapper: Sequence[str] = ()) -> list[str]:
-    """Return the mpirun line. ``standby`` is what standbys run, if not the servers' program; ``wrapper`` starts each rank's program. ``exported`` names the variables that other
+    """Return the mpirun line. ``standby`` is the program of standbys, if it is not the servers' program; ``wrapper`` starts each rank's program. ``exported`` names the variables that other
     hosts need; MPI keeps its files in the folders ``scratch`` and ``shared`` (in memory)."""
     exports = [word for name in sorted(exported) for word in ("-x", name)] if layout.is_remote else []
     line = [mpi.mpirun, *_flags(mpi, layout)]
     if wrapper and mpi.major >= 5:
-        # The launcher sees exit codes itself. When mpirun ends a job for one, ranks that still join print pages about that. Without the
-        # launcher mpirun's own exit code has to tell of them.
+        # The launcher sees exit codes itself. When mpirun ends a job because of one, ranks that still join print pages about that.
+        # Without the launcher only mpirun's own exit code tells of a failure.
         line += ["--runtime-options", "error-nonzero-status=false"]
     if scratch and mpi.major >= 5:
         line += ["--prtemca", "prte_tmpdir_base", scratch]
@@ -235,7 +241,8 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
         line += ["--mca", "orte_tmpdir_base", scratch]
     if shared:
         line += ["--mca", "btl_sm_backing_directory" if mpi.major >= 5 else "btl_vader_backing_directory", shared]
-    # An application for each run of ranks on one host: mpirun's own way of mapping begins anew at the first host with each kind.
+    # One application for each group of neighbouring ranks on one host: mpirun's own mapping would begin again at the first host with each
+    # kind.
     programs = (server, trainer, standby or [*server, "--standby"], [*server, "--replica"])
     applications = [[*(["--host", f"{host}:{count}"] if host else []), *exports, "-np", str(count), *wrapper, *program]
                     for places, program in zip(layout.all_places(), programs) for host, count in places]
@@ -254,7 +261,7 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
         flags += ["--mca", "odls_base_sigkill_timeout", "0"]
     if layout.is_remote:
         option, starter = ("--prtemca", "ssh") if mpi.major >= 5 else ("--mca", "rsh")
-        # Ignore the scheduler of this machine: the hosts are the named ones, and the agent reaches them.
+        # Ignore a scheduler on this machine: the user names the hosts, and the agent reaches them.
         settings = (("plm", starter), ("ras", "^slurm"), (f"plm_{starter}_agent", layout.ssh), ("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"))
         flags += [word for pair in settings for word in (option, *pair)]
         flags += _network_flags(mpi, layout)
@@ -262,7 +269,7 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
 
 
 def _network_flags(mpi: Mpi, layout: Layout) -> list[str]:
-    """The one network that MPI is to use, if one reaches all hosts and the user has named none."""
+    """Return the network that MPI should use, if one network reaches all hosts and the user has named none."""
     if any(name.startswith(("OMPI_MCA_", "PRTE_MCA_")) and name.endswith(("_if_include", "_if_exclude")) for name in os.environ):
         return []
     network = network_of(layout.slots())

@@ -1,4 +1,6 @@
-"""Which network reaches the hosts of a job. MPI would try all that a host has, and stop for long at one that leads nowhere."""
+"""The network that reaches the hosts of a job. Without a choice MPI tries all networks of a host, and waits long at one that leads
+nowhere.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
-_UP = 1                                # a flag of a route
+_UP = 1                                # a flag of a route, in the kernel's table
 _ROUTES = Path("/proc/net/route")
 
 
@@ -33,7 +35,7 @@ def _networks(routes: Path) -> list[ipaddress.IPv4Network]:
 
 
 def _address(text: str) -> ipaddress.IPv4Address:
-    """The kernel writes them in the order of bytes of this machine, which is x86-64."""
+    """Return an address of the kernel's table. Its bytes are in the order of this machine, which is x86-64."""
     return ipaddress.IPv4Address(int(text, 16).to_bytes(4, "little"))
 
 

@@ -8,7 +8,7 @@ _MOST = 1e18                           # no counter ever reaches more
 
 
 def number_of(value: Any, default: float = 0.0) -> float:
-    """Return a number as a float; ``default`` for anything else, what is not finite among it.
+    """Return a number as a float. Return ``default`` for anything else, also for a number that is not finite.
 
     >>> from trireme.launch.numbers import number_of
     >>> number_of(3), number_of("3"), number_of(float("nan"), 1.0), number_of(10 ** 400)
@@ -18,7 +18,7 @@ def number_of(value: Any, default: float = 0.0) -> float:
 
 
 def whole_of(value: Any, default: int = 0) -> int:
-    """The same of a whole number."""
+    """Return a whole number, by the same rules."""
     return int(number_of(value, default))
 
 

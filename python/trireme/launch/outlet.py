@@ -1,10 +1,10 @@
-"""Where all output of a job goes: rows of the ranks and of the launcher, to two files, mostly descriptors 1 and 2.
+"""All output of a job passes here: rows of the ranks and of the launcher, to two files, mostly descriptors 1 and 2.
 
-One thread reads the pipes of the ranks and writes to the files, a whole row at a time. The launcher's other work never waits for a reader
-of the output: it hands its rows over. When a file takes no more, the ranks' pipes are not read. Ranks that print then wait, as any program
-does whose output is not read.
+One thread reads the pipes of the ranks and writes to the files, a whole row at a time. The launcher's other work never waits for a
+reader of the output, because it hands its rows to this thread. When a file takes no more, this thread does not read the ranks' pipes.
+Then ranks that print wait, like any program whose output is not read.
 
-What must stay true: this thread alone writes. It writes to a file only as much as the file takes, so it never waits either.
+What must stay true: only this thread writes. It writes to a file only as much as the file takes, so it never waits either.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAUNCHER = "launcher"                  # the source of its own rows
 
 
 class Target:
-    """A file, and the output for it. A terminal may have a line at its bottom, below all rows."""
+    """A file with its waiting output. A terminal may have a progress line at its bottom, below all rows."""
 
     def __init__(self, fd: int, name: str) -> None:
         self.fd, self.name = fd, name
@@ -85,7 +85,7 @@ class Target:
             self._size += len(text)
 
     def write(self) -> None:
-        """Write as much as the file takes at once."""
+        """Write as much as the file takes now."""
         text, rows = self._waiting[0]
         try:
             done = os.write(self.fd, text[:self._piece])
@@ -117,7 +117,7 @@ def _piece_of(fd: int) -> int:
     try:
         return 1 << 20 if stat.S_ISREG(os.fstat(fd).st_mode) else _PIECE
     except OSError:
-        return _PIECE                                  # it is closed: writing says so
+        return _PIECE                                  # it is closed: the next write fails and tells so
 
 
 @dataclass(eq=False)
@@ -140,7 +140,7 @@ class Source:
             self.end()
 
     def end(self) -> None:
-        """Pass on a row that has no end."""
+        """Pass on a row that has no end yet."""
         if self.half:
             self.target.put(self, self.half, self.prefix)
         self.half, self.since = b"", math.inf
@@ -156,7 +156,7 @@ class Outlet:
             self.targets[2].bottom = b""
         self._pipes: dict[int, Source] = {}
         self._fed: deque[tuple[Source, bytes, Callable[[int], None]]] = deque()
-        self._sources: set[Source] = set()             # that have a row without an end
+        self._sources: set[Source] = set()             # sources with a row that has no end yet
         self._tasks: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._drained = threading.Event()
@@ -188,14 +188,14 @@ class Outlet:
         return all(target.has_reader for target in self.targets.values())
 
     def lost(self) -> list[str]:
-        """Return for each file that missed rows how many, and why."""
+        """Return, for each file that missed rows, their number and the reason."""
         if not self._thread.is_alive():
             return ["the output could not be written: its thread has ended"]
         return [f"{target.missed} line{'s' * (target.missed != 1)} of {target.name} could not be written: {target.why}"
                 for target in dict.fromkeys(self.targets.values()) if target.missed]
 
     def drain(self, seconds: float, is_hurried: Callable[[], bool] = lambda: False) -> None:
-        """Wait until all that was printed is written; for so long at most, and less when there is no time."""
+        """Wait until all output is written, at most so many seconds, and less when there is no time."""
         deadline = time.monotonic() + seconds
         while not self._wait_drained(0.02) and self._thread.is_alive() and time.monotonic() < deadline and not is_hurried():
             continue
@@ -275,7 +275,7 @@ class Outlet:
             self._drained.set()
 
     def _patience(self) -> float | None:
-        """Milliseconds until there is something to do though nothing happens."""
+        """Return the milliseconds until the thread has work even if no event comes."""
         if self._is_draining and not any(target.is_waiting() for target in self.targets.values()):
             return 0
         if self._sources:
@@ -289,7 +289,7 @@ class Outlet:
                 self._tasks.get_nowait()()
 
     def _take_fed(self, now: float) -> bool:
-        """Take fed output as far as there is room. Return whether there was any."""
+        """Take the output of sources that are read elsewhere, as far as there is room. Return whether there was any."""
         waiting, self._fed = self._fed, deque()
         for source, text, taken in waiting:
             if source.target.is_full():

@@ -1,8 +1,8 @@
 """The pipes for the ranks' output: two for each rank, in the job's folder on the rank's host.
 
-This file imports nothing of the package, because the agent of another host uses it too. mpirun could forward the output. But it does not
-notice when its own connections hang, and then ends the job well with output lost. So rank.sh puts the pipes in the place of a rank's
-descriptors 1 and 2, and becomes the rank's program.
+This file imports nothing of the package, because the agent of another host uses it too. mpirun could forward the output. But mpirun
+does not notice when its own connections hang; then it ends the job well although output is lost. So rank.sh replaces a rank's
+descriptors 1 and 2 by the pipes, and then runs the rank's program.
 
 What must stay true: the reader opens each pipe before mpirun starts, so no rank waits for its reader.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 NAMES = {1: "stdout", 2: "stderr"}
 MOST = 1 << 16                         # bytes that are read at a time: the size of a pipe
 
-WRAPPER = ("/bin/sh", str(Path(__file__).with_name("rank.sh")))      # starts a rank's program
+WRAPPER = ("/bin/sh", str(Path(__file__).with_name("rank.sh")))      # the shell script that starts a rank's program
 
 
 def make(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[int, int]]:

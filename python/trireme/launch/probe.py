@@ -1,4 +1,4 @@
-"""Measure the ways between hosts by ``trireme-pserver --probe`` under the launcher, and judge the numbers."""
+"""Measures the connections between hosts by ``trireme-pserver --probe`` under the launcher, and finds slow ones."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .mpi import Layout
 from .programs import server_program
 from .supervisor import Launch
 
-# How much worse than the best of its kind a way may be, and a latency by how many us at least.
+# A connection is slow if it is worse than the best of its kind by this factor, and a latency also by so many us.
 SLACK, LATENCY_FLOOR = 3.0, 50.0
 
 
 @dataclass(frozen=True)
 class Way:
-    """Between two ranks: microseconds one way, and 10^6 bytes a second with messages of 256 KiB and 16 MiB."""
+    """Between two ranks: the latency in microseconds, and 10^6 bytes a second with messages of 256 KiB and 16 MiB."""
 
     ranks: tuple[int, int]
     latency: float
@@ -31,10 +31,10 @@ class Measure:
     title: str
     of: Callable[[Way], float]
     unit: str
-    is_rate: bool                      # more is better
+    is_rate: bool                      # a greater value is better
 
     def factor(self, way: Way, best: Way) -> float:
-        """How many times worse one is than another."""
+        """Return how many times worse one value is than another."""
         mine, other = max(self.of(way), 1e-9), max(self.of(best), 1e-9)
         return other / mine if self.is_rate else mine / other
 
@@ -51,7 +51,7 @@ MEASURES = (Measure("latency of 8 bytes", lambda way: way.latency, "us", False),
 class Report:
     """The result of a probe."""
 
-    hosts: list[str] = field(default_factory=list)     # of each rank
+    hosts: list[str] = field(default_factory=list)     # the host of each rank
     versions: list[str] = field(default_factory=list)
     ways: list[Way] = field(default_factory=list)
 
@@ -59,7 +59,7 @@ class Report:
         return f"rank {rank} (host {self.hosts[rank]})"
 
     def matrices(self) -> Iterator[str]:
-        """One table for each measure, symmetric."""
+        """Return one table for each measure, symmetric."""
         heads = [f"{rank} {host}" for rank, host in enumerate(self.hosts)]
         width = max(9, *(len(head) + 2 for head in heads))
         for measure in MEASURES:
@@ -70,7 +70,9 @@ class Report:
                 yield head.rjust(width) + "".join(cells.get((a, b), "-").rjust(width) for b in range(len(heads)))
 
     def findings(self, slack: float = SLACK) -> list[str]:
-        """Return what is wrong: different versions, and ways that are slower than the best of their kind (within a host, between hosts)."""
+        """Return the findings: different versions, and connections that are slower than the best of their kind (within a host, between
+        hosts).
+        """
         found = [f"{self.name(rank)} has Trireme {version}, {self.name(0)} has {self.versions[0]}: install the same on all hosts"
                  for rank, version in enumerate(self.versions) if version != self.versions[0]]
         for is_local in (True, False):
@@ -108,20 +110,21 @@ def read(text: str) -> Report:
 
 
 class _Probe(Launch):
-    """A job whose ranks measure."""
+    """A job whose ranks measure connections."""
 
     def __init__(self, layout: Layout, mpirun: str | None, timeout: float) -> None:
         super().__init__(layout, [server_program(), "--probe"], mpirun=mpirun, timeout=timeout, restarts=0)
-        self.trainer = self.trainer[1:]                # no Python
+        self.trainer = self.trainer[1:]                # these ranks run no Python
 
     def describe(self) -> str:
         return f"measuring between {self.layout.trainers} ranks, {self.mpi}"
 
 
 def run(layout: Layout, mpirun: str | None = None, timeout: float | None = None) -> Report:
-    """Measure between the ranks (trainers) of a layout without servers. Bounded by ``timeout`` seconds, or by what very slow
-    ways would take. Raises PeerError when ranks died, fell silent or got other bytes than were sent: what they said is
-    printed."""
+    """Measure between the ranks (trainers) of a layout without servers. The measurement is bounded by ``timeout`` seconds, or else by
+    the time that very slow connections would take. Raises PeerError when ranks died, fell silent or got other bytes than were sent;
+    their messages are printed.
+    """
     pairs = layout.trainers * (layout.trainers - 1) // 2
     launch = _Probe(layout, mpirun, timeout or 60 + 30 * pairs)
     with tempfile.TemporaryFile() as output:

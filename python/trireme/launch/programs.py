@@ -50,7 +50,7 @@ def loopback_library() -> str | None:
 
 
 def is_saved_job(path: str | Path) -> bool:
-    """Whether ``io.save_job`` wrote this file, or the file ``job`` in this folder."""
+    """Return whether ``io.save_job`` wrote this file, or the file ``job`` in this folder."""
     file = Path(path) / "job" if Path(path).is_dir() else Path(path)
     try:
         with open(file, "rb") as job:
@@ -69,7 +69,9 @@ def trainer_command(script: Sequence[str]) -> list[str]:
 
 
 def as_words(script: Sequence[str]) -> list[str]:
-    """Return the script and its arguments such that Python takes no option of its own for the script, and mpirun no argument for its own."""
+    """Return the script and its arguments in a form that prevents two mistakes: Python must not take the script for an option, nor
+    mpirun an argument for its own.
+    """
     if ":" in script:
         raise InvalidArgumentError("trireme launch: the script's argument ':' cannot pass through mpirun, where it begins another program")
     path, *args = script

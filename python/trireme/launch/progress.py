@@ -1,4 +1,4 @@
-"""One line now and then that says how a job goes:
+"""The progress line of a job, printed at regular times:
 
     step 1240  61.3 steps/s  loss 0.1432  4 trainers  2 servers  1 standby  staleness 1 (max 7)  1 restart
 
@@ -23,11 +23,11 @@ ON_TERMINAL, IN_LOG = 1.0, 30.0        # seconds from one line to the next
 _LOOK = 1.0                            # seconds from one look at the ranks' steps to the next
 _BINS = 16                             # of a server's staleness
 STILL, _FAR = 10.0, 100                # seconds without a step, and steps behind the first, after which a trainer is named
-_WINDOW = 10.0                         # seconds over which steps are counted, at least two lines
+_WINDOW = 10.0                         # bins of a server's staleness
 
 
 def staleness_range(bin: int) -> tuple[int, int]:
-    """Return the least and the most updates that a bin of a server's staleness stands for."""
+    """Return the smallest and the greatest staleness that a bin stands for."""
     return (0, 0) if bin == 0 else (1 << bin - 1, (1 << bin) - 1)
 
 
@@ -47,7 +47,7 @@ def median_bin(bins: Sequence[int]) -> int:
 
 
 class Pace:
-    """Since when each trainer is at its step."""
+    """Notes since when each trainer has been at its step."""
 
     def __init__(self, now: float) -> None:
         self.begun = now
@@ -58,12 +58,14 @@ class Pace:
             self._at[rank] = step, now
 
     def step_of(self, rank: int) -> int:
-        """Return the rank's step, as far as it was seen."""
+        """Return the newest step of the rank that was seen."""
         return self._at.get(rank, (0, self.begun))[0]
 
     def laggards(self, trainers: Iterable[int], now: float, still_for: float = STILL) -> list[tuple[int, int, float]]:
-        """Return the rank, the step and the seconds there of trainers that hold up the others or are far behind them. Trainers that wait for
-        these stand still, too, mostly a step ahead: of those that stand still for so long the ones at the least step are named."""
+        """Return trainers that hold up the others or are far behind them: the rank, its step, and the seconds at that step. Trainers
+        that wait for a stalled trainer stand still, too, mostly one step ahead. So of the trainers that have stood still for so
+        long only those at the lowest step are named.
+        """
         at = {rank: self._at.get(rank, (0, self.begun)) for rank in trainers}
         still = {rank: step for rank, (step, since) in at.items() if now - since > still_for}
         most = max((step for step, _ in at.values()), default=0)
@@ -105,7 +107,7 @@ class Progress:
         self.console, self.every = console, every
         self.restarts = 0
         self._said = time.monotonic()
-        self._steps: list[tuple[float, int]] = []      # when, and which
+        self._steps: list[tuple[float, int]] = []      # time and step
         self._pace = Pace(self._said)
         self._leavers = Leavers(lambda rank: self._pace.step_of(rank))
         self._looked = 0.0
@@ -118,7 +120,7 @@ class Progress:
         self._leavers.begin()
 
     def look(self, ranks: Ranks) -> None:
-        """Say how far the job is, if it is time."""
+        """Print how far the job is, if a line is due."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             self._looked = now
@@ -138,7 +140,7 @@ class Progress:
                 self._pace.note(one.rank, one.step, now)
 
     def laggards(self, ranks: Ranks, now: float, still_for: float = STILL) -> list[str]:
-        """Return words for each trainer that has made no step for so long or is far behind."""
+        """Return a text for each trainer that has made no step for so long or is far behind."""
         left = ranks.left()
         trainers = [rank for rank in ranks.training()
                     if rank in ranks.known and not ranks.known[rank].gone and not ranks.has_left(rank) and rank not in left]
@@ -146,7 +148,7 @@ class Progress:
                 for rank, step, seconds in self._pace.laggards(trainers, now, still_for)]
 
     def text(self, ranks: Ranks, now: float) -> str:
-        """Return the line; "" before there is a trainer that trains."""
+        """Return the line; "" before any trainer trains."""
         told = [one for one in map(_read, ranks.paths("progress")) if one]
         trainers = [one for one in told if one.role == "trainer" and ranks.is_alive(one.rank)]
         steps = [one.step for one in trainers]
@@ -172,7 +174,7 @@ class Progress:
 
     @staticmethod
     def _living(ranks: Ranks, serving: set[int]) -> list[str]:
-        """A standby that serves is a server, one that was called a trainer."""
+        """Return the role of a rank: a standby that serves counts as a server, a standby that replaces a trainer as a trainer."""
         first, replacements = ranks.servers + ranks.trainers, ranks.replacements()
         trainers = sum(map(ranks.is_alive, (*range(ranks.servers, first), *replacements)))
         servers = sum(ranks.is_alive(rank) for rank in range(ranks.size) if rank < ranks.servers or rank >= first and rank in serving)
@@ -182,7 +184,7 @@ class Progress:
 
     @staticmethod
     def _staleness(servers: list[_Told]) -> list[str]:
-        """Mode sync has no staleness."""
+        """Return the staleness; mode sync has none."""
         bins = add_bins(one.staleness for one in servers)
         if not any(bins[1:]):
             return []

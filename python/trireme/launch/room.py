@@ -1,4 +1,6 @@
-"""How many ranks a host can hold, by the least that each rank needs of each limited resource: known before anything is started."""
+"""How many ranks a host can hold, by the least that each rank needs of each limited resource. The launcher checks it before it starts
+anything.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,10 @@ from pathlib import Path
 from ..errors import InvalidArgumentError
 from .memory import cgroup_of
 
-# The main thread, that of communication, and two of MPI's; mpirun's ends of a rank's output, and its connections; memory of its own.
+# What a rank needs: the main thread, the communication thread, and two of MPI's; mpirun's ends of the rank's pipes, and its connections;
+# bytes of memory.
 _THREADS, _FILES, _BYTES = 4, 5, 4 << 20
-_OWN_FILES = 20                        # of mpirun
+_OWN_FILES = 20                        # files that mpirun needs itself
 
 
 def check(ranks: int) -> None:
@@ -35,7 +38,7 @@ def _limits() -> list[tuple[int, str]]:
 
 
 def _whole(path: str | Path) -> int:
-    """The kernel's number; where it is not to be read there is no limit known."""
+    """Return a number of the kernel; a very large one if it cannot be read, because then no limit is known."""
     try:
         return int(Path(path).read_text())
     except (OSError, ValueError):

@@ -17,7 +17,7 @@ _FILES = re.compile(r"(?:(?:trainer|server|standby|replica)-\d+|launcher)\.jsonl
 
 
 class RunLog:
-    """Without a folder nothing is written."""
+    """``folder``: where the log is written. Without a folder nothing is written."""
 
     def __init__(self, folder: str | None, console: Console) -> None:
         self.console = console
@@ -40,7 +40,7 @@ class RunLog:
             raise InvalidArgumentError(f"trireme launch: logs cannot be written to {str(self.folder)!r}: {error.strerror}") from None
 
     def note(self, event: str, **fields: Any) -> None:
-        """Write a line. A job does not end because its log does."""
+        """Write a line. A log that cannot be written does not end the job."""
         try:
             self._write(event, **fields)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""Slurm: the nodes that it has given a job, and how they are reached without ssh.
+"""Slurm: the nodes that it has given a job, and how the launcher reaches them without ssh.
 
-Open MPI has a way of its own to start its daemons on them, which is not taken: all in one step of Slurm, which ends them all when one
-does, by a `prted` of the PATH.
+Open MPI has its own method to start daemons under Slurm, which is not used. That method puts all daemons into one step of Slurm, which
+ends all of them when one ends, and it starts whatever `prted` is on the PATH.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..errors import InvalidArgumentError
 
-# Called as ssh is, by us and by mpirun.
+# Called as ssh is, by the launcher and by mpirun.
 SRUN = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).with_name("srun.py"))])
 
 _MOST = 1 << 16                        # nodes
@@ -28,14 +28,14 @@ _COUNT = re.compile(r"(\d{1,9})(?:\(x(\d{1,9})\))?")
 
 @dataclass(frozen=True)
 class Allocation:
-    """The job's allocation, in Slurm's words."""
+    """The job's allocation, as Slurm's variables describe it."""
 
     job: str
     nodes: str                         # "n[01-03],gpu7"
-    tasks: str                         # of each node: "2(x3),1"; or nothing
+    tasks: str                         # tasks of each node: "2(x3),1"; or nothing
 
     def slots(self) -> dict[str, int]:
-        """The nodes, and how many tasks were asked for on each."""
+        """Return the nodes, and the number of tasks on each."""
         names = expand_nodes(self.nodes)
         counts = expand_counts(self.tasks) if self.tasks else [1] * len(names)
         if len(counts) != len(names):
@@ -44,7 +44,7 @@ class Allocation:
         return {name: max(1, count) for name, count in zip(names, counts)}
 
     def hosts(self) -> str:
-        """As ``--hosts`` takes them."""
+        """Return the nodes in the form of ``--hosts``."""
         return ",".join(f"{name}:{count}" for name, count in self.slots().items())
 
     def has(self, names: Iterable[str]) -> bool:
@@ -55,14 +55,14 @@ class Allocation:
 
 
 def allocation(environ: Mapping[str, str]) -> Allocation | None:
-    """Return the allocation of other nodes than this one that this process is in, if it is in one."""
+    """Return the allocation that this process is in, if it has other nodes than this host. None: there is none."""
     job, nodes, is_step = environ.get("SLURM_JOB_ID"), environ.get("SLURM_JOB_NODELIST"), "SLURM_STEP_ID" in environ
     if not job or not nodes or _is_here(expand_nodes(nodes), environ):
         return None
     if is_step and environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
         raise InvalidArgumentError(f"trireme launch: srun has started it {environ['SLURM_STEP_NUM_TASKS']} times, and each would start "
                                    "a job of its own: start it once, in a batch script or a shell of salloc, without srun")
-    # In a step: the tasks of the step.
+    # Inside a step, the variables of the step count.
     return Allocation(job, nodes, "" if is_step else environ.get("SLURM_TASKS_PER_NODE", ""))
 
 
@@ -81,7 +81,7 @@ def has_srun() -> bool:
 
 
 def expand_nodes(text: str) -> list[str]:
-    """Return the names that are meant by ``n[01-03,7],gpu1``."""
+    """Return the names that ``n[01-03,7],gpu1`` stands for."""
     names: dict[str, None] = {}
     for word in _split(text):
         parts = [_expand_part(text, part) for part in re.split(r"(\[[^\[\]]*\])", word) if part]
@@ -101,7 +101,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _expand_part(text: str, part: str) -> list[str]:
-    """A bracket's numbers, as wide as the first of each range; else the part itself."""
+    """Return a bracket's numbers, as wide as the first of each range; for any other part, the part itself."""
     if not part.startswith("["):
         return [part]
     found: list[str] = []
@@ -117,7 +117,7 @@ def _expand_part(text: str, part: str) -> list[str]:
 
 
 def expand_counts(text: str) -> list[int]:
-    """Return the numbers that are meant by ``2(x3),1``."""
+    """Return the numbers that ``2(x3),1`` stands for."""
     counts: list[int] = []
     for word in text.split(","):
         found = _COUNT.fullmatch(word)

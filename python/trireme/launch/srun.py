@@ -1,8 +1,9 @@
-"""What `ssh HOST COMMAND` does, by srun, on a node of the allocation of Slurm that this process is in; imports nothing of the package.
+"""Does by srun what `ssh HOST COMMAND` does, on a node of the Slurm allocation that this process is in. Imports nothing of the
+package.
 
     python srun.py HOST COMMAND
 
-Each is a step of its own: one that ends, ends no other. All are given the whole of the job's part of their node.
+Each call is a step of its own, so the end of one does not end another. Each step may use all of the job's share of its node.
 """
 
 from __future__ import annotations

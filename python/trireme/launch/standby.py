@@ -1,8 +1,8 @@
 """A rank that waits beside a job: ``python -m trireme.launch.standby SCRIPT ARGS``.
 
-When a server of its host dies it is that server. When a trainer dies and it is called as that one's replacement, it runs the script, as
-the trainer of that number: the steps that were made are not computed again (distributed/replay.py). Until then it imports nothing
-of the script's, nor NumPy, nor what makes programs.
+When a server of its host dies, the standby becomes that server. When it is called to replace a dead trainer, it runs the script as the
+trainer of that number: the steps that were made are not computed again (distributed/replay.py). While it waits it imports neither the
+script's modules, nor NumPy, nor the modules that make programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A job from its start to its end: mpirun, a watch over the ranks, an honest exit code, nothing left behind."""
+"""A job from its start to its end. The supervisor runs mpirun, watches the ranks, returns a correct exit code, and leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from .runlog import RunLog
 from .watch import Failure, Ranks
 
 _NO_READER, _UNREAD = 128 + signal.SIGPIPE, "nobody reads any more what it prints"
-_STOPPED = os.EX_TEMPFAIL              # start it again
+_STOPPED = os.EX_TEMPFAIL              # the exit code that asks for another start
 _TO_END = 0.7                          # seconds in which living ranks may report and end by themselves
 _TO_EXPLAIN = 6.0                      # seconds in which another host must report, or is known to be lost
 _TO_SAVE = 600.0                       # for a last checkpoint
@@ -48,7 +50,7 @@ _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-stat
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Whether the job keeps checkpoints, and goes on from one."""
+    """The launcher's options for checkpoints: whether the job keeps them, and whether it goes on from one."""
 
     folder: str | None = None
     steps: int | None = None
@@ -72,7 +74,7 @@ class Checkpoints:
         return steps(self.folder)
 
     def forget(self, state: str) -> None:
-        """Remove the note of where a launch began, which ranks have left for its next start: there is none."""
+        """Remove the note of where a launch began. Ranks leave it for the next start of the job, and there will be none."""
         for path in Path(self.folder).glob(f".began-{Path(state).name}.*") if self.folder is not None else ():
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -82,13 +84,15 @@ class Checkpoints:
             return {}
         folder = os.path.abspath(self.folder)
         numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep}
-        # A training that goes on must shuffle as it did.
+        # A resumed training must shuffle in the same order.
         return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": str(int(self.resume)), "TRIREME_SHUFFLE": folder,
                 **{f"TRIREME_CHECKPOINT_{name}": str(value) for name, value in numbers.items() if value is not None}}
 
 
 def near(folder: str) -> str:
-    """Return a question for a folder of checkpoints beside this one, and of like name, that was perhaps meant; "" for none."""
+    """Return a question, "did you mean ...?", with a folder of checkpoints beside this one that has a similar name; "" if there is
+    none.
+    """
     from ..checkpoint.folder import steps
 
     path = Path(os.path.abspath(folder))
@@ -103,18 +107,19 @@ class States:
 
     servers: set[str] = field(default_factory=set)     # hosts, besides this one, that have had a server
     has_replicas: bool = False         # all servers had one
-    outdated: set[str] = field(default_factory=set)    # hosts where a server died: the state there is old; "" is this host
-    lost: set[str] = field(default_factory=set)        # hosts that have had a server, when it was asked last
+    outdated: set[str] = field(default_factory=set)    # hosts where a server's replica died, so the state there is old; "" is this host
+    lost: set[str] = field(default_factory=set)        # hosts that have had a server and were lost at the last call of usable
     number: int = 0
 
     def note(self, ranks: Ranks, has_replicas: bool) -> None:
-        """Note the ranks of the job, which is over or will be started again."""
+        """Note the ranks of a job that is over or will be started again."""
         self.servers |= ranks.server_hosts()
         self.has_replicas, self.outdated = has_replicas, ranks.outdated_replicas(self.outdated)
 
     def usable(self, lost: set[str]) -> int:
-        """Return a number that changes when servers must not find any state. A server's state on a lost host is gone, unless its replica
-        has it. And where one server finds no state, no other server may find any."""
+        """Return a number. It rises when servers must not use any state. The state of a server on a lost host is gone, unless its
+        replica has it. And if one server finds no state, no other server may use its own.
+        """
         gone = lost & self.servers
         if gone - self.lost and (not self.has_replicas or self.outdated - lost):
             self.number += 1
@@ -124,17 +129,19 @@ class States:
 
 @dataclass
 class _StopRequest:
-    """A signal asks for the job's end: after a checkpoint, if the job keeps them and the signal leaves time for one."""
+    """Handles a signal that asks for the job's end. The end comes after a checkpoint, if the job keeps checkpoints and the signal
+    leaves time for one.
+    """
 
     caught: list[int]                  # signals, as they come
     keeps: bool
     since: float = 0.0                 # when the first was seen
     asked: float = 0.0                 # when trainers were asked for a checkpoint
-    replacements: int = 0                     # that had taken a trainer's place then
+    replacements: int = 0                     # standbys that had become trainers by then
 
     def look(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, hosts: Hosts, now: float) -> Failure | None:
-        """Act on it. Return the failure with which the job is to end now, if it is."""
-        if not self.caught and ranks.is_asked():       # a trainer was, and not we: its replacement and the others are to know
+        """Act on the signals. Return the failure with which the job should end now, if there is one."""
+        if not self.caught and ranks.is_asked():       # a trainer got the signal: tell the other trainers and its replacement
             self.caught.append(signal.SIGUSR1)
         if not self.caught:
             return None
@@ -144,11 +151,11 @@ class _StopRequest:
         can_ask = ranks.all_listen()                   # a script may have chosen to keep checkpoints itself
         if len(self.caught) > 1 or number not in (signal.SIGTERM, signal.SIGUSR1) or not (self.keeps or can_ask):
             return Failure(128 + number, f"stopped by {name}")
-        if can_ask and (not self.asked or len(ranks.replacements()) > self.replacements):      # a replacement does not know of it
+        if can_ask and (not self.asked or len(ranks.replacements()) > self.replacements):      # a new replacement does not know of it yet
             if not self.asked:
                 hosts.note_asked(name)
             self.asked, self.replacements = self.asked or now, len(ranks.replacements())
-            mpirun.send_signal(signal.SIGUSR1)         # which it passes on: a trainer writes a checkpoint and stops
+            mpirun.send_signal(signal.SIGUSR1)         # mpirun passes it on: a trainer writes a checkpoint and stops
         if not self.asked and now - self.since > _TO_LISTEN:
             return Failure(_STOPPED, f"stopped by {name} before it trained")
         if self.asked and now - self.asked > _TO_SAVE:
@@ -157,7 +164,7 @@ class _StopRequest:
 
 
 def _mode(text: str | None) -> str | None:
-    """The compiled library is not loaded where nothing is asked of it."""
+    """Check the mode. The compiled library is loaded only if there is a mode to check."""
     if not text:
         return None
     from ..distributed import mode
@@ -219,7 +226,7 @@ class Launch:
         if layout.replicas and not layout.all_replicas:
             raise InvalidArgumentError("trireme launch: --replicas 1: a replica is to be on another host than its server, and "
                                        "there is one host, whose memory outlives its processes without one")
-        if not layout.is_remote:                       # each other host knows its own limits
+        if not layout.is_remote:                       # each other host checks its own limits
             room.check(layout.servers + layout.trainers + layout.standbys)
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
@@ -246,14 +253,14 @@ class Launch:
         if mode and is_saved_job(script[0]):
             raise InvalidArgumentError(f"trireme launch: --mode {mode}: {script[0]} was saved with its mode, since its programs depend on "
                                        "it: give save_job another one")
-        self.output: IO[bytes] | None = None           # the file for the ranks' output, if it is not our own
+        self.output: IO[bytes] | None = None           # the file for the ranks' output, if it is not the launcher's own
 
     # -- what is started ---------------------------------------------------------------------------------------
 
     def environment(self, folder: str, hosts: Hosts | None = None) -> dict[str, str]:
         env = dict(os.environ)
-        env.setdefault("HOME", "/tmp")                 # MPI's daemons want one
-        env.pop("TRIREME_JOB_PID", None)               # of a rank that we are a child of; or ours, when srun started us
+        env.setdefault("HOME", "/tmp")                 # MPI's daemons need a home folder
+        env.pop("TRIREME_JOB_PID", None)               # set where this process is a rank's child, or where srun started it
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
         if self.mode:
@@ -271,18 +278,19 @@ class Launch:
         env.update(self.checkpoints.environment())
         env.update(self.log.environment())
         env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0 or self.timeout is not None))
-        # mpirun gives every rank a terminal; whether somebody looks at one is ours to say.
+        # mpirun gives every rank a terminal. Only the launcher knows whether a user looks at one.
         env["TRIREME_TERMINAL"] = str(int(os.isatty(1)))
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
-        each = -(-self.layout.trainers // count)       # trainers of one host; results do not depend on it
+        each = -(-self.layout.trainers // count)       # trainers of one host; results do not depend on the number of threads
         env["TRIREME_NUM_THREADS"] = env.get("TRIREME_NUM_THREADS") or str(max(1, cores // each))
-        # After each product, and when it is imported, NumPy's library would keep all cores busy for a tenth of a second: others' cores.
+        # After each product, and at its import, NumPy's library would keep all cores busy for a tenth of a second. Other ranks need these
+        # cores.
         env.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
         if not self.layout.is_remote and (library := loopback_library()):
-            env["TRIREME_PRELOAD"] = env.get("LD_PRELOAD", "")         # which ranks get back
+            env["TRIREME_PRELOAD"] = env.get("LD_PRELOAD", "")         # ranks get the original value back
             env["LD_PRELOAD"] = " ".join(filter(None, [library, env["TRIREME_PRELOAD"]]))
         env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")
-        if self.mpi.major < 5:                         # 5's mpirun does so itself
+        if self.mpi.major < 5:                         # the mpirun of version 5 does so itself
             old = env.get("LD_LIBRARY_PATH")
             env["LD_LIBRARY_PATH"] = f"{self.mpi.libdir}:{old}" if old else self.mpi.libdir
         return env
@@ -302,7 +310,7 @@ class Launch:
     # -- its life ---------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Run the job, again when a process has died; return the exit code."""
+        """Run the job, and start it again when a process has died. Return the exit code."""
         with claimed(checkpoint=self.checkpoints.folder or os.environ.get("TRIREME_CHECKPOINT") or None, log=self.log.folder):
             return self._run()
 
@@ -330,7 +338,9 @@ class Launch:
         return failure.code
 
     def _undelivered(self, failure: Failure | None, hosts: Hosts) -> Failure | None:
-        """Say which output of ranks was lost. A job that went well has failed then, for its user sees less than it said."""
+        """Report output of ranks that was lost. A successful job then counts as failed, because its user has not seen all of its
+        output.
+        """
         if not self.console.has_reader():
             return failure or Failure(_NO_READER, _UNREAD)
         lost = self.console.lost()
@@ -341,7 +351,7 @@ class Launch:
         return Failure(os.EX_IOERR, "; ".join(lost)) if lost and failure is None else failure
 
     def _attempts(self, state: str, hosts: Hosts, caught: list[int]) -> tuple[Failure | None, list[str]]:
-        """Start the job, as often as needed. Return why it failed at last, or None, and the ranks' words about that."""
+        """Start the job as often as needed. Return the reason of the final failure, or None, and the ranks' messages about it."""
         before = self.checkpoints.found()
         for attempt in range(self.restarts + 1):
             failure, told = self._attempt(attempt, state, hosts, self.checkpoints.found() != before, caught)
@@ -354,8 +364,9 @@ class Launch:
         return failure, told
 
     def _attempt(self, attempt: int, state: str, hosts: Hosts, has_saved: bool, caught: list[int]) -> tuple[Failure | None, list[str]]:
-        """Start the job once. Where servers have lost their state, it begins at a checkpoint of an earlier attempt. Return why it failed,
-        or None, and the ranks' words about that."""
+        """Start the job once. If servers have lost their state, the job begins at a checkpoint of an earlier attempt. Return the
+        reason of a failure, or None, and the ranks' messages about it.
+        """
         with self._folders() as (folder, scratch, shared):
             self.layout = hosts.begin(self.layout, folder, shared)
             for text in hosts.news():
@@ -375,14 +386,14 @@ class Launch:
             hosts.drain(ranks, _TO_SAVE, lambda: bool(caught))
             self.console.finish(lambda: bool(caught))
             if failure and failure.unknown and not any(map(self.console.has_complained, failure.unknown)):
-                failure = replace(failure, is_death=True)      # a program that gives up by itself says why
+                failure = replace(failure, is_death=True)      # a program that ends by a mistake prints a message
             self._states.note(ranks, self.layout.all_replicas > 0)
             ranks.close()
             return failure, ranks.told()
 
     @contextlib.contextmanager
     def _folders(self) -> Iterator[tuple[str, str | None, str | None]]:
-        """Return the folder where ranks say how they ended, and the folders where MPI keeps its files. They are the same on all hosts."""
+        """Return the folder for the ranks' files, and the folders where MPI keeps its files. They are the same on all hosts."""
         name = f"{_PREFIX_HOSTS if self.layout.is_remote else _PREFIX}{os.getpid()}-"
         places = [tempfile.gettempdir()] + ["/dev/shm"] * os.access("/dev/shm", os.W_OK)
         folders = [tempfile.mkdtemp(prefix=name, dir=place) for place in places]
@@ -410,7 +421,7 @@ class Launch:
             ended_at = ended_at or (now if has_ended else 0.0)
             for text in hosts.news() + ranks.news():
                 self.console.say(text)
-            found = ranks.failure()                    # a dead rank is none when the others go on without it
+            found = ranks.failure()                    # a dead rank is no failure when the others go on without it
             failure, failed_at = found, failed_at if failure and found else now
             is_clear = not hosts or ranks.is_explained()
             if failure is not None and (has_ended and not hosts or now - failed_at > (_TO_END if is_clear else _TO_EXPLAIN)):
@@ -426,7 +437,7 @@ class Launch:
                 return self._unexplained(mpirun, ranks)
 
     def _unexplained(self, mpirun: subprocess.Popen[bytes], ranks: Ranks) -> Failure:
-        """mpirun has ended before all ranks had left the job, and we saw none of them die."""
+        """mpirun has ended before all ranks had left the job, and no death of a rank was seen: find the failure."""
         code = mpirun.returncode
         ranks.look(0.0)
         failure = ranks.failure()
@@ -439,7 +450,7 @@ class Launch:
 
     @staticmethod
     def _stop(mpirun: subprocess.Popen[bytes], ranks: Ranks, seconds: float) -> None:
-        """End the rest of the job; mpirun has so many seconds to end by itself."""
+        """End the rest of the job. mpirun has so many seconds to end by itself."""
         if mpirun.poll() is None:
             mpirun.send_signal(signal.SIGTERM)
         ranks.kill(_TO_STOP)
@@ -452,13 +463,14 @@ class Launch:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """The signals that ask for an end, noted instead of obeyed. One that came stays without effect behind the job, too: whoever sends it again
-    wants the same end, and must not take the job's exit code from a launcher that is ending."""
+    """Catch the signals that ask for an end, and note them. After the job a noted signal stays without effect: a user who sends it
+    again wants the same end, and the launcher that is ending must still return the job's exit code.
+    """
     caught: list[int] = []
     old: dict[int, Any] = {}
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
         if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
-            continue                                   # nohup: the job is to outlive its terminal
+            continue                                   # under nohup the job should outlive its terminal
         old[number] = signal.signal(number, lambda got, _frame: caught.append(got))
     try:
         yield caught
@@ -471,7 +483,7 @@ _libc = ctypes.CDLL(None)
 
 
 def _end_with_us() -> None:
-    """For mpirun's process: end when the launcher ends, in whatever way. Ranks end with mpirun."""
+    """In mpirun's process: let it end when the launcher ends in any way. Ranks end with mpirun."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

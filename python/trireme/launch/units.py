@@ -1,4 +1,4 @@
-"""Figures in words, with units."""
+"""Numbers as text, with units."""
 
 from __future__ import annotations
 

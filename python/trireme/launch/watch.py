@@ -1,7 +1,7 @@
-"""The ranks of a job, seen from outside: which have started, which have ended, and whether they ended well.
+"""The ranks of a job, seen from outside: which ranks have started, which have ended, and whether they ended well.
 
-mpirun's exit code says nothing of a job that survives deaths. A rank that has left its job well has written a file. A rank whose script
-failed has written the reason. A process that is gone without either has died.
+mpirun's exit code says nothing about a job that survives deaths. So ranks write files. A rank that has left its job well has written
+one. A rank whose script failed has written the reason. A process that is gone without either file has died.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _TO_APPEAR = 10.0                      # seconds: mpirun starts all ranks at onc
 class Rank:
     rank: int
     pid: int
-    fd: int | None                     # of the process: readable when it has ended; None: on another host
-    gone: int = 0                      # the look that found it ended, from 1
-    host: str | None = None            # another one than this
-    status: int | None = None          # with which it has ended, as far as the kernel tells it
+    fd: int | None                     # pidfd of the process: readable when it has ended; None: on another host
+    gone: int = 0                      # number of the look that found it ended, from 1
+    host: str | None = None            # None: this host
+    status: int | None = None          # status at its end, if the kernel tells it
 
 
 class Left(NamedTuple):
     """A trainer whose script has ended."""
 
-    label: int                         # its last step, as people count
-    steps: int                         # as its other figures count
+    label: int                         # its last step, as messages count
+    steps: int                         # its steps, as its other figures count
     is_common: bool                    # all trainers make the same steps
 
 
@@ -46,8 +46,8 @@ class Failure:
 
     code: int
     text: str
-    is_death: bool = False             # of a process: the job may be started again
-    unknown: Sequence[int] = ()        # ranks that ended before they were known to run well, and the kernel does not tell how
+    is_death: bool = False             # the job failed by a process's death, so it may be started again
+    unknown: Sequence[int] = ()        # ranks that ended before they had begun well, and whose status the kernel does not tell
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Ranks:
     servers: int
     trainers: int
     standbys: int = 0
-    has_run_before: bool = False       # the job is started again: its script begins well
+    has_run_before: bool = False       # the job is started again: its script is known to begin well
     replicas: int = 0
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
@@ -67,10 +67,10 @@ class Ranks:
     slow: list[int] = field(default_factory=list)
     counted: set[int] = field(default_factory=set)
     greeted: set[int] = field(default_factory=set)
-    lost_hosts: dict[str, str] = field(default_factory=dict)       # and why they are
+    lost_hosts: dict[str, str] = field(default_factory=dict)       # host -> reason
     has_said_beginning: bool = False
     kills: Kills = field(default_factory=Kills)
-    starved: set[int] = field(default_factory=set)     # of which it was said
+    starved: set[int] = field(default_factory=set)     # ranks whose end for lack of memory was reported
 
     @property
     def size(self) -> int:
@@ -86,7 +86,7 @@ class Ranks:
         return f"rank {rank} ({role} {index})"
 
     def look(self, seconds: float, others: Iterable[int] = ()) -> None:
-        """Find new ranks, and which ones have ended; wait so long for something to happen, to these other descriptors too."""
+        """Find new ranks, and ranks that have ended. Wait at most so long for an event, also on these other descriptors."""
         if len(self.known) < self.size:
             for pid in _descendants(self.mpirun):
                 self._note(pid)
@@ -102,7 +102,7 @@ class Ranks:
                 (self.folder / f"starved.{living[fd].rank}").write_text(why)
 
     def are_all_running(self) -> bool:
-        """Whether all have started and none has ended."""
+        """Return whether all ranks have started and none has ended."""
         return len(self.known) == self.size and not any(one.gone for one in self.known.values())
 
     def are_all_gone(self) -> bool:
@@ -121,13 +121,13 @@ class Ranks:
             pass
 
     def note_remote(self, rank: int, pid: int, host: str) -> None:
-        """A rank has started on another host."""
+        """Note a rank that has started on another host."""
         if 0 <= rank < self.size:
             self.known[rank] = Rank(rank, pid, None, host=host)
             self.grown = time.monotonic()
 
     def server_hosts(self) -> set[str]:
-        """The other hosts that have a server."""
+        """Return the other hosts that have a server."""
         return {one.host for one in self.known.values() if one.host and one.rank < self.servers}
 
     def note_gone(self, rank: int, status: int | None = None) -> None:
@@ -137,49 +137,49 @@ class Ranks:
             self.known[rank].gone = self.known[rank].gone or self.looks
 
     def lose_host(self, host: str, why: str) -> None:
-        """Nothing more is heard of a host, and nothing of its ranks."""
+        """Note that a host is lost. No further news of its ranks will come."""
         self.lost_hosts[host] = why
 
     def is_explained(self) -> bool:
-        """Has somebody said why the job failed? Or is a host lost, which says it?"""
+        """Return whether the reason of a failure is known: a rank has told it, or a host is lost."""
         return bool(self.lost_hosts) or any(self.folder.glob("told.*")) or any(self.folder.glob("failed.*"))
 
     def paths(self, what: str) -> list[Path]:
-        """The files of this kind that there may be, in the order of the ranks."""
+        """Return the possible files of this kind, in the order of the ranks."""
         return [self.folder / f"{what}.{rank}" for rank in range(self.size)]
 
     def is_alive(self, rank: int) -> bool:
-        """Whether the rank has joined, and neither left nor died."""
+        """Return whether the rank has joined, and has neither left nor died."""
         one = self.known.get(rank)
         return one is not None and self._has("joined", rank) and not one.gone and not self.has_left(rank)
 
     def done(self) -> int:
-        """The number of ranks that have left the job well, or without which it goes on."""
+        """Return the number of ranks that have left the job well, or whose death the others survived."""
         return sum(self.has_left(rank) for rank in range(self.size))
 
     def is_lost(self, rank: int) -> bool:
-        """Whether the rank has died and the others go on."""
+        """Return whether the rank has died and the others go on."""
         return self._has("lost", rank)
 
     def all_lost(self) -> bool:
-        """Whether no trainer is left."""
+        """Return whether no trainer is left."""
         return all(self.is_lost(rank) for rank in (*range(self.servers, self.servers + self.trainers), *self.replacements()))
 
     def replacements(self) -> dict[int, int]:
-        """Standbys that have become trainers, and which ones."""
+        """Return the standbys that have become trainers, with the number of the trainer."""
         found = {rank: self.folder / f"replacement.{rank}" for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
     def training(self) -> list[int]:
-        """Ranks that are trainers, or became such, and have not died."""
+        """Return the ranks that are trainers, or became trainers, and have not died."""
         return [rank for rank in (*range(self.servers, self.servers + self.trainers), *self.replacements()) if not self.is_lost(rank)]
 
     def trainer_of(self, rank: int) -> int:
-        """The number of the trainer that this rank is."""
+        """Return the number of the trainer that this rank is."""
         return rank - self.servers if rank < self.servers + self.trainers else self.replacements()[rank]
 
     def left(self) -> dict[int, Left]:
-        """Trainers whose scripts have ended."""
+        """Return the trainers whose scripts have ended."""
         found = {}
         for rank in self.training():
             with contextlib.suppress(OSError, ValueError):
@@ -188,13 +188,14 @@ class Ranks:
         return found
 
     def followed(self) -> dict[int, int]:
-        """Ranks that are a server's replica, or were when they died, and of which server."""
+        """Return the ranks that are a server's replica, or were one when they died, with the number of the server."""
         found = {rank: self.folder / f"follows.{rank}" for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
     def outdated_replicas(self, before: set[str]) -> set[str]:
-        """The hosts where the state that a replica has left may be old: one has died there, now or (``before``) in an earlier start, and
-        its server has had no other one since. "" is this host."""
+        """Return the hosts with an outdated state of a server: a replica has died there, now or in an earlier start (``before``), and
+        its server has had no other replica since. "" is this host.
+        """
         followed = self.followed()
         living = {server for rank, server in followed.items() if not self.is_lost(rank)}
         all_servers = set(range(self.servers))
@@ -206,18 +207,19 @@ class Ranks:
         return outdated
 
     def all_listen(self) -> bool:
-        """Return whether a signal that asks for a checkpoint would end no rank: all ranks have joined, and all trainers that are not lost,
-        at least one, listen to it."""
+        """Return whether a signal that asks for a checkpoint would end no rank. All ranks must have joined, and all trainers that are
+        not lost, at least one, must listen to it.
+        """
         trainers = (*range(self.servers, self.servers + self.trainers), *self.replacements())
         return (not self.all_lost() and all(self._has("joined", rank) for rank in range(self.size))
                 and all(self._has("listens", rank) or self.has_left(rank) for rank in trainers))
 
     def is_asked(self) -> bool:
-        """Whether a trainer was sent a signal that asks for a checkpoint and the end."""
+        """Return whether a trainer got a signal that asks for a checkpoint and the end."""
         return any(self._has("asked", rank) for rank in range(self.servers, self.size))
 
     def news(self) -> list[str]:
-        """Return messages about ranks that were lost, or ended by the kernel, since the last call."""
+        """Return messages about ranks that were lost, or killed by the kernel, since the last call."""
         lost = [rank for rank in range(self.size) if rank not in self.counted and self.is_lost(rank)]
         self.counted.update(lost)
         replacements = {rank: trainer for rank, trainer in self.replacements().items() if rank not in self.greeted}
@@ -230,13 +232,13 @@ class Ranks:
                 + [f"{self.name(rank)} is the replica of server {server} from here on" for rank, server in self._followers().items()])
 
     def _beginning(self) -> list[str]:
-        """Where a job that was started again goes on, said once, as soon as its trainers know."""
+        """Return where a restarted job goes on. The line comes once, as soon as its trainers know."""
         found = [path for path in self.paths("begins") if self.has_run_before and path.exists()]
         said, self.has_said_beginning = self.has_said_beginning, self.has_said_beginning or bool(found)
         return [f"the job {path.read_text(errors='replace')}" for path in found if not said]
 
     def _followers(self) -> dict[int, int]:
-        """Replicas of servers that have lost theirs, of which nothing was said yet."""
+        """Return new replicas of servers that had lost theirs, each once."""
         followed = self.followed()
         lost = {server for rank, server in followed.items() if self.is_lost(rank)}
         found = {rank: server for rank, server in followed.items() if rank not in self.greeted and not self.is_lost(rank)}
@@ -244,17 +246,19 @@ class Ranks:
         return {rank: server for rank, server in found.items() if server in lost or rank < self.size - self.replicas}
 
     def _how_lost(self, rank: int) -> str:
-        """A rank that was silent is ended by the standby that takes its place: that it died was seen by others then."""
+        """Return how a lost rank died. A rank that was silent is killed by the standby that takes its place, so other ranks saw its
+        death at that moment.
+        """
         what = "silent" if self._has("silent", rank) else "lost"
         return (self.folder / f"{what}.{rank}").read_text(errors="replace")
 
     def told(self) -> list[str]:
-        """Return the ranks' words about the job's failure, mostly one line, for the launcher to print."""
+        """Return the ranks' messages about the job's failure, mostly one line, for the launcher to print."""
         paths = [self.folder / f"told.{rank}" for rank in range(self.size)]
         return [path.read_text(errors="replace") for path in paths if path.exists()]
 
     def failure(self) -> Failure | None:
-        """The first thing that went wrong, if anything did."""
+        """Return the first failure, if there is one."""
         for rank in range(self.size):
             path = self.folder / f"failed.{rank}"
             if path.exists() and not self.is_lost(rank):
@@ -283,33 +287,35 @@ class Ranks:
         return None
 
     def _unseen(self) -> list[int]:
-        """Find the ranks that ended since the last look."""
+        """Return the ranks that ended before they were seen."""
         if not self.known or len(self.known) == self.size or time.monotonic() - self.grown < _TO_APPEAR:
             return []
         return [rank for rank in range(self.size) if rank not in self.known and not self.has_left(rank)]
 
     def _slow(self) -> list[int]:
-        """Return the ranks for which the others waited in vain: they lived when that was reported, and had not asked MPI to join."""
+        """Return the ranks that were late for the start: they lived when another rank reported the long wait, and had not asked MPI to
+        join.
+        """
         if not self.slow and not self.has_run_before and any(self._has("late", rank) for rank in range(self.size)):
             self.slow = sorted(one.rank for one in self.known.values() if not one.gone and not self._has("joins", one.rank))
         return self.slow
 
     def has_death(self) -> bool:
-        """Return whether the job failed by a death, by the ranks' words: one says so, or none says anything."""
+        """Return whether the job failed by a death, by the ranks' messages: one tells of a death, or there are none."""
         if any(self._has("failed", rank) for rank in range(self.size)):
             return False
         has_told = any(self._has("told", rank) for rank in range(self.size))
         return not has_told or any(self._has("died", rank) for rank in range(self.size))
 
     def has_begun(self) -> bool:
-        """Whether any rank came as far as to say so."""
+        """Return whether any rank has begun to run its program."""
         return any(self._has("began", rank) for rank in range(self.size))
 
     def _has(self, what: str, rank: int) -> bool:
         return (self.folder / f"{what}.{rank}").exists()
 
     def has_left(self, rank: int) -> bool:
-        """Whether the rank has left the job well, or the others go on without it."""
+        """Return whether the rank has left the job well, or the others go on without it."""
         return self._has("done", rank) or self.is_lost(rank)
 
     def _where(self, one: Rank) -> str:
@@ -320,13 +326,14 @@ class Ranks:
         return f"{where}, {how} before it had joined the job"
 
     def _suspicion(self, one: Rank) -> tuple[int, bool, bool, bool]:
-        """The rank that ended first is to blame. Of several found at once, prefer one that never joined, one that was not killed (mpirun
-        kills the others), and a script."""
+        """Order the ranks by how probably they caused the failure: the rank that ended first. Of ranks found at the same time prefer a
+        rank that never joined, then one that was not killed (mpirun kills the others), then a script.
+        """
         return one.gone, self._has("joined", one.rank), ends.is_signal(one.status), one.rank < self.servers
 
     def kill(self, seconds: float) -> None:
         """Kill the ranks of this host that still live, and wait at most so long until they are gone."""
-        self.look(0.0)                             # one may have started since
+        self.look(0.0)                             # a rank may have started since
         here = [(one, one.fd) for one in self.known.values() if one.fd is not None]
         for _, fd in here:
             try:
@@ -354,7 +361,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Children, and theirs: a rank may be started by a shell."""
+    """Return the children of a process and their children: a shell may start a rank."""
     found = _children(pid)
     return found + [inner for one in found for inner in _children(one)]
 
