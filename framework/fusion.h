@@ -19,6 +19,17 @@ typedef struct tr_fusion {
     bool      (*build)(tr_op_desc *fused, const tr_op_desc *const *matched, tr_block *block);
 } tr_fusion;
 
+/* An optimizer that runs with the operator that makes its gradient. The product of a gradient can be added to the parameter as it
+ * comes, so that no memory holds it. The slots of `into` have the names that they have in the two operators. */
+typedef struct tr_update_fusion {
+    const char *gradient, *update, *into;    /* operator types */
+    const char *of;                          /* the gradient operator's input that is the parameter */
+    const char *made, *taken;                /* its output that is the gradient; the optimizer's input for it */
+    const char *param, *param_out;           /* slots of the optimizer */
+} tr_update_fusion;
+
+void tr_update_fusions_add(const tr_update_fusion *fusions, int count);
+
 /* Longer chains must come first. The table is borrowed for ever. */
 void tr_fusions_add(const tr_fusion *fusions, int count);
 

@@ -9,6 +9,7 @@
 #include "framework/op_registry.h"
 #include "framework/plan_fuse.h"
 #include "framework/plan_separate.h"
+#include "framework/plan_update.h"
 
 static bool is_empty_name(const char *name) { return strcmp(name, "@EMPTY@") == 0; }
 
@@ -453,6 +454,8 @@ tr_status tr__plan_build(tr_plan *plan)
     TR_TRY_GOTO(done, bind_feeds_and_fetches(plan));
     if (!plan->parent)
         TR_TRY_GOTO(done, tr__plan_fuse(plan));
+    if (!plan->parent)
+        TR_TRY_GOTO(done, tr__plan_fuse_updates(plan));
     TR_TRY_GOTO(done, tr__plan_separate(plan));
     TR_TRY_GOTO(done, sum_up(plan));
     number_steps(plan);

@@ -1,7 +1,10 @@
 /* fusions.c - the chains of operators that one operator does at once (framework/fusion.h).
  *
  * fc: a product, a bias and an activation make two passes over Out less. In training it is the same: the
- * gradients of the three read Out, the inputs and shapes, never what lies between. */
+ * gradients of the three read Out, the inputs and shapes, never what lies between.
+ *
+ * mul_grad_sgd: the gradient of a matrix is added to it as the product makes it. That saves writing and reading as much memory as
+ * the matrix has, and the memory itself. */
 #include "framework/fusion.h"
 #include "kernels/fusions.h"
 
@@ -56,7 +59,13 @@ static const tr_fusion fusions[] = {
     {{"mul", "elementwise_add"}, "fc", build_fc},
 };
 
+static const tr_update_fusion updates[] = {
+    {.gradient = "mul_grad", .update = "sgd", .into = "mul_grad_sgd", .of = "Y", .made = "Y@GRAD", .taken = "Grad",
+     .param = "Param", .param_out = "ParamOut"},
+};
+
 void tr__fusions_register(void)
 {
     tr_fusions_add(fusions, (int)(sizeof fusions / sizeof fusions[0]));
+    tr_update_fusions_add(updates, (int)(sizeof updates / sizeof updates[0]));
 }

@@ -3,31 +3,47 @@
  * Tensors of higher rank are taken as matrices: the first x_num_col_dims dimensions of X are its rows, the rest its
  * columns; y_num_col_dims does the same for Y.
  *
- * Backward: dX = dOut Y^T and dY = X^T dOut. */
+ * Backward: dX = dOut Y^T and dY = X^T dOut. mul_grad_sgd is that and the update of Y by SGD; plans make it of the two (fusions.c). Where the
+ * product is summed in one go, Y - LearningRate dY comes out of it, with the bits that sgd would give; else dY is scratch memory. */
 #ifndef T
 
 #include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
+#include "kernels/optimizer.h"
+
+#include <string.h>
 
 /* -- interface ------------------------------------------------------------------------------ */
 
 enum { X, Y };             enum { OUT };          /* slots of mul: inputs, outputs */
 enum { GX, GY, GDOUT };    enum { GDX, GDY };     /* of mul_grad; GX and GY are X and Y */
 
+enum { SX, SY, SDOUT, SRATE };    enum { SDX, SPARAM };      /* of mul_grad_sgd */
+
 typedef struct attrs {
     int32_t x_num_col_dims, y_num_col_dims;
 } attrs;
+
+static const tr_attr_def attr_defs[] = {
+    TR_ATTR(attrs, x_num_col_dims, INT, "how many of X's dimensions are rows", .number = 1, .range = TR_AT_LEAST(1)),
+    TR_ATTR(attrs, y_num_col_dims, INT, "how many of Y's dimensions are rows", .number = 1, .range = TR_AT_LEAST(1)),
+    {.name = NULL},
+};
 
 static const tr_op_proto proto = {
     .doc = "Out = X Y, the product of matrices. Tensors of higher rank are flattened to matrices first.",
     .in = TR_SLOTS({"X", "[n..., k...] float"}, {"Y", "[k..., m...], as many k as X has, same dtype"}),
     .out = TR_SLOTS({"Out", "[n..., m...]; has X's sequences"}),
-    .attr = TR_ATTRS(
-        TR_ATTR(attrs, x_num_col_dims, INT, "how many of X's dimensions are rows", .number = 1,
-                .range = TR_AT_LEAST(1)),
-        TR_ATTR(attrs, y_num_col_dims, INT, "how many of Y's dimensions are rows", .number = 1,
-                .range = TR_AT_LEAST(1))),
+    .attr = attr_defs,
+    .attrs_size = sizeof(attrs),
+};
+
+static const tr_op_proto sgd_proto = {
+    .doc = "mul's gradient, and the update of Y by it: X@GRAD = Out@GRAD Y^T, then ParamOut = Y - LearningRate X^T Out@GRAD.",
+    .in = TR_SLOTS({"X", "as of mul"}, {"Y", "as of mul"}, {"Out@GRAD", "like mul's Out"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"X@GRAD", "like X", TR_SLOT_OPTIONAL}, {"ParamOut", "the same variable as Y"}),
+    .attr = attr_defs,
     .attrs_size = sizeof(attrs),
 };
 
@@ -69,6 +85,21 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
+static tr_status infer_sgd(const tr_infer *io)
+{
+    tr_meta  out = {0};
+    tr_infer forward = *io;
+
+    forward.out = &out;
+    TR_TRY(infer(&forward));
+    TR_TRY(tr__check_like(io, "Out@GRAD", &io->in[SDOUT], &out));
+    TR_TRY(tr__check_one(io, "LearningRate", &io->in[SRATE]));
+    if (io->out[SDX].kind != TR_KIND_NONE)
+        io->out[SDX] = io->in[SX];
+    io->out[SPARAM] = io->in[SY];
+    return TR_OK;
+}
+
 /* X is m x k, Y k x n. */
 typedef struct sizes {
     int64_t m, n, k;
@@ -102,6 +133,7 @@ static const tr_grad_rule grad = {
 
 TR_REGISTER_OP(mul, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(mul), .grad = &grad);
 TR_REGISTER_OP(mul_grad, .grad_of = &tr_op_record_mul, .kernels = TR_FLOAT_KERNELS(mul_grad));
+TR_REGISTER_OP(mul_grad_sgd, .proto = &sgd_proto, .infer = infer_sgd, .kernels = TR_FLOAT_KERNELS(mul_grad_sgd), .updates = true);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */
 
@@ -126,6 +158,37 @@ static tr_status NAME(mul_grad)(const tr_run *io)
     if (io->out[GDY])
         NAME(tr_gemm)(true, false, s.k, s.n, s.m, 1, x, s.k, dout, s.n, 0, io->out[GDY]->data, s.n);
     return TR_OK;
+}
+
+/* y -= lr x^T dout */
+static tr_status NAME(descend)(const tr_run *io, T *y, const T *x, const T *dout, T lr, sizes s)
+{
+    T *dy;
+
+    if (NAME(tr_gemm_sums_once)(true, false, s.k, s.n, s.m)) {
+        NAME(tr_gemm)(true, false, s.k, s.n, s.m, -lr, x, s.k, dout, s.n, 1, y, s.n);
+        return TR_OK;
+    }
+    TR_TRY(tr_run_scratch((void **)&dy, io, (size_t)(s.k * s.n) * sizeof *dy));
+    NAME(tr_gemm)(true, false, s.k, s.n, s.m, 1, x, s.k, dout, s.n, 0, dy, s.n);
+    NAME(tr_sgd)(y, NULL, dy, lr, s.k * s.n);
+    return TR_OK;
+}
+
+static tr_status NAME(mul_grad_sgd)(const tr_run *io)
+{
+    const sizes s = sizes_of(io);
+    const T    *x = io->in[SX]->data, *y = io->in[SY]->data, *dout = io->in[SDOUT]->data;
+    T          *out = io->out[SPARAM]->data;
+    double      rate;
+
+    TR_TRY(tr_blas_init());
+    TR_TRY(tr__optimizer_rate(&rate, io, SRATE));
+    if (io->out[SDX])
+        NAME(tr_gemm)(false, true, s.m, s.k, s.n, 1, dout, s.n, y, s.n, 0, io->out[SDX]->data, s.k);
+    if (out != y)
+        memcpy(out, y, (size_t)(s.k * s.n) * sizeof *out);
+    return NAME(descend)(io, out, x, dout, (T)rate, s);
 }
 
 #endif

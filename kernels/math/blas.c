@@ -191,6 +191,16 @@ static void NAME(multiply)(way how, bool trans_a, bool trans_b, int64_t m, int64
                     (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
 
+bool NAME(tr_gemm_sums_once)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k)
+{
+    switch (NAME(way_of)(trans_a, trans_b, m, n, k)) {
+    case BY_PACKING:      return k <= tr__gemm_packed_depth();
+    case BY_BF16_VECTORS:
+    case BY_BF16_TILES:   return k <= TR_BF16_DEPTH;
+    default:              return false;
+    }
+}
+
 void NAME(tr_gemm_one)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a, int64_t lda,
                        const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
 {

@@ -27,7 +27,10 @@ void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int6
 /* C = alpha op(A) op(B) + beta C */
 void NAME(tr_gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a, int64_t lda,
                    const T *b, int64_t ldb, T beta, T *c, int64_t ldc);
-/* The same on the calling thread alone: for use inside a slice of the caller. */
+/* Whether each element of such a product is one sum that is finished when alpha and beta come: with beta = 1, C is then fma(alpha, sum, C).
+ * Otherwise parts of a sum may be added to C one after the other. */
+bool NAME(tr_gemm_sums_once)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k);
+/* tr_gemm on the calling thread alone: for use inside a slice of the caller. */
 void NAME(tr_gemm_one)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a,
                        int64_t lda, const T *b, int64_t ldb, T beta, T *c, int64_t ldc);
 /* `batch` products; the matrices of product i begin at a + i*stride_a and so on (a stride of 0 shares). */

@@ -33,7 +33,7 @@ void tr__gemm_bf16(int64_t m, int64_t n, int64_t k, const tr_bf16_product *produ
 /* The same with a B that many products share: it is packed once, into tr__bf16_panels_words(n, k) words, which must be aligned to 64 bytes.
  * tr__bf16_panels computes `cols` columns of C = alpha A B + beta C from column `left` on, a multiple of TR_BF16_COLS; n is
  * that of the whole B, which the product need not name. */
-enum { TR_BF16_COLS = 32 };
+enum { TR_BF16_COLS = 32, TR_BF16_DEPTH = 512 /* k of a block: longer sums are added up in C */ };
 int64_t tr__bf16_panels_words(int64_t n, int64_t k);
 void    tr__bf16_panels_pack(uint32_t *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb);
 void    tr__bf16_panels(int64_t m, int64_t n, int64_t k, const tr_bf16_product *product, const uint32_t *panels, int64_t left,

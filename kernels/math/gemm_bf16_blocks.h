@@ -15,7 +15,7 @@
 #include "kernels/math/gemm_bf16.h"
 
 enum {
-    KC = 512,                              /* of k in a block */
+    KC = TR_BF16_DEPTH,
     ROW_WORDS = KC / 2 + 16,
     VECTOR_ROWS = 14,                      /* rows x 2 vectors of sums: 28 of 32 registers */
     TILE_SIDE = 32,                        /* rows and columns of a block of 2 x 2 tiles */

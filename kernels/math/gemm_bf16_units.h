@@ -99,7 +99,7 @@ static inline tr_floats tr_no_floats(void) { return (tr_floats){{0}}; }
 static inline void tr_update(float *to, tr_floats x, float alpha, float beta, int64_t count)
 {
     for (int64_t i = 0; i < 16 && i < count; i++)
-        to[i] = beta != 0 ? fmaf(beta, to[i], alpha * x.lane[i]) : alpha * x.lane[i];
+        to[i] = beta == 1 ? fmaf(alpha, x.lane[i], to[i]) : beta != 0 ? fmaf(beta, to[i], alpha * x.lane[i]) : alpha * x.lane[i];
 }
 
 static inline tr_floats tr_load_floats(const float *from, int64_t count)
@@ -204,9 +204,14 @@ TR_BF16_INLINE tr_floats tr_no_floats(void) { return _mm512_setzero_ps(); }
 /* to = alpha x [+ beta to], of the first `count` lanes. */
 TR_BF16_INLINE void tr_update(float *to, tr_floats x, float alpha, float beta, int64_t count)
 {
-    __m512 out = _mm512_mul_ps(_mm512_set1_ps(alpha), x);
-    if (beta != 0)
-        out = _mm512_fmadd_ps(_mm512_set1_ps(beta), _mm512_maskz_loadu_ps(tr__lanes(count), to), out);
+    const __m512 by = _mm512_set1_ps(alpha);
+    __m512       out;
+    if (beta == 1)
+        out = _mm512_fmadd_ps(by, x, _mm512_maskz_loadu_ps(tr__lanes(count), to));
+    else if (beta != 0)
+        out = _mm512_fmadd_ps(_mm512_set1_ps(beta), _mm512_maskz_loadu_ps(tr__lanes(count), to), _mm512_mul_ps(by, x));
+    else
+        out = _mm512_mul_ps(by, x);
     _mm512_mask_storeu_ps(to, tr__lanes(count), out);
 }
 

@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
     int64_t min_side;                                         /* thinner products, and those of fewer multiplications, are the library's */
     double  min_work;
+    int64_t depth;                                            /* KC */
     void (*gemm)(int64_t m, int64_t n, int64_t k, product g);
     void (*pack_panels)(float *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb);
     void (*panels)(int64_t m, int64_t n, int64_t k, product g, const float *panels, int64_t left, int64_t cols);
@@ -59,7 +60,10 @@ static int64_t panels_width(int64_t n)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define INLINE TARGET static inline __attribute__((always_inline))
 
-enum { AHEAD = 4 };                   /* rows that are asked for before they are packed */
+enum {
+    AHEAD = 4,                        /* rows that are asked for before they are packed */
+    KC_AVX512 = 256, KC_AVX2 = 400
+};
 
 /* `size` in equal blocks of at most `most`: the size of one. */
 static int64_t even_block(int64_t size, int64_t most)
@@ -78,7 +82,7 @@ static int64_t panel_begin(int64_t rows, int64_t count, int64_t i)
 #define TARGET   TR_TARGET_AVX512
 #define LANES    16
 #define MR       14
-#define KC       256
+#define KC       KC_AVX512
 #include "kernels/math/gemm_packed.c"
 #undef LEVEL
 #undef TARGET
@@ -90,7 +94,7 @@ static int64_t panel_begin(int64_t rows, int64_t count, int64_t i)
 #define TARGET   TR_TARGET_AVX2
 #define LANES    8
 #define MR       6
-#define KC       400
+#define KC       KC_AVX2
 #include "kernels/math/gemm_packed.c"
 #undef LEVEL
 #undef TARGET
@@ -101,8 +105,8 @@ static int64_t panel_begin(int64_t rows, int64_t count, int64_t i)
 /* The best that this CPU has; NULL: none. */
 static const level *own_level(void)
 {
-    static const level avx512 = {24, 2.5e5, gemm_avx512, pack_panels_avx512, panels_avx512};
-    static const level avx2 = {64, 12e6, gemm_avx2, pack_panels_avx2, panels_avx2};
+    static const level avx512 = {24, 2.5e5, KC_AVX512, gemm_avx512, pack_panels_avx512, panels_avx512};
+    static const level avx2 = {64, 12e6, KC_AVX2, gemm_avx2, pack_panels_avx2, panels_avx2};
 
     switch (tr__float_level()) {
     case TR_FLOAT_AVX512: return &avx512;
@@ -127,6 +131,11 @@ bool tr__gemm_packed_wants(int64_t m, int64_t n, int64_t k)
     const level *own = own_level();
 
     return own && least(m, n) >= own->min_side && k >= MIN_INNER && (double)m * (double)n * (double)k >= own->min_work;
+}
+
+int64_t tr__gemm_packed_depth(void)
+{
+    return own_level()->depth;
 }
 
 void tr__gemm_packed(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
@@ -245,9 +254,14 @@ TARGET static void LEVEL(pack_b)(const product *g, int64_t j0, int64_t cols, int
 
 INLINE void LEVEL(update)(float *c, LEVEL(vec) sum, const factors *by, int64_t count)
 {
-    LEVEL(vec) out = LEVEL(mul)(LEVEL(all)(by->alpha), sum);
-    if (by->beta != 0)
-        out = LEVEL(fmadd)(LEVEL(all)(by->beta), LEVEL(load_some)(c, count), out);
+    const LEVEL(vec) alpha = LEVEL(all)(by->alpha);
+    LEVEL(vec)       out;
+    if (by->beta == 1)
+        out = LEVEL(fmadd)(alpha, sum, LEVEL(load_some)(c, count));
+    else if (by->beta != 0)
+        out = LEVEL(fmadd)(LEVEL(all)(by->beta), LEVEL(load_some)(c, count), LEVEL(mul)(alpha, sum));
+    else
+        out = LEVEL(mul)(alpha, sum);
     if (count >= LANES)
         LEVEL(store)(c, out);
     else

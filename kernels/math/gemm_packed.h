@@ -9,6 +9,8 @@
 
 /* Whether packing such a product pays. Always false on other CPUs. */
 bool tr__gemm_packed_wants(int64_t m, int64_t n, int64_t k);
+/* Up to so much k is one block; longer sums are added up in C. Where tr__gemm_packed_wants. */
+int64_t tr__gemm_packed_depth(void);
 /* C = alpha op(A) op(B) + beta C on the calling thread, as tr_gemm_one (blas.h). k > 0. Takes TR_SCRATCH_PACK. */
 void tr__gemm_packed(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc);

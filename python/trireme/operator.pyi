@@ -1264,6 +1264,7 @@ def mul(
     """Out = X Y, the product of matrices."""
 
 mul_grad: Callable[..., Any]
+mul_grad_sgd: Callable[..., Any]
 def multiplex(
         Ids: Slot, X: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
         op_namescope: str = ..., name: str | None = None,

@@ -48,6 +48,46 @@ static void mul_reference(op_values *v)
 TEST(mul_matches_reference) { EACH_OF(c, mul_cases) check_forward("mul", c, mul_reference, 1e-5); }
 TEST(mul_gradient_is_numeric) { EACH_OF(c, mul_cases) check_gradient("mul", c, 1e-5, 1e-7); }
 
+/* -- mul_grad_sgd: X, Y, Out@GRAD, LearningRate ------------------------------------------------------ */
+
+#define RATE {SIZE(1), .values = LIST(0.25)}
+
+static const op_case update_cases[] = {
+    {"ragged", {DIMS(3, 17), DIMS(17, 5), DIMS(3, 5), RATE}},
+    {"flattened", {DIMS(2, 3, 4), DIMS(2, 2, 5), DIMS(2, 3, 5), RATE}, {INT_ATTR("x_num_col_dims", 2), INT_ATTR("y_num_col_dims", 2)}},
+    {"one sum", {DIMS(70, 260), DIMS(260, 300), DIMS(70, 300), RATE}},
+    {"sums in parts", {DIMS(1030, 40), DIMS(40, 48), DIMS(1030, 48), RATE}},
+    {"empty batch", {DIMS(0, 4), DIMS(4, 3), DIMS(0, 3), RATE}},
+};
+
+static void update_reference(op_values *v)
+{
+    const op_array *x = &v->in[0], *y = &v->in[1], *d = &v->in[2];
+    const int64_t   k = product(y, 0, (int)op_case_number(v->c, "y_num_col_dims", 1)), n = k > 0 ? y->count / k : 0;
+    const int64_t   m = product(x, 0, (int)op_case_number(v->c, "x_num_col_dims", 1));
+
+    for (int64_t i = 0; i < m * k; i++)
+        v->out[0].data[i] = 0;
+    for (int64_t l = 0; l < k; l++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t i = 0; i < m; i++) {
+                sum += x->data[i * k + l] * d->data[i * n + j];
+                v->out[0].data[i * k + l] += d->data[i * n + j] * y->data[l * n + j];
+            }
+            v->out[1].data[l * n + j] = y->data[l * n + j] - v->in[3].data[0] * sum;
+        }
+}
+
+TEST(mul_grad_sgd_matches_reference) { EACH_OF(c, update_cases) check_forward("mul_grad_sgd", c, update_reference, 2e-5); }
+
+TEST(mul_grad_sgd_explains_mistakes)
+{
+    EXPECT_FAIL(TR_ESHAPE, "Out@GRAD must be [3, 2]",
+                infer_shapes("mul_grad_sgd", {DIMS(3, 4), DIMS(4, 2), DIMS(3, 5), DIMS(1)}));
+    EXPECT_FAIL(TR_ESHAPE, "LearningRate", infer_shapes("mul_grad_sgd", {DIMS(3, 4), DIMS(4, 2), DIMS(3, 2), DIMS(2)}));
+}
+
 TEST(mul_matches_reference_when_threads_share_it)
 {
     check_forward("mul", &(op_case){"large", {DIMS(97, 211), DIMS(211, 301)}}, mul_reference, 1e-5);
@@ -188,6 +228,8 @@ int main(void)
         cmocka_unit_test(mul_matches_reference),
         cmocka_unit_test(mul_matches_reference_when_threads_share_it),
         cmocka_unit_test(mul_gradient_is_numeric),
+        cmocka_unit_test(mul_grad_sgd_matches_reference),
+        cmocka_unit_test(mul_grad_sgd_explains_mistakes),
         cmocka_unit_test(mul_explains_mistakes),
         cmocka_unit_test(matmul_matches_reference),
         cmocka_unit_test(matmul_gradient_is_numeric),
