@@ -1,163 +1,95 @@
-/* pool.c - planes are the slices; windows are taken row by row of the output.
- *
- * A regular pool runs over the taps of the window; for each, over the outputs of a row whose tap lies within the plane: long
- * loops without branches, which become vector code. Taps come in row-major order, so the first of equal maxima wins. Adaptive
- * windows differ from output to output, and are walked one by one. */
+/* pool.c - the maximum over windows, row by row of the output (pool_rows.h). Planes are the slices. Taps come in row-major order, so the first
+ * of equal maxima wins. */
 #ifndef T
 #include "kernels/math/pool.h"
 
-#include "framework/compiler.h"
-#include "framework/size.h"
-#include "framework/threadpool.h"
-#include "kernels/math/lanes.h"
+#include "kernels/math/pool_rows.h"
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
-
-enum { MIN_ITEMS = 8192 };
 
 int64_t tr_pool_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, bool ceil_mode)
 {
     return (in - kernel + 2 * pad + (ceil_mode ? stride - 1 : 0)) / stride + 1;
 }
 
-/* Of no plane at all it may be anything. */
-static int64_t volume(const int64_t extent[3])
+/* Places of the maxima of row r, which were found at taps `from`. */
+static void put_places(int32_t *place, const int32_t *from, const layout *l, int64_t r)
 {
-    return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);
-}
-
-static int64_t planes_of_slice(const tr_pool_shape *s)
-{
-    const int64_t read = s->adaptive ? volume(s->in) : tr_size_mul(volume(s->out), volume(s->kernel));
-    const int64_t size = tr_size_add(volume(s->in), read);
-    return 1 + MIN_ITEMS / (size > 0 ? size : 1);
-}
-
-/* The part of the window of output `o` that lies within the plane, along one axis; returns what it counts for. */
-static int64_t window_of(int64_t *begin, int64_t *end, const tr_pool_shape *s, int axis, int64_t o)
-{
-    const int64_t in = s->in[axis], first = o * s->stride[axis] - s->pad[axis], last = first + s->kernel[axis];
-    *begin = first > 0 ? first : 0;
-    *end = last < in ? last : in;
-    if (s->adaptive) {
-        *begin = o * in / s->out[axis];
-        *end = ((o + 1) * in + s->out[axis] - 1) / s->out[axis];
+    const tr_windows *w = &l->phases.w;
+    const int64_t     z = r / w->out[1] * w->stride[0] - w->pad[0], y = r % w->out[1] * w->stride[1] - w->pad[1];
+    for (int64_t o = 0; o < w->out[2]; o++) {
+        const int64_t k = from[o], x = o * w->stride[2] - w->pad[2] + k % w->kernel[2];
+        const int64_t dy = k / w->kernel[2] % w->kernel[1], dz = k / w->kernel[2] / w->kernel[1];
+        place[o] = k < 0 ? 0 : (int32_t)(((z + dz) * w->in[1] + y + dy) * w->in[2] + x);
     }
-    if (s->adaptive || s->exclusive)
-        return *end - *begin;
-    return (last < in + s->pad[axis] ? last : in + s->pad[axis]) - first;
 }
-
-/* The window is all of the plane. */
-static bool is_whole(const tr_pool_shape *s)
-{
-    bool whole = volume(s->out) == 1 && volume(s->in) > 0;
-    for (int a = 0; a < 3; a++)
-        whole = whole && (s->adaptive || (s->kernel[a] == s->in[a] && s->pad[a] == 0));
-    return whole;
-}
-
-/* One tap of the window for one row of outputs: the outputs [begin, end) read x[base + o * stride]. */
-typedef struct tap {
-    int64_t begin, end, base, stride;
-} tap;
-
-static void set_tap(tap *t, const tr_pool_shape *s, int64_t row, int64_t k)
-{
-    const int64_t offset = k - s->pad[2], stride = s->stride[2], in = s->in[2], out = s->out[2];
-    const int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-    const int64_t last = in - 1 - offset < 0 ? 0 : (in - 1 - offset) / stride + 1;
-    t->begin = first < out ? first : out;
-    t->end = last < out ? last : out;
-    t->base = row * in + offset;
-    t->stride = stride;
-}
-
-/* The body runs for each row r of outputs and each tap t of its windows. */
-#define EACH_TAP(s, r, t)                                                                                     \
-    for (int64_t z0_, z1_, y0_, y1_, once_ = 1; once_; once_ = 0)                                             \
-        for (window_of(&z0_, &z1_, s, 0, (r) / (s)->out[1]), window_of(&y0_, &y1_, s, 1, (r) % (s)->out[1]);  \
-             z0_ < z1_; z0_++)                                                                                \
-            for (int64_t y_ = y0_; y_ < y1_; y_++)                                                            \
-                for (int64_t k_ = 0; k_ < (s)->kernel[2] && (set_tap(&t, s, z0_ * (s)->in[1] + y_, k_), true); k_++)
-
-/* The body runs for each element i of the window of output o. */
-typedef struct window {
-    int64_t begin[3], end[3], size;
-} window;
-
-static void window_at(window *w, const tr_pool_shape *s, int64_t o)
-{
-    const int64_t at[3] = {o / s->out[2] / s->out[1], o / s->out[2] % s->out[1], o % s->out[2]};
-    w->size = 1;
-    for (int a = 0; a < 3; a++)
-        w->size *= window_of(&w->begin[a], &w->end[a], s, a, at[a]);
-}
-
-#define EACH_ELEMENT(w, s)                                                                    \
-    for (int64_t z_ = (w).begin[0]; z_ < (w).end[0]; z_++)                                    \
-        for (int64_t y_ = (w).begin[1]; y_ < (w).end[1]; y_++)                                \
-            for (int64_t i = (z_ * (s)->in[1] + y_) * (s)->in[2] + (w).begin[2],              \
-                         row_end = i + (w).end[2] - (w).begin[2]; i < row_end; i++)
 
 #define TR_TEMPLATE "kernels/math/pool.c"
 #include "kernels/math/each_float.h"
 #else
 
-typedef struct {
-    const tr_pool_shape *shape;
-    T                   *out;
-    int32_t             *mask;
-    const T             *x, *d, *y;
-    const int32_t       *place;
-} NAME(job);
 
 /* -- maximum --------------------------------------------------------------------------------------------------------------------- */
 
 /* NaN wins, so that it is seen. */
-TR_INLINE bool NAME(beats)(T x, T best)
+TR_INLINE T NAME(winner)(T best, T x)
 {
-    return (x > best) | (x != x);
+    return (x > best) | (x != x) ? x : best;
 }
 
-TR_INLINE void NAME(max_tap)(T *out, const T *x, const tap *t)
+/* best = the largest of it and `taps` elements, for each output of a row. */
+TR_INLINE void NAME(max_taps)(const int taps, T *best, const T *row, const int64_t *tap, int64_t width)
 {
     TR_IVDEP
-    for (int64_t o = t->begin; o < t->end; o++) {
-        const T v = x[t->base + o * t->stride];
-        out[o] = NAME(beats)(v, out[o]) ? v : out[o];
+    for (int64_t o = 0; o < width; o++) {
+        T x = best[o];
+        TR_UNROLL_TAPS
+        for (int k = 0; k < taps; k++)
+            x = NAME(winner)(x, row[tap[k] + o]);
+        best[o] = x;
     }
 }
 
-TR_INLINE void NAME(max_mask_tap)(T *out, int32_t *mask, const T *x, const tap *t)
+TR_CLONES static void NAME(max_row)(T *best, const T *row, const layout *l)
 {
-    const int32_t base = (int32_t)t->base, stride = (int32_t)t->stride;
-    TR_IVDEP
-    for (int64_t o = t->begin; o < t->end; o++) {
-        const T    v = x[t->base + o * t->stride];
-        const bool wins = NAME(beats)(v, out[o]);
-        out[o] = wins ? v : out[o];
-        mask[o] = wins ? base + (int32_t)o * stride : mask[o];
+    for (int64_t o = 0; o < l->width; o++)
+        best[o] = -(T)INFINITY;
+    EACH_TAPS(l, k, NAME(max_taps)(TAPS, best, row, l->tap + k, l->width))
+}
+
+/* The same; from[o] is the number of the tap that has won, or -1. */
+TR_CLONES static void NAME(max_row_from)(T *best, int32_t *from, const T *row, const layout *l)
+{
+    for (int64_t o = 0; o < l->width; o++) {
+        best[o] = -(T)INFINITY;
+        from[o] = -1;
+    }
+    for (int64_t k = 0; k < l->phases.taps; k++) {
+        const T *x = row + l->tap[k];
+        TR_IVDEP
+        for (int64_t o = 0; o < l->width; o++) {
+            const bool wins = (x[o] > best[o]) | (x[o] != x[o]);
+            best[o] = wins ? x[o] : best[o];
+            from[o] = wins ? (int32_t)k : from[o];
+        }
     }
 }
 
 /* Where all is -infinity (or padding) the place is 0. */
-TR_CLONES static void NAME(max_plane)(T *out, int32_t *mask, const T *x, const tr_pool_shape *s)
+static void NAME(max_plane)(T *out, int32_t *mask, const T *x, T *best, const layout *l)
 {
-    const int64_t width = s->out[2];
-    tap           t;
-    for (int64_t r = 0; r < s->out[0] * s->out[1]; r++, out += width, mask += mask ? width : 0) {
-        for (int64_t o = 0; o < width; o++)
-            out[o] = -(T)INFINITY;
-        if (mask)
-            memset(mask, 0, (size_t)width * sizeof *mask);
-        EACH_TAP(s, r, t)
-            if (mask)
-                NAME(max_mask_tap)(out, mask, x, &t);
-            else
-                NAME(max_tap)(out, x, &t);
+    const int64_t width = l->phases.w.out[2];
+    int32_t      *from = (int32_t *)(best + l->width);
+    for (int64_t r = 0; r < l->phases.w.out[0] * l->phases.w.out[1]; r++, out += width) {
+        const T *row = x + l->row[r];
+        if (mask) {
+            NAME(max_row_from)(best, from, row, l);
+            put_places(mask + r * width, from, l, r);
+        } else {
+            NAME(max_row)(best, row, l);
+        }
+        memcpy(out, best, (size_t)width * sizeof(T));
     }
 }
 
@@ -169,7 +101,7 @@ static void NAME(max_adaptive)(T *out, int32_t *mask, const T *x, const tr_pool_
         int64_t place = 0;
         window_at(&w, s, o);
         EACH_ELEMENT(w, s)
-            if (NAME(beats)(x[i], best)) {
+            if (x[i] > best || x[i] != x[i]) {
                 best = x[i];
                 place = i;
             }
@@ -181,14 +113,19 @@ static void NAME(max_adaptive)(T *out, int32_t *mask, const T *x, const tr_pool_
 
 static void NAME(max_range)(void *payload, int64_t begin, int64_t end)
 {
-    const NAME(job) *j = payload;
-    const int64_t    in = volume(j->shape->in), out = volume(j->shape->out);
+    const NAME(job)     *j = payload;
+    const tr_pool_shape *s = j->shape;
+    const int64_t        in = volume(s->in), out = volume(s->out);
+    layout               l;
+    T                   *plane = s->adaptive ? NULL : NAME(memory)(&l, s, -(T)INFINITY, 1, 2);
     for (int64_t p = begin; p < end; p++) {
         int32_t *mask = j->mask ? j->mask + p * out : NULL;
-        if (j->shape->adaptive)
-            NAME(max_adaptive)(j->out + p * out, mask, j->x + p * in, j->shape);
-        else
-            NAME(max_plane)(j->out + p * out, mask, j->x + p * in, j->shape);
+        if (s->adaptive) {
+            NAME(max_adaptive)(j->out + p * out, mask, j->x + p * in, s);
+            continue;
+        }
+        NAME(tr_phases_load)(plane, j->x + p * in, &l.phases);
+        NAME(max_plane)(j->out + p * out, mask, plane, plane + l.phases.size, &l);
     }
 }
 
@@ -200,25 +137,35 @@ void NAME(tr_max_pool)(T *out, int32_t *mask, const T *x, const tr_pool_shape *s
 }
 
 /* `left` is what of the gradient has not found its element yet. */
-TR_INLINE void NAME(max_grad_tap)(T *dx, T *left, const T *x, const T *y, const tap *t)
+TR_CLONES static void NAME(max_grad_rows)(T *dx, T *left, const T *x, const T *best, const layout *l, int64_t first, int64_t rows)
 {
-    TR_IVDEP
-    for (int64_t o = t->begin; o < t->end; o++) {
-        const int64_t i = t->base + o * t->stride;
-        const bool    found = x[i] == y[o];
-        dx[i] += found ? left[o] : 0;
-        left[o] = found ? 0 : left[o];
-    }
+    for (int64_t k = 0; k < l->phases.taps; k++)
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t at = l->row[first + r] + l->tap[k];
+            T            *to = dx + at, *rest = left + r * l->width;
+            const T      *from = x + at, *largest = best + r * l->width;
+            for (int64_t v = 0; v < l->width; v += VECTOR, to += VECTOR, from += VECTOR, largest += VECTOR, rest += VECTOR) {
+                TR_IVDEP TR_ONE_VECTOR
+                for (int o = 0; o < VECTOR; o++) {
+                    const bool found = from[o] == largest[o];
+                    to[o] += found ? rest[o] : 0;
+                    rest[o] = found ? 0 : rest[o];
+                }
+            }
+        }
 }
 
-TR_CLONES static void NAME(max_grad_plane)(T *dx, T *left, const T *d, const T *x, const T *y, const tr_pool_shape *s)
+/* `left` has room for two batches, whose rows are 0 beyond the width. */
+static void NAME(max_grad_plane)(T *dx, T *left, const T *d, const T *x, const T *y, const layout *l)
 {
-    const int64_t width = s->out[2];
-    tap           t;
-    for (int64_t r = 0; r < s->out[0] * s->out[1]; r++, d += width, y += width) {
-        memcpy(left, d, (size_t)width * sizeof(T));
-        EACH_TAP(s, r, t)
-            NAME(max_grad_tap)(dx, left, x, y, &t);
+    const int64_t width = l->phases.w.out[2], rows = l->phases.w.out[0] * l->phases.w.out[1];
+    T            *best = left + BATCH * l->width;
+    memset(left, 0, (size_t)(2 * BATCH * l->width) * sizeof(T));
+    for (int64_t r = 0; r < rows; r += BATCH) {
+        const int64_t count = r + BATCH < rows ? BATCH : rows - r;
+        NAME(take_rows)(left, d + r * width, l, count);
+        NAME(take_rows)(best, y + r * width, l, count);
+        NAME(max_grad_rows)(dx, left, x, best, l, r, count);
     }
 }
 
@@ -236,19 +183,26 @@ static void NAME(max_grad_adaptive)(T *dx, const T *d, const T *x, const T *y, c
     }
 }
 
+/* The padding is NaN, which equals nothing. */
 static void NAME(max_grad_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job)     *j = payload;
     const tr_pool_shape *s = j->shape;
     const int64_t        in = volume(s->in), out = volume(s->out);
-    T                   *left = tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)s->out[2] * sizeof(T));
+    layout               l;
+    T                   *plane = s->adaptive ? NULL : NAME(memory)(&l, s, (T)NAN, 2, 2 * BATCH);
     for (int64_t p = begin; p < end; p++) {
         T *dx = j->out + p * in;
-        memset(dx, 0, (size_t)in * sizeof(T));
-        if (s->adaptive)
+        if (s->adaptive) {
+            memset(dx, 0, (size_t)in * sizeof(T));
             NAME(max_grad_adaptive)(dx, j->d + p * out, j->x + p * in, j->y + p * out, s);
-        else
-            NAME(max_grad_plane)(dx, left, j->d + p * out, j->x + p * in, j->y + p * out, s);
+            continue;
+        }
+        T *sums = plane + l.phases.size;
+        NAME(tr_phases_load)(plane, j->x + p * in, &l.phases);
+        NAME(tr_phases_fill)(sums, 0, &l.phases);
+        NAME(max_grad_plane)(sums, sums + l.phases.size, j->d + p * out, plane, j->y + p * out, &l);
+        NAME(tr_phases_store)(dx, sums, &l.phases);
     }
 }
 
@@ -273,135 +227,6 @@ void NAME(tr_max_pool_mask_grad)(T *dx, const T *dout, const int32_t *mask, cons
 {
     NAME(job) j = {.shape = s, .out = dx, .d = dout, .place = mask};
     tr_parallel_range(s->planes, planes_of_slice(s), NAME(mask_grad_range), &j);
-}
-
-/* -- average --------------------------------------------------------------------------------------------------------------------- */
-
-/* share[o] = 1 / the size of the window of output o of row r. */
-static void NAME(shares)(T *share, const tr_pool_shape *s, int64_t r)
-{
-    int64_t       begin, end;
-    const int64_t depth = window_of(&begin, &end, s, 0, r / s->out[1]), height = window_of(&begin, &end, s, 1, r % s->out[1]);
-    for (int64_t o = 0; o < s->out[2]; o++)
-        share[o] = 1 / (T)(depth * height * window_of(&begin, &end, s, 2, o));
-}
-
-/* Of planes of n elements each, where the window is all of the plane. */
-TR_CLONES static void NAME(means)(T *out, const T *x, int64_t planes, int64_t n)
-{
-    for (int64_t p = 0; p < planes; p++)
-        out[p] = NAME(tr_lanes_sum)(x + p * n, n) / (T)n;
-}
-
-TR_CLONES static void NAME(shares_of)(T *dx, const T *d, int64_t planes, int64_t n)
-{
-    for (int64_t p = 0; p < planes; p++)
-        for (int64_t i = 0; i < n; i++)
-            dx[p * n + i] = d[p] / (T)n;
-}
-
-TR_CLONES static void NAME(avg_plane)(T *out, const T *x, T *share, const tr_pool_shape *s)
-{
-    const int64_t width = s->out[2];
-    tap           t;
-    for (int64_t r = 0; r < s->out[0] * s->out[1]; r++, out += width) {
-        memset(out, 0, (size_t)width * sizeof(T));
-        EACH_TAP(s, r, t) {
-            TR_IVDEP
-            for (int64_t o = t.begin; o < t.end; o++)
-                out[o] += x[t.base + o * t.stride];
-        }
-        NAME(shares)(share, s, r);
-        for (int64_t o = 0; o < width; o++)
-            out[o] *= share[o];
-    }
-}
-
-static void NAME(avg_adaptive)(T *out, const T *x, const tr_pool_shape *s)
-{
-    for (int64_t o = 0; o < volume(s->out); o++) {
-        window w;
-        T      sum = 0;
-        window_at(&w, s, o);
-        EACH_ELEMENT(w, s)
-            sum += x[i];
-        out[o] = sum / (T)w.size;
-    }
-}
-
-static void NAME(avg_range)(void *payload, int64_t begin, int64_t end)
-{
-    const NAME(job)     *j = payload;
-    const tr_pool_shape *s = j->shape;
-    const int64_t        in = volume(s->in), out = volume(s->out);
-    T                   *share = tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)s->out[2] * sizeof(T));
-    if (is_whole(s)) {
-        NAME(means)(j->out + begin, j->x + begin * in, end - begin, in);
-        return;
-    }
-    for (int64_t p = begin; p < end; p++)
-        if (s->adaptive)
-            NAME(avg_adaptive)(j->out + p * out, j->x + p * in, s);
-        else
-            NAME(avg_plane)(j->out + p * out, j->x + p * in, share, s);
-}
-
-void NAME(tr_avg_pool)(T *out, const T *x, const tr_pool_shape *s)
-{
-    NAME(job) j = {.shape = s, .out = out, .x = x};
-    tr_parallel_range(s->planes, planes_of_slice(s), NAME(avg_range), &j);
-}
-
-TR_CLONES static void NAME(avg_grad_plane)(T *dx, const T *d, T *share, const tr_pool_shape *s)
-{
-    const int64_t width = s->out[2];
-    tap           t;
-    for (int64_t r = 0; r < s->out[0] * s->out[1]; r++, d += width) {
-        NAME(shares)(share, s, r);
-        for (int64_t o = 0; o < width; o++)
-            share[o] *= d[o];
-        EACH_TAP(s, r, t) {
-            TR_IVDEP
-            for (int64_t o = t.begin; o < t.end; o++)
-                dx[t.base + o * t.stride] += share[o];
-        }
-    }
-}
-
-static void NAME(avg_grad_adaptive)(T *dx, const T *d, const tr_pool_shape *s)
-{
-    for (int64_t o = 0; o < volume(s->out); o++) {
-        window w;
-        window_at(&w, s, o);
-        const T share = d[o] / (T)w.size;
-        EACH_ELEMENT(w, s)
-            dx[i] += share;
-    }
-}
-
-static void NAME(avg_grad_range)(void *payload, int64_t begin, int64_t end)
-{
-    const NAME(job)     *j = payload;
-    const tr_pool_shape *s = j->shape;
-    const int64_t        in = volume(s->in), out = volume(s->out);
-    T                   *share = tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)s->out[2] * sizeof(T));
-    if (is_whole(s)) {
-        NAME(shares_of)(j->out + begin * in, j->d + begin, end - begin, in);
-        return;
-    }
-    for (int64_t p = begin; p < end; p++) {
-        memset(j->out + p * in, 0, (size_t)in * sizeof(T));
-        if (s->adaptive)
-            NAME(avg_grad_adaptive)(j->out + p * in, j->d + p * out, s);
-        else
-            NAME(avg_grad_plane)(j->out + p * in, j->d + p * out, share, s);
-    }
-}
-
-void NAME(tr_avg_pool_grad)(T *dx, const T *dout, const tr_pool_shape *s)
-{
-    NAME(job) j = {.shape = s, .out = dx, .d = dout};
-    tr_parallel_range(s->planes, planes_of_slice(s), NAME(avg_grad_range), &j);
 }
 
 #endif

@@ -15,6 +15,7 @@ static const tr_pool_shape shapes[] = {
     {.planes = 3, .in = {1, 7, 10}, .out = {1, 3, 4}, .adaptive = true},
     {.planes = 2, .in = {4, 5, 6}, .out = {2, 3, 5}, .adaptive = true},
     {.planes = 0, .in = {1, 4, 4}, .out = {1, 2, 2}, .kernel = {1, 2, 2}, .stride = {1, 2, 2}},
+    {.planes = 2, .in = {1, 10, 101}, .out = {1, 3, 34}, .kernel = {1, 4, 2}, .stride = {1, 3, 3}, .pad = {0, 1, 1}, .exclusive = true},
     {.planes = 300, .in = {1, 13, 11}, .out = {1, 13, 11}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 1, 1}},
 };
 enum { CASES = sizeof shapes / sizeof *shapes };
