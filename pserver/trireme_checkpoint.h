@@ -25,7 +25,7 @@ typedef enum tr_state_kind {
     TR_STATE_PARAMETER = 0,
     TR_STATE_OPTIMIZER = 1,
     TR_STATE_SCHEDULE = 2,            /* learning rates, and the counters that they follow */
-    TR_STATE_STATISTIC = 3,           /* moving averages and all else that persists */
+    TR_STATE_STATISTIC = 3,           /* moving averages and all other persistable variables */
     TR_STATE_TABLE = 4,               /* a sparse table */
     TR_STATE_KIND_COUNT
 } tr_state_kind;
@@ -40,36 +40,36 @@ typedef struct tr_job_table {
     int64_t     width;                /* values of a row */
     int         states;               /* the optimizer's numbers for each value, and their first values */
     float       state_value[TR_JOB_TABLE_STATES];
-    int         init;                 /* first values: 0 constant a, 1 uniform in [a, b), 2 normal with mean a and standard */
+    int         init;                 /* kind of the first values: 0 constant a, 1 uniform in [a, b), 2 normal with mean a and standard */
     double      a, b;                 /* deviation b, 3 the same within two of them */
     uint64_t    random_key;
-    int64_t     entry_count;          /* updates after which a key gets a row */
-    double      entry_probability;    /* share of the keys that get one; 0: all */
-    int64_t     max_age, keep_count;  /* rows that were untouched for more steps are removed, except rows that were touched so often; 0:
-                                         none, no exception */
-    int64_t     max_rows;             /* of the whole table; 0: no limit */
-    int64_t     updates;              /* made before: steps of rows count on from there */
-    const void *first_rows;           /* rows to begin with, of trainer 0: as tr_job_describe_table says; NULL: none */
+    int64_t     entry_count;          /* the update, of those that use a key, that makes its row */
+    double      entry_probability;    /* share of the keys that can get a row; 0: all */
+    int64_t     max_age, keep_count;  /* a row that no step has used for more than max_age steps is removed, unless keep_count steps used it; 0:
+                                       * none is removed, no exception */
+    int64_t     max_rows;             /* rows of the whole table, at most; 0: no limit */
+    int64_t     updates;              /* steps that were made before: the steps of rows count on from there */
+    const void *first_rows;           /* trainer 0: rows to begin with, as from tr_job_describe_table; NULL: none */
 } tr_job_table;
 
-/* An array, or rows of one. */
+/* An array, or some rows of an array. */
 typedef struct tr_checkpoint_item {
-    const char    *name;              /* of the variable in the program of one process */
-    const char    *param;             /* the parameter that it belongs to; NULL: none, or itself */
+    const char    *name;              /* name of the variable in the program of one process */
+    const char    *param;             /* name of the parameter that it belongs to; NULL: none, or itself */
     tr_state_kind  kind;
     tr_dtype       dtype;
     int            rank;
-    const int64_t *dims;              /* dimensions of the rows here */
-    int64_t        row, rows;         /* the first row here of the whole, and the whole's rows; 0, 0: here is the whole */
+    const int64_t *dims;              /* dimensions of the rows that are here */
+    int64_t        row, rows;         /* the first of these rows in the whole array, and the rows of the whole; 0, 0: this is the whole */
     const void    *data;              /* of kind TR_STATE_TABLE: its tr_job_table; type, dimensions and rows are not used */
 } tr_checkpoint_item;
 
-/* Where a trainer was. */
+/* The place of a trainer in its data. */
 typedef struct tr_trainer_state {
     int         index;
-    int64_t     steps;                /* ended */
-    int64_t     runs;                 /* of its program (tr_executor_runs) */
-    const void *position;             /* in its data: bytes that its reader understands; may be NULL */
+    int64_t     steps;                /* steps that it has ended */
+    int64_t     runs;                 /* runs of its program (tr_executor_runs) */
+    const void *position;             /* its position in its data: bytes that its reader understands; may be NULL */
     size_t      position_size;
 } tr_trainer_state;
 
@@ -77,10 +77,10 @@ typedef struct tr_trainer_state {
 typedef struct tr_checkpoint_facts {
     int64_t     step;
     const char *mode;                 /* "sync", ...; "local": one process */
-    const char *digest;               /* of the program; may be NULL */
+    const char *digest;               /* digest of the program; may be NULL */
     int         trainer_count;
     const tr_trainer_state *trainers;
-    const void *tasks;                /* state of leased tasks, of a job that has some; NULL: none */
+    const void *tasks;                /* state of leased tasks; NULL: the job has none */
     size_t      tasks_size;
 } tr_checkpoint_facts;
 
@@ -124,35 +124,34 @@ TR_API const char *tr_checkpoint_digest(const tr_checkpoint *checkpoint);
 TR_API const char *tr_checkpoint_version(const tr_checkpoint *checkpoint);
 TR_API uint64_t    tr_checkpoint_number(const tr_checkpoint *checkpoint);      /* tells checkpoints of one step apart */
 TR_API int64_t     tr_checkpoint_created(const tr_checkpoint *checkpoint);  /* seconds since 1970 */
-TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* of all parts */
+TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* bytes of all parts */
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_trainers(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
-/* Where trainer `index` goes on from it: at its own place, or, where the checkpoint does not know it, at that of
- * the trainer that had most steps. */
+/* The place where trainer `index` goes on. If the checkpoint does not know this trainer, it is the place of the trainer with the most
+ * steps. */
 TR_API void        tr_checkpoint_place(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
 /* The state of leased tasks; NULL: the job had none. */
 TR_API const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *checkpoint);
-/* Whole arrays, sorted by name: `row` and `rows` are 0, `data` is NULL, the rest is borrowed. Pieces of tables are
- * not among them. */
+/* Whole arrays, sorted by name: `row` and `rows` are 0, `data` is NULL, all else is borrowed. Tables are not among them. */
 TR_API int         tr_checkpoint_count(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_array(tr_checkpoint_item *out, const tr_checkpoint *checkpoint, int index);
 /* The number of the array with this name; -1: there is none. */
 TR_API int         tr_checkpoint_find(const tr_checkpoint *checkpoint, const char *name);
-/* Read rows [row, row + rows) of an array (of one without dimensions: 0, 1) into `data`, which has `bytes` bytes: just
- * enough. Checksums are compared on the way. */
+/* Read rows [row, row + rows) of an array into `data`, which has exactly their `bytes` bytes. For an array without dimensions pass 0 and
+ * 1. Checksums are compared on the way. */
 TR_API tr_status   tr_checkpoint_read(const tr_checkpoint *checkpoint, int index, int64_t row, int64_t rows, void *data,
                                       int64_t bytes);
 
-/* -- where a launch began: see beginning.c -- */
+/* -- the place where a launch began: see beginning.c -- */
 
-/* Servers begin anew: one trainer notes where the job begins, at this checkpoint of the folder, or (NULL) at its beginning. The note stays
- * until the job has ended well. Without effect where no launcher would start the job again (TRIREME_STATE is not set). */
+/* When servers begin without state: trainer 0 notes where the job begins, at this checkpoint of the folder, or (NULL) at its beginning.
+ * The note stays until the job has ended well. No effect if no launcher would start the job again (TRIREME_STATE is not set). */
 TR_API void        tr_beginning_write(const char *folder, const tr_checkpoint *from);
 /* Servers go on with the state of an earlier start of the launch: read the steps and runs of trainer `index` where that launch began.
  * Without a note they are 0. */
 TR_API void        tr_beginning_read(tr_trainer_state *out, const char *folder, int index);
-/* Seconds since the newest checkpoint was complete, or since this launch began, if there is a note of that and it is later; below 0:
+/* The age of the newest checkpoint in seconds, or the time since this launch began, if a note of that exists and is later. Below 0:
  * neither is known. A trainer that begins to make checkpoints counts from there. */
 TR_API double      tr_checkpoint_age(const char *folder);
 
@@ -161,7 +160,7 @@ TR_API double      tr_checkpoint_age(const char *folder);
 TR_API int         tr_checkpoint_tables(const tr_checkpoint *checkpoint);
 /* Describe a table; the name is borrowed. `rows`: its number of rows. */
 TR_API void        tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *checkpoint, int index);
-/* All rows, packed as tr_table_read_rows does. `*out` is to be freed by tr_free. */
+/* Read all rows, packed as by tr_table_read_rows. Free *out by tr_free. */
 TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *checkpoint, int index);
 /* Put the table with all its rows into the variable of its name, and replace its contents. A table that is there already decides about
  * admission and first values; type, width and states must be the same (TR_ESHAPE). */

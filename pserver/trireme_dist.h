@@ -286,11 +286,11 @@ typedef struct tr_job_spec {
     const void           *tasks;      /* trainer 0: the tasks in the checkpoint that the job goes on from; NULL: none */
     size_t                tasks_size;
     const char           *checkpoints;        /* the folder for checkpoints; servers then reserve memory for copies of their state, and leave
-                                               *    SIGTERM to the trainers. NULL: no checkpoints */
+                                               * SIGTERM to the trainers. NULL: no checkpoints */
     const char           *compress;   /* how gradients travel, as for tr_compress_parse; NULL: uncompressed. TRIREME_COMPRESS
-                                       *    takes precedence */
+                                       * takes precedence */
     const char           *compress_parameters;        /* how parameters come back, as for tr_compress_parse_parameters; NULL: unchanged.
-                                                       *    TRIREME_COMPRESS_PARAMETERS takes precedence */
+                                                       * TRIREME_COMPRESS_PARAMETERS takes precedence */
     const char           *on_nan;     /* as for tr_on_nan_parse; NULL: stop. TRIREME_ON_NAN takes precedence */
 } tr_job_spec;
 

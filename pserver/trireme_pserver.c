@@ -43,7 +43,7 @@ static int read_seconds(double *out, const char *text)
     return errno || end == text || *end || !(*out > 0) || *out > 1e7 ? -1 : 0;
 }
 
-/* 0: go on; 1: nothing more to do; 2: wrong. */
+/* Returns 0: go on; 1: there is nothing more to do; 2: the command line is wrong. */
 static int read_options(tr_job_options *options, tr_role *role, bool *is_probe, int argc, char **argv)
 {
     enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, STANDBY, REPLICA, PROBE, HELP, VERSION };
@@ -85,16 +85,16 @@ static int probe(double timeout)
     _exit(1);
 }
 
-/* What keeps this process from joining. */
+/* Print why this process cannot join. */
 static void tell_why_not(tr_status status)
 {
     fprintf(stderr, "trireme-pserver: %s\n", tr_error());
-    if (status != TR_ETIMEOUT)                     /* who is late is for the launcher to see */
+    if (status != TR_ETIMEOUT)                     /* after a timeout the launcher itself names the rank that is late */
         tr_job_tell_failure(1, tr_error());
 }
 
-/* A step's messages come and go, some 100 KB each. Their memory stays: to have it from the kernel page by page, emptied each
- * time, costs as much as to fill it. */
+/* Keep freed memory in the process. A step's messages, some 100 KB each, are allocated and freed all the time. To get their memory from
+ * the kernel anew, page by page and cleared, would cost as much as to fill it. */
 static void keep_memory(void)
 {
 #ifdef __GLIBC__
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
         status = tr_job_start(&job, role, &options);
     if (status == TR_OK)
         status = tr_job_serve(job);
-    /* What fails in a job's life is printed once for the job; what keeps one from starting, here. */
+    /* The job prints its own failure once. Failures before that are printed here. */
     if (!job && status != TR_EPEER)
         tell_why_not(status);
     const tr_status end = tr_job_free(job);

@@ -1,4 +1,4 @@
-/* trireme_tasks.h - the C API of tasks that server 0 hands out: pieces of the data, each to one trainer at a time.
+/* trireme_tasks.h - the C API of tasks that server 0 leases to trainers: pieces of the data, each to one trainer at a time.
  *
  *     tr_job_tasks_begin(job, &spec);              // every trainer, with the same numbers
  *     for (;;) {
@@ -10,20 +10,25 @@
  *         } else if (task.answer == TR_TASK_END)
  *             break;
  *         else
- *             tr_job_task_idle(job);               // all that is left is being done by others: ask again in a while
+ *             tr_job_task_idle(job);               // other trainers do all tasks that are left: ask again later
  *     }
  *
- * A task is leased: if its trainer leaves, dies, or has not said that it is done when the lease runs out, another gets it. The
- * trainer makes its steps task by task, in the order in which it got them, and says of each that it is done before the next
- * step; so the server knows how many steps of a task were made, and who gets it next leaves those out that every server has. A task of a trainer that
- * was only slow may count twice. A pass begins when all tasks of the one before are done. In mode geo a task ends with an exchange.
+ * A task is leased for some time. If its trainer leaves, dies, or does not report the task as done in that time, another trainer gets
+ * the task.
  *
- * What is done outlives a server that dies, its host where it has a replica, a job that is started again, and is in checkpoints.
+ * A trainer makes its steps task by task, in the order in which it got the tasks. It reports the end of a task before its next step. So
+ * the server knows how many steps of a task were made. The next trainer with this task leaves out the steps that every server has. A
+ * task of a trainer that was only slow may count twice. A pass begins when all tasks of the pass before are done. In mode geo a task
+ * ends with an exchange.
  *
- * In mode ssp a trainer that has no task keeps pace with the others by steps without a gradient, so that nobody waits for it, and has their newest
- * parameters when it gets one.
+ * The record of finished tasks outlives a server's death, the loss of its host if it has a replica, and a restart of the job. It is also
+ * in checkpoints.
  *
- * What must stay true: such a step is made with no task, and no question for one, under way; an update is not of all trainers (async, ssp, geo). */
+ * In mode ssp a trainer without a task makes steps without a gradient. So no trainer waits for it, and it has the newest parameters when
+ * it gets a task.
+ *
+ * What must stay true: a trainer makes such a step only while it has no task and no question for one under way. In modes with tasks
+ * (async, ssp, geo) an update is not made of all trainers' gradients. */
 #ifndef TRIREME_TASKS_H
 #define TRIREME_TASKS_H
 
@@ -34,15 +39,15 @@ extern "C" {
 #endif
 
 typedef struct tr_tasks_spec {
-    uint32_t count;                   /* of the tasks: 0 .. count - 1 */
+    uint32_t count;                   /* number of tasks: 0 .. count - 1 */
     uint32_t passes;
-    uint64_t digest;                  /* of what the tasks are, 63 bits; all trainers must have the same */
-    double   lease;                   /* seconds that a trainer has for one; 300 when 0 */
+    uint64_t digest;                  /* 63 bits that identify the tasks' contents; the same in all trainers */
+    double   lease;                   /* seconds for one task; 300 when 0 */
 } tr_tasks_spec;
 
 typedef enum tr_task_answer {
     TR_TASK_GIVEN = 0,
-    TR_TASK_WAIT = 1,                 /* the rest is leased to others */
+    TR_TASK_WAIT = 1,                 /* all tasks that are left are leased to other trainers */
     TR_TASK_END = 2,                  /* all passes are done */
     TR_TASK_ANSWER_COUNT
 } tr_task_answer;
@@ -50,22 +55,24 @@ typedef enum tr_task_answer {
 typedef struct tr_task {
     tr_task_answer answer;
     uint32_t       task, pass;
-    uint64_t       lease;             /* its number: never the same twice */
-    uint32_t       skip;              /* steps of it that were made before, by whoever had it */
+    uint64_t       lease;             /* number of the lease; never used twice */
+    uint32_t       skip;              /* steps of the task that earlier holders made */
 } tr_task;
 
-/* After tr_job_setup; again, it gives back what it has. A trainer that means other tasks than the first one ends the job. */
+/* Begin with the tasks, after tr_job_setup. A second call gives back the tasks that this trainer holds. A trainer with another `spec`
+ * than the first trainer ends the job. */
 TR_API tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec);
-/* Ask for a task; *out holds it when the ticket is done, and lives until then. One question at a time. */
+/* Ask for a task. *out has the answer when the ticket is done, and must stay alive until then. One question at a time. */
 TR_API tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket);
-/* The same question for who wants no task now: the answer is TR_TASK_WAIT while there is something to do, by anybody. */
+/* Ask without taking a task: the answer is TR_TASK_WAIT while any trainer has a task to do, else TR_TASK_END. */
 TR_API tr_status tr_job_task_look(tr_job *job, tr_task *out, tr_ticket *ticket);
-/* There is none to be had, between two steps: what others wait for comes now, a checkpoint, or in mode ssp this trainer's next step. */
+/* Call it between two steps after TR_TASK_WAIT. Work that waits for this trainer's next step is done now: a checkpoint, or in mode ssp
+ * that step. */
 TR_API tr_status tr_job_task_idle(tr_job *job);
-/* How long to wait before that, seconds, when there was none. */
+/* Seconds to wait before the next tr_job_task_idle. */
 TR_API double    tr_job_task_pause(const tr_job *job);
-/* The leased task is done, or (`is_done` false) failed here and is somebody else's. The third failure of a task in a pass
- * ends the job. A lease that ran out is no longer counted. `ticket` may be NULL. */
+/* Report a leased task as done, or (`is_done` false) as failed here, so that another trainer gets it. The third failure of a task in a
+ * pass ends the job. A lease that has expired no longer counts. `ticket` may be NULL. */
 TR_API tr_status tr_job_task_end(tr_job *job, uint64_t lease, bool is_done, tr_ticket *ticket);
 
 #ifdef __cplusplus

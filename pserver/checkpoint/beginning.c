@@ -1,7 +1,7 @@
-/* beginning.c - where a launch of a job began: a line for each trainer, in a file beside the checkpoints.
+/* beginning.c - the place where a launch of a job began: a line for each trainer, in a file beside the checkpoints.
  *
- * The launcher may start a job again. Then the servers still hold the steps since its first start, and they count from the place where the
- * launch began. A trainer must know that place; the newest checkpoint may be a later one. */
+ * The launcher may start a job again. Then the servers still hold the steps since the first start, and they count from the place where
+ * the launch began. A trainer must know that place; the newest checkpoint may be a later one. */
 #include "pserver/checkpoint/checkpoint.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 
 static const char PREFIX[] = ".began-";
 
-/* malloc'ed. NULL: no launcher would start this job again. */
+/* Path of the file, malloc'ed. NULL: no launcher would start this job again. */
 static char *path_in(const char *folder)
 {
     const char *state = getenv("TRIREME_STATE");
@@ -51,7 +51,7 @@ static void write_places(FILE *out, const tr_checkpoint *from)
         tr_checkpoint_trainer(&place, from, i);
         fprintf(out, "%d %lld %lld\n", place.index, (long long)place.steps, (long long)place.runs);
     }
-    tr_checkpoint_place(&place, from, -1);         /* for trainers that the checkpoint does not know */
+    tr_checkpoint_place(&place, from, -1);         /* the line for trainers that the checkpoint does not know */
     fprintf(out, "-1 %lld %lld\n", (long long)place.steps, (long long)place.runs);
 }
 
@@ -65,7 +65,7 @@ void tr_beginning_write(const char *folder, const tr_checkpoint *from)
     if (path && tr_beside_open(&file, path) == TR_OK) {
         if (from)
             write_places(file.out, from);
-        tr_beside_close(&file, TR_OK);             /* where that fails, it will begin at the beginning */
+        tr_beside_close(&file, TR_OK);             /* if this fails, a restarted job begins at the beginning */
     }
     free(path);
 }
@@ -91,7 +91,7 @@ void tr_beginning_read(tr_trainer_state *out, const char *folder, int index)
     free(path);
 }
 
-/* Seconds since the file was written; `so_far` if that is less, or there is no such file. */
+/* Seconds since the file was written, or `so_far` if that is less or there is no file. */
 static double age_of(const char *path, double so_far)
 {
     struct timespec now;

@@ -1,5 +1,4 @@
-/* checkpoint.c - names, and the manifest as bytes: packed here, and parsed with all that can be checked without the
- * parts. */
+/* checkpoint.c - names of files, and the manifest as bytes. Parsing checks everything that can be checked without the parts. */
 #include "pserver/checkpoint/checkpoint.h"
 
 #include "pserver/util/crc32c.h"
@@ -65,9 +64,9 @@ void tr_part_free(tr_part *part)
         trireme__checkpoint__part__free_unpacked(part, NULL);
 }
 
-/* == what must hold ============================================================================= */
+/* == checks ==================================================================================== */
 
-/* A name that leads nowhere else. */
+/* Is this the name of a file in the same folder? */
 static bool is_plain_name(const char *name)
 {
     return !strncmp(name, "part-", 5) && name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-")] == '\0' &&

@@ -16,7 +16,7 @@
 #include "framework/beside.h"
 #include "framework/memory.h"
 
-enum { WAITING = 8 };                 /* pieces */
+enum { WAITING = 8 };                 /* length of the queue, in pieces */
 static const uint64_t BEGIN_WITH = 8 << 20;
 
 typedef struct piece {
@@ -27,14 +27,14 @@ typedef struct piece {
 struct tr_checkpoint_file {
     int             fd;
     char           *folder, *path, *temporary;
-    uint8_t        *chunk;            /* WAITING of them: number i is for piece i, if it wants one */
+    uint8_t        *chunk;            /* WAITING chunks: chunk i is for piece i, if that piece needs one */
     pthread_t       thread;
     pthread_mutex_t lock;             /* guards the fields below */
     pthread_cond_t  changed;
-    piece           piece[WAITING];   /* number i in place i % WAITING */
-    uint64_t        put, done;        /* how many, ever */
-    bool            is_ended;         /* there will be no more */
-    tr_status       status;           /* of the writing */
+    piece           piece[WAITING];   /* piece i is at place i % WAITING */
+    uint64_t        put, done;        /* pieces so far: queued, written */
+    bool            is_ended;         /* no more pieces will come */
+    tr_status       status;           /* failure of the writing */
     char           *error;
 };
 
@@ -50,13 +50,13 @@ tr_status tr_checkpoint_sync_folder(const char *path)
 
     if (fd < 0)
         return cannot("open", path);
-    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)      /* not every file system can */
+    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)      /* some file systems cannot do this */
         status = cannot("sync", path);
     close(fd);
     return status;
 }
 
-/* == the thread that writes ========================================================================= */
+/* == the writing thread ============================================================================= */
 
 static tr_status write_all(const tr_checkpoint_file *f, const uint8_t *data, size_t size)
 {
@@ -72,7 +72,7 @@ static tr_status write_all(const tr_checkpoint_file *f, const uint8_t *data, siz
     return TR_OK;
 }
 
-/* The next piece; false: there will be none. */
+/* Wait for the next piece. False: there are no more. */
 static bool await_piece(piece *out, tr_checkpoint_file *f)
 {
     pthread_mutex_lock(&f->lock);
@@ -117,7 +117,7 @@ static void *run(void *payload)
     return NULL;
 }
 
-/* == the one that has something to write ============================================================== */
+/* == the calling thread =============================================================================== */
 
 static void free_file(tr_checkpoint_file *f)
 {
@@ -164,7 +164,7 @@ tr_status tr_checkpoint_file_open(tr_checkpoint_file **out, const char *folder, 
     return status;
 }
 
-/* With the lock: there is a place for another piece. */
+/* Wait for room for another piece. The caller holds the lock. */
 static void await_place(tr_checkpoint_file *f)
 {
     while (f->put - f->done == WAITING)
@@ -191,7 +191,7 @@ tr_status tr_checkpoint_file_write(tr_checkpoint_file *file, const uint8_t *data
     return status == TR_OK ? TR_OK : tr_fail(status, "%s", file->error);
 }
 
-/* All pieces are written, or one could not be. */
+/* Wait until all pieces are written, or one has failed. */
 static tr_status end(tr_checkpoint_file *f, tr_status status)
 {
     pthread_mutex_lock(&f->lock);
@@ -214,7 +214,7 @@ tr_status tr_checkpoint_file_close(tr_checkpoint_file *file, tr_status status)
     if (status != TR_OK)
         unlink(file->temporary);
     else if ((status = tr_checkpoint_sync_folder(file->folder)) != TR_OK)
-        unlink(file->path);                        /* a failure leaves no file that a crash of the host may undo */
+        unlink(file->path);                        /* a failed flush means that a crash of the host may undo the rename, so no file stays */
     free_file(file);
     return status;
 }

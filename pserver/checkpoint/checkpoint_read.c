@@ -1,5 +1,4 @@
-/* checkpoint_read.c - finding checkpoints, and their arrays put together from pieces. Nothing is believed before its
- * checksum was compared. */
+/* checkpoint_read.c - finds checkpoints, and joins the pieces of their arrays. Bytes are used only after their checksum was compared. */
 #include "pserver/checkpoint/checkpoint.h"
 
 #include "pserver/util/crc32c.h"
@@ -25,15 +24,15 @@ typedef struct piece {
 } piece;
 
 typedef struct array {
-    const piece *piece;               /* in the order of their rows */
+    const piece *piece;               /* pieces in the order of their rows */
     int          pieces;
-    int64_t      dims[TR_MAX_RANK];   /* of the whole */
+    int64_t      dims[TR_MAX_RANK];   /* dimensions of the whole array */
 } array;
 
 struct tr_checkpoint {
     char        *folder;
     tr_manifest *manifest;
-    piece       *piece;               /* all but tables': sorted by name, wholes first, then by row */
+    piece       *piece;               /* all tensors except those of tables, sorted by name, whole arrays first, then by row */
     array       *array;
     int          pieces, arrays;
 };
@@ -60,14 +59,14 @@ static bool is_like(const tr_part_tensor *a, const tr_part_tensor *b)
     return a->n_dims <= from || !memcmp(a->dims + from, b->dims + from, (a->n_dims - from) * sizeof *a->dims);
 }
 
-/* The pieces of one name: alike, and together the whole. Copies of a whole one are as good as the first. */
+/* Check the pieces of one name: they must agree, and together be the whole. If there are copies of a whole array, the first counts. */
 static tr_status join(array *out, const piece *first, int count)
 {
     const tr_part_tensor *t = first->tensor;
     uint64_t              row = 0;
 
     *out = (array){first, t->has_rows ? count : 1, {0}};
-    for (size_t i = 0; i < t->n_dims; i++)         /* a number has none */
+    for (size_t i = 0; i < t->n_dims; i++)         /* a scalar has no dimension */
         out->dims[i] = t->dims[i];
     for (int i = 0; i < count; i++) {
         const tr_part_tensor *next = first[i].tensor;
@@ -128,7 +127,7 @@ static tr_status read_all(int fd, uint8_t *to, size_t size, off_t at, const char
     return TR_OK;
 }
 
-/* A file of the checkpoint, and of nothing outside of its folder. One that is missing is damage of the checkpoint. */
+/* Open a file of the checkpoint; it must lie in the checkpoint's folder. A missing file counts as damage. */
 static tr_status open_file(int *fd, uint64_t *size, char **path, const char *folder, const char *name)
 {
     TR_TRY(tr_path_inside(path, folder, name));
@@ -180,7 +179,7 @@ static tr_status check_size(const tr_checkpoint *c, const tr_part *part)
     return status;
 }
 
-/* Chunk `index` of an open part into `to`, compared. */
+/* Read chunk `index` of an open part into `to`, and compare its checksum. */
 static tr_status read_chunk(const tr_part *part, int fd, const char *path, uint64_t index, uint8_t *to)
 {
     const uint64_t at = index * part->chunk_bytes, left = part->bytes - at;
@@ -218,7 +217,7 @@ static tr_status read_range(const tr_part *part, int fd, const char *path, uint6
     return TR_OK;
 }
 
-/* `to` NULL: compare alone. */
+/* `to` NULL: only compare. */
 static tr_status with_part(const tr_part *part, const char *folder, uint64_t offset, uint64_t bytes, uint8_t *to)
 {
     uint8_t  *chunk = malloc(part->chunk_bytes);
@@ -340,7 +339,7 @@ int tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool w
 
 static void add_line(char **text, const char *line)
 {
-    const int length = (int)strcspn(line, "\n");       /* not the trail */
+    const int length = (int)strcspn(line, "\n");       /* the first line of the error, without its trail */
     char     *more = *text ? tr__must_format("%s\n%.*s", *text, length, line) : tr__must_format("%.*s", length, line);
 
     free(*text);
@@ -377,7 +376,7 @@ tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const c
     return status;
 }
 
-/* == what it holds =================================================================================== */
+/* == contents ======================================================================================== */
 
 const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *c) { return c->manifest; }
 const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *c)
@@ -455,7 +454,7 @@ int tr_checkpoint_find(const tr_checkpoint *c, const char *name)
     return -1;
 }
 
-/* Bytes of one row; of all, where there are no dimensions. */
+/* Bytes of one row; for an array without dimensions, bytes of the array. */
 static uint64_t row_bytes(const array *a)
 {
     const tr_part_tensor *t = a->piece->tensor;

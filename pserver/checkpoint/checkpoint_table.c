@@ -61,7 +61,7 @@ about *tr__table_describe(const tr_job_table *table)
 
 /* == reading ========================================================================================== */
 
-/* The next table behind `name` in the order of names; NULL: there is none. */
+/* Find the next table after `name` in alphabetical order; NULL: there is none. */
 static const about *next_table(const tr_manifest *m, const char *name)
 {
     const about *next = NULL;
@@ -107,7 +107,7 @@ void tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *
     *rows = 0;
     for (size_t i = 0; i < m->n_parts; i++) {
         const about *here = tr__find_description(m->parts[i], first->name);
-        if (here && (int64_t)here->updates > out->updates)     /* servers that are not in step count apart */
+        if (here && (int64_t)here->updates > out->updates)     /* servers that make updates independently count them separately */
             out->updates = (int64_t)here->updates;
         for (size_t j = 0; j < m->parts[i]->n_tensors; j++)
             if (is_of(m->parts[i]->tensors[j], first->name) && !m->parts[i]->tensors[j]->candidates)
@@ -117,7 +117,7 @@ void tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *
 
 typedef tr_status (*take_rows)(void *payload, const void *rows, uint64_t bytes, bool are_candidates);
 
-/* The tensors [from, *end) of the part lie near each other: read them in one go. */
+/* The tensors [from, *end) of the part lie close together, so one read takes all of them. */
 static tr_status read_run(const tr_part *part, const char *folder, const char *name, size_t from, size_t *end, take_rows take,
                           void *payload)
 {
@@ -204,7 +204,7 @@ static tr_status put(void *payload, const void *rows, uint64_t bytes, bool are_c
     tr_table *table = payload;
 
     if (are_candidates && tr_table_get_config(table)->entry_count < 2)
-        return TR_OK;                                  /* rows are made at once now */
+        return TR_OK;                                  /* a table that makes rows at the first update needs no counts of candidates */
     return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(table, rows, bytes);
 }
 

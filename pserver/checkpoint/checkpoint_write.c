@@ -1,5 +1,5 @@
-/* checkpoint_write.c - parts, chunk by chunk: checksummed while they are in cache, then handed to the file; one rename makes the
- * checkpoint. */
+/* checkpoint_write.c - writes parts, chunk by chunk: each chunk is checksummed while it is in the cache, then handed to the file. One
+ * rename makes the checkpoint valid. */
 #include "pserver/checkpoint/checkpoint.h"
 
 #include "pserver/checkpoint/checkpoint_file.h"
@@ -22,8 +22,8 @@
 typedef struct writer {
     tr_checkpoint_file *file;
     tr_part            *part;
-    uint8_t            *chunk;        /* the file's, when `filled` is not 0: bytes that are not written yet */
-    size_t              filled, capacity;      /* of the part's list of checksums */
+    uint8_t            *chunk;        /* chunk of the file; the first `filled` bytes are not written yet */
+    size_t              filled, capacity;      /* room in the part's list of checksums */
 } writer;
 
 static tr_status write_chunk(writer *w, const uint8_t *data, size_t size)
@@ -47,7 +47,7 @@ static tr_status write_filled(writer *w)
     return size ? write_chunk(w, w->chunk, size) : TR_OK;
 }
 
-/* Bytes that stay until the file is closed are written from where they lie, as far as they are whole chunks. */
+/* Write memory that does not change until the file is closed. Whole chunks are written in place, the rest is copied. */
 static tr_status put(writer *w, const void *bytes, size_t size, bool do_stay)
 {
     for (const uint8_t *data = bytes; size;) {
@@ -141,7 +141,7 @@ static tr_status put_table(writer *w, const tr_job_table *table)
     return TR_OK;
 }
 
-/* -- all of a part -------------------------------------------------------------------------------- */
+/* -- a whole part --------------------------------------------------------------------------------- */
 
 static tr_status put_array(writer *w, const tr_checkpoint_item *state)
 {
@@ -188,7 +188,7 @@ void tr_part_remove(const char *folder, const char *name)
     char *path = tr__must_format("%s/%s", folder, name);
 
     unlink(path);
-    rmdir(folder);                    /* stays while it has the parts of others */
+    rmdir(folder);                    /* fails if the folder has other parts, which stay */
     free(path);
 }
 
@@ -214,7 +214,7 @@ static bool is_named(const char *name, int part_count, tr_part *const *parts)
     return false;
 }
 
-/* Remove files that a writer of ours left and that are not among these parts. */
+/* Remove files of parts in the folder that are not among these parts. */
 static void clean(const char *folder, int part_count, tr_part *const *parts)
 {
     DIR *dir = opendir(folder);
@@ -277,15 +277,15 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
     return status;
 }
 
-/* == older ones =================================================================================== */
+/* == older checkpoints ============================================================================ */
 
 static void remove_checkpoint(const char *folder)
 {
     char *manifest = tr__must_format("%s/manifest", folder);
 
-    unlink(manifest);                 /* from here on it is none */
+    unlink(manifest);                 /* from here on the folder is no checkpoint */
     clean(folder, 0, NULL);
-    rmdir(folder);                    /* stays when somebody has put something there */
+    rmdir(folder);                    /* fails if the folder has other files, which stay */
     free(manifest);
 }
 

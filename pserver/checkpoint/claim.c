@@ -1,6 +1,6 @@
-/* claim.c - one training at a time writes to a folder of checkpoints: two would remove and resume each other's checkpoints.
+/* claim.c - one training at a time writes to a folder of checkpoints. Two trainings would remove and resume each other's checkpoints.
  *
- * The process that makes checkpoints holds a lock on the folder. The kernel drops the lock when the process ends, in whatever way. The
+ * The process that makes checkpoints holds a lock on the folder. The kernel drops the lock when the process ends in any way. The
  * launcher itself locks the folder that it was given, for all its ranks (python/trireme/launch/claims.py). */
 #include "pserver/trireme_checkpoint.h"
 
@@ -24,7 +24,7 @@ typedef struct held {
     ino_t        number;
 } held;
 
-static held *all_held;                /* until the process ends */
+static held *all_held;                /* open until the process ends */
 
 static bool is_held(const struct stat *folder)
 {
@@ -42,7 +42,7 @@ static bool is_the_launchers(const struct stat *folder)
     return named && *named && stat(named, &its) == 0 && its.st_dev == folder->st_dev && its.st_ino == folder->st_ino;
 }
 
-/* The folder is made if it is missing. */
+/* Open the folder, and make it if it is missing. */
 static tr_status open_folder(const char *folder, int *file)
 {
     char *inside = tr__must_format("%s/", folder);
@@ -70,7 +70,7 @@ tr_status tr_checkpoint_claim(const char *folder, bool is_first)
     is_first &= !is_started_again();
     const tr_status opened = open_folder(folder, &file);
     if (opened != TR_OK)
-        return is_first ? opened : TR_OK;          /* later the writer of a checkpoint reports the failure */
+        return is_first ? opened : TR_OK;          /* the process that writes a checkpoint later will report the failure */
     if (fstat(file, &info) != 0 || is_held(&info) || is_the_launchers(&info)) {
         close(file);
         return TR_OK;
@@ -79,7 +79,7 @@ tr_status tr_checkpoint_claim(const char *folder, bool is_first)
         close(file);
         return is_first ? tr_fail(TR_EINVAL, "checkpoint: folder '%s': another job that runs keeps its own there", folder) : TR_OK;
     }
-    held *one = tr__must_alloc(sizeof *one);       /* or a file system without locks */
+    held *one = tr__must_alloc(sizeof *one);       /* another process holds the lock, or the file system has no locks */
     *one = (held){all_held, info.st_dev, info.st_ino};
     all_held = one;
     return TR_OK;

@@ -24,7 +24,7 @@ static bool has_left(const pb_done *done, uint32_t trainer)
     return false;
 }
 
-/* The one place that servers have of this trainer; NULL: none has one. */
+/* Find a place of this trainer in the servers' answers; NULL: no server has one. */
 static tr_status find(const pb_place **out, uint32_t trainer, int servers, pb_done *const *answer)
 {
     int from = 0;
@@ -43,7 +43,7 @@ static tr_status find(const pb_place **out, uint32_t trainer, int servers, pb_do
     return TR_OK;
 }
 
-/* Had it taken part on some servers when others had lost it? */
+/* Did the trainer take part on some servers, while others had lost it? */
 static bool is_lost_to_some(uint32_t trainer, int servers, pb_done *const *answer)
 {
     bool is_missing = false, is_left = false;
@@ -62,7 +62,7 @@ tr_status tr_places_merge(tr_places *out, int trainers, bool is_by_all, int serv
         const pb_place *place;
         TR_TRY(find(&place, i, servers, answer));
         const bool is_lost = place && is_by_all && is_lost_to_some(i, servers, answer);
-        if (is_lost && answer[0]->has_tasks)           /* then server 0's list of tasks does not hold for all servers */
+        if (is_lost && answer[0]->has_tasks)           /* then server 0's list of tasks may be wrong for other servers */
             return tr_fail(TR_EPEER, "trainer %u died while it was made, and has taken part for some of its parts alone", i);
         if (place && !is_lost)
             out->place[out->count++] = place;

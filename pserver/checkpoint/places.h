@@ -11,14 +11,14 @@
 #include "proto/pserver.pb-c.h"
 
 typedef struct tr_places {
-    const Trireme__Pserver__Place **place;  /* in the order of trainers; the places are the answers' */
+    const Trireme__Pserver__Place **place;  /* in the order of trainers; the places point into the answers */
     int                             count;
 } tr_places;
 
-/* `answer`: of each server, which has a part. TR_EPEER: they are not of one moment. */
+/* Merge the answers of all servers. TR_EPEER: the parts are not of one moment. */
 tr_status tr_places_merge(tr_places *out, int trainers, bool is_by_all, int servers, Trireme__Pserver__SnapshotDone *const *answer);
 void      tr_places_deinit(tr_places *places);
-/* Are the parts that are missing missing for the sake of a death alone? Then the checkpoint may be begun anew. */
+/* Are parts missing only because a rank died? Then the checkpoint may be begun anew. */
 bool      tr_places_are_given_up(int servers, Trireme__Pserver__SnapshotDone *const *answer);
 
 #endif

@@ -13,7 +13,7 @@ struct tr_snapshot {
     uint8_t  *memory;
     size_t    capacity;
     int       count;
-    tr_checkpoint_item *state;                  /* with names and dimensions of their own */
+    tr_checkpoint_item *state;                  /* copies of the states' descriptions, with names and dimensions of their own */
 };
 
 tr_snapshot *tr_snapshot_new(void)
@@ -90,7 +90,7 @@ tr_status tr_snapshot_reserve(tr_snapshot *s, size_t bytes)
     return TR_OK;
 }
 
-/* The description alone; its name is the state's. */
+/* Copy the description alone. Its name is the state's. */
 static void keep_table(tr_checkpoint_item *mine)
 {
     tr_job_table *table = (tr_job_table *)(void *)tr__must_copy(mine->data, sizeof *table);

@@ -14,13 +14,13 @@ typedef struct tr_snapshot tr_snapshot;
 
 tr_snapshot *tr_snapshot_new(void);
 void         tr_snapshot_free(tr_snapshot *snapshot);
-/* Bytes that the copies of these arrays take. */
+/* The number of bytes that the copies of these arrays take. */
 size_t       tr_snapshot_bytes(int count, const tr_checkpoint_item *states);
-/* Memory for so many bytes, with all its pages. */
+/* Reserve memory for so many bytes, with all its pages. */
 tr_status    tr_snapshot_reserve(tr_snapshot *snapshot, size_t bytes);
 /* Copy the arrays and their descriptions. The thread that updates calls this and tr_snapshot_end, between two updates. */
 tr_status    tr_snapshot_take(tr_snapshot *snapshot, int count, const tr_checkpoint_item *states);
-/* The writing is over: tables need not keep old rows any longer. */
+/* The snapshot is written: tables need not keep old rows any longer. */
 void         tr_snapshot_end(tr_snapshot *snapshot);
 /* Write the copies as the part `folder`/`name`. */
 tr_status    tr_snapshot_write(tr_part **out, const tr_snapshot *snapshot, const char *folder, const char *name);

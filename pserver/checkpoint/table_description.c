@@ -50,7 +50,7 @@ uint64_t tr__described_stride(const about *t, bool are_candidates)
     return are_candidates ? sizeof(tr_slot_row) : tr_table_stride(&config);
 }
 
-/* The rows are the table's, and are there once. `seen`: two for each shard. */
+/* Check that the rows belong to the table, and that no shard appears twice. `seen`: two flags for each shard. */
 static tr_status check_rows(const tr_part_tensor *t, const about *table, const char *file, bool *seen)
 {
     const bool is_known = table && t->has_shard && t->shard >= table->first_shard &&
@@ -73,7 +73,7 @@ static tr_status check_part(const tr_part *part)
         if (tr__find_description(part, part->tables[i]->name) != part->tables[i])
             return tr_fail(TR_EFORMAT, "table '%.200s' stands twice in %s", part->tables[i]->name, part->file);
     }
-    for (size_t i = 0; i < part->n_tensors; i++) {     /* sorted: the shards of a table stand together */
+    for (size_t i = 0; i < part->n_tensors; i++) {     /* sorted, so the shards of a table stand together */
         const tr_part_tensor *t = part->tensors[i];
         if (t->kind != TRIREME__CHECKPOINT__KIND__TABLE)
             continue;
@@ -90,7 +90,7 @@ static bool is_alike(const about *a, const about *b)
     return a->dtype == b->dtype && a->width == b->width && a->n_state_values == b->n_state_values;
 }
 
-/* All parts' shards of a table, each once. */
+/* Check that all parts together have each shard of a table once. */
 static tr_status check_whole(const tr_manifest *m, const about *first)
 {
     bool     seen[TR_SHARDS] = {false};

@@ -1,14 +1,14 @@
-/* table_description.h - what the parts of a checkpoint say of sparse tables, and what must hold of it. */
+/* table_description.h - the descriptions of sparse tables in the parts of a checkpoint, and their checks. */
 #ifndef TR_PSERVER_TABLE_DESCRIPTION_H
 #define TR_PSERVER_TABLE_DESCRIPTION_H
 
 #include "pserver/checkpoint/checkpoint.h"
 
-/* The table that is described; its name is the description's. */
+/* Convert a description to a tr_job_table. The name points into the description. */
 tr_job_table tr__described_table(const Trireme__Checkpoint__Table *from);
-/* Bytes of one of its rows, or of a key that waits for a row. */
+/* Bytes of a row of the table, or of a key that waits for a row. */
 uint64_t     tr__described_stride(const Trireme__Checkpoint__Table *table, bool are_candidates);
-/* A part's description of this table; NULL: it has none. */
+/* Find a part's description of this table; NULL: it has none. */
 const Trireme__Checkpoint__Table *tr__find_description(const tr_part *part, const char *name);
 
 #endif

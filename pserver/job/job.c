@@ -1,5 +1,5 @@
-/* job.c - a process's place in a job: its start, its role, a server's life, its end. job_core.c has the core that the communication thread
- * drives, job_store.c the memory and files of a server. */
+/* job.c - a process's place in a job: its start, its role, the work of a server, its end. job_core.c makes the core that the
+ * communication thread drives; job_store.c has the memory and files of a server. */
 #include "pserver/job/job.h"
 
 #include "framework/memory.h"
@@ -37,7 +37,7 @@ bool tr_job_is_launched(void)
 
 void tr_job_prepare(void)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* mpirun ends only ranks inside MPI */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* mpirun itself ends only ranks that are inside MPI */
     tr__launcher_tell_own("began", NULL);
 }
 
@@ -49,7 +49,7 @@ void tr_job_tell_failure(int code, const char *why)
     tr__launcher_tell_own("failed", text);
 }
 
-/* Of who has left well, what its script's end makes of it. A copy of this process (fork) is no rank. */
+/* A rank that has left well: how its process ends after that. A copy of this process (fork) is no rank. */
 static struct {
     pid_t pid;
     char  name[256];
@@ -129,9 +129,9 @@ static tr_job *new_job(tr_role role, const tr_job_options *options)
 
     job->role = role;
     job->options = *options;
-    job->options.transport = NULL;                 /* the caller's text need not live on */
+    job->options.transport = NULL;                 /* the caller may free its text */
     job->weight = 1;
-    job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
+    job->last_ticket = role == TR_ROLE_TRAINER;    /* number 1 is the client's own operation: it ends when all servers answer */
     job->saving = tr__saving_new(job);
     job->checkpointer = tr__checkpointer_new(job);
     job->place = tr__place_new(job);
@@ -149,7 +149,7 @@ static tr_status start(tr_job *job, const char *transport)
     const tr_comm_core    core = tr__job_core(job);
 
     if (job->role != TR_ROLE_TRAINER)
-        signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainers understand it */
+        signal(SIGUSR1, SIG_IGN);                  /* mpirun passes this signal on to all ranks; trainers act on it */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     was_started = true;
     tr__job_set_current(job);
@@ -205,11 +205,11 @@ tr_status tr_job_free(tr_job *job)
         status = tr_job_goodbye(job);
     tr__job_pulls_end(job);
     const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
-    tr__job_runlog_end(job, so_far);               /* while all that it reads is there */
+    tr__job_runlog_end(job, so_far);               /* before anything that the log reads is freed */
     tr__job_profile_end(job);
     exit_code = tr_comm_exit_code(job->comm);
     tr__saving_end(job->saving);
-    tr__checkpointer_end(job->checkpointer);                     /* its thread asks the communication thread */
+    tr__checkpointer_end(job->checkpointer);                     /* first: its thread uses the communication thread */
     const tr_status left = tr_comm_leave(job->comm, status == TR_OK, tr__seconds(job->options.wait_timeout), &must_exit);
     if (status == TR_OK && left == TR_OK) {
         if (job->program && !job->is_forsaken)
@@ -237,7 +237,7 @@ bool tr_job_must_exit(void)
     return must_exit;
 }
 
-/* == who is who ================================================================================== */
+/* == questions about ranks ====================================================================== */
 
 int tr_job_size(const tr_job *job)
 {
@@ -270,7 +270,7 @@ tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint3
     return tr_comm_wait(NULL, job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
 }
 
-/* On the owner's thread, which is the trainer's from here on. */
+/* Called on the owner's thread, which is a trainer's from here on. */
 static void begin_as_replacement(tr_job *job)
 {
     const int index = tr_job_index(job);

@@ -16,7 +16,7 @@ enum { TEXT_LIMIT = 4096 };
 struct tr__board_call {
     tr_client_post post;
     tr_ticket      ticket;
-    int           *trainer;           /* of the answer */
+    int           *trainer;           /* the answer, unpacked */
     const void   **data;
     int64_t       *bytes;
 };
@@ -87,8 +87,8 @@ tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
     size_t size;
 
     TR_TRY(check(job, post));
-    TR_TRY(tr_job_wait(job, 1));                   /* the first ticket is done when it is known whether the servers go on from an earlier
-                                                      start, and so have its posts */
+    TR_TRY(tr_job_wait(job, 1));                   /* ticket 1 is done when it is known whether the servers go on from an earlier
+                                                    * start: then they have its posts */
     if (!job->call)
         job->call = tr__must_alloc(sizeof *job->call);
     drop_answer(job->call);
@@ -101,7 +101,7 @@ tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
     return status;
 }
 
-/* Entries were checked when they came. */
+/* The entries were checked when the answer came. */
 static tr_status open_answer(struct tr__board_call *call)
 {
     tr_wire_entries entries;

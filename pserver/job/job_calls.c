@@ -1,4 +1,5 @@
-/* job_calls.c - operations of a trainer on their way to the communication thread: whether it may, the ticket, and the wait. */
+/* job_calls.c - operations of a trainer on their way to the communication thread: the check whether a call is allowed, the ticket, and
+ * the wait. */
 #include "pserver/job/job.h"
 
 #include "pserver/util/wake.h"
@@ -53,7 +54,7 @@ tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
     tr_trainer_meter_wait(job->meter, waited.from, waited.to, tr_client_last_server(job->client));
     tr_trainer_meter_does(job->meter, before);
     if (!tr_job_is_done(job, job->last_pull))
-        tr_comm_carry_on(job->comm);               /* parameters come while the caller computes with the first of them */
+        tr_comm_carry_on(job->comm);               /* the other parameters come while the caller computes with the first of them */
     return status;
 }
 

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The checkpoint that was asked for. */
+/* The checkpoint that the owner has asked for. */
 typedef struct order {
-    char    *dir, *folder, *file;     /* DIR, DIR/step-..., the own part's name or NULL */
+    char    *dir, *folder, *file;     /* DIR, DIR/step-..., the name of the trainer's own part or NULL */
     char    *digest;
     int64_t  step, begun;
     uint64_t snapshot;
@@ -28,14 +28,14 @@ struct tr__checkpointer {
     tr_snapshot *snapshot;
     tr_background    background;
     atomic_uint  bell;                /* wakes the owner when the background thread ends, and the background thread when the servers have answered */
-    atomic_bool  is_initiator, is_over, has_more;       /* that it is this trainer; that the last one is made; see tr_job_last */
+    atomic_bool  is_initiator, is_over, has_more;       /* this trainer is the initiator; the last checkpoint is made; has_more of tr_job_last */
     order        order;
-    atomic_bool  is_asked, is_answered;    /* by the servers, for this snapshot and not for the one before */
+    atomic_bool  is_asked, is_answered;    /* the servers were asked for this snapshot; all of them have answered */
     bool         has_report;
     tr_status    status;
     char         text[2048];
     tr_job_checkpoint_report report;
-    bool         is_given_up;         /* the last one, for the sake of a death */
+    bool         is_given_up;         /* the last checkpoint was given up because of a death */
 };
 
 static void free_order(order *o)
@@ -70,7 +70,7 @@ void tr__checkpointer_free(tr__checkpointer *m)
     free(m);
 }
 
-/* == its background: all parts become one ============================================================ */
+/* == the background thread: it joins all parts ======================================================= */
 
 static tr_status wait_for_answers(tr__checkpointer *m)
 {
@@ -95,7 +95,8 @@ static tr_status write_manifest(tr__checkpointer *m, const tr__parts *p)
     return status;
 }
 
-/* The next snapshot begins when all servers have answered to this one: they are waited for even when the own part has failed. */
+/* Write the own part, and join it with the servers' parts. A next snapshot can begin only when all servers have answered to this one. So
+ * wait for their answers even if the own part has failed. */
 static tr_status put_together(tr__checkpointer *m, tr__parts *p)
 {
     tr_part  *part = NULL;
@@ -116,7 +117,7 @@ static tr_status put_together(tr__checkpointer *m, tr__parts *p)
     return TR_OK;
 }
 
-/* Nothing stays of a checkpoint that will not come to be, once all servers have answered. */
+/* Remove the parts of a checkpoint that has failed. Called when all servers have answered, so that no server writes any more. */
 static void remove_parts(const tr__checkpointer *m)
 {
     const int servers = tr_job_servers(m->job), count = servers + (m->order.file != NULL);
@@ -158,9 +159,9 @@ static void *run_order(void *self)
     return NULL;
 }
 
-/* == who drives ================================================================================== */
+/* == the driver's calls ========================================================================== */
 
-/* The data of TR__SNAPSHOT, in one piece. */
+/* The data of TR__SNAPSHOT: one message for each server. */
 typedef struct snapshot_call {
     int       servers;
     uint8_t **payload;
@@ -267,7 +268,7 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
     return TR_OK;
 }
 
-/* All that it does without its steps is wait; in vain, then the servers decline. */
+/* Wait for a replacement's first step: without it servers decline the snapshot. After two minutes go on; then the servers decline. */
 static tr_status wait_for_replacements(const tr_job *job)
 {
     const int64_t deadline = tr__clock() + (int64_t)120e9;
@@ -306,7 +307,8 @@ static bool is_being_written(const tr__checkpointer *m)
     return m->has_report && tr_background_is_under_way(&m->background);
 }
 
-/* Before a replacement has made its first step, one server may have a step of the dead trainer that other servers lack. */
+/* Before a replacement has made its first step, one server may have a step of the dead trainer that other servers lack. So no checkpoint
+ * may begin. */
 bool tr_job_checkpoint_is_under_way(const tr_job *job)
 {
     const bool is_uneven = atomic_load(&job->is_replacement) && job->step == job->joined_at;

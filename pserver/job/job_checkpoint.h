@@ -13,15 +13,15 @@ typedef struct tr__checkpointer tr__checkpointer;
 
 tr__checkpointer *tr__checkpointer_new(tr_job *job);
 void       tr__checkpointer_free(tr__checkpointer *checkpointer);
-/* Wait for the thread: a job that has failed ends it. */
+/* Wait for the thread. If the job has failed, the thread ends by itself. */
 void       tr__checkpointer_end(tr__checkpointer *checkpointer);
-/* The command TR__SNAPSHOT. */
+/* Carry out the command TR__SNAPSHOT. */
 void       tr__checkpointer_command(tr_job *job, const tr_command *command);
-/* Look whether the servers have answered, and which trainer makes checkpoints now. */
+/* Check whether the servers have answered, and which trainer makes checkpoints now. */
 void       tr__checkpointer_poll(tr_job *job);
-/* When the job's steps are over. */
+/* Fill in what tr_job_stay returns. */
 void       tr__checkpointer_last(const tr__checkpointer *checkpointer, tr_job_last *last);
-/* Before the goodbye: a checkpoint under way is finished. */
+/* Before the goodbye: wait for a checkpoint that is under way. */
 tr_status  tr__checkpointer_finish(tr__checkpointer *checkpointer);
 
 #endif

@@ -13,8 +13,8 @@
 #include <string.h>
 
 typedef struct tr__job_coder {
-    int64_t          count;           /* values */
-    int64_t          piece;           /* values of each piece but the last */
+    int64_t          count;           /* values of the block */
+    int64_t          piece;           /* values of each piece, except the last */
     float           *residual;
     uint8_t         *payload;
     uint64_t        *bytes;
@@ -91,7 +91,7 @@ void tr__job_coder_free(tr__job_coder *coder)
 typedef struct encoding {
     const tr_compress *compress;
     tr__job_coder     *coder;
-    const float       *gradient;      /* NULL: it counts for nothing */
+    const float       *gradient;      /* NULL: the weight is 0, so nothing counts */
 } encoding;
 
 static void encode_piece(void *payload, int64_t i)
@@ -107,7 +107,7 @@ static void encode_piece(void *payload, int64_t i)
 
 tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_block *block, const void *data, double weight)
 {
-    /* The mean over no samples may be no number; servers leave it out, and the residual waits. */
+    /* The mean over no samples may be NaN. Servers leave the gradient out, and the residual waits for the next step. */
     encoding e = {&job->compress, block->coder, weight > 0 ? data : NULL};
 
     TR_TRY(tr_job_wait(job, job->last_end));

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* == what a rank becomes ========================================================================= */
+/* == the roles that a standby takes ============================================================== */
 
 static tr_server *make_server(tr_job *job, const tr_roster *roster)
 {
@@ -22,7 +22,7 @@ static tr_server *make_server(tr_job *job, const tr_roster *roster)
     return server;
 }
 
-/* A standby becomes the server that has died. One that only sleeps is ended first: it would have the memory for itself. */
+/* A standby becomes the server that has died. If that process only sleeps, it is killed first, because it holds the memory. */
 static tr_status take_place(void *self, int server, int dead)
 {
     tr_job         *job = self;
@@ -43,7 +43,7 @@ static tr_status take_place(void *self, int server, int dead)
             tr_comm_tell_losses(job->comm);
     }
     if (status != TR_OK)
-        tr__launcher_tell("died", dead, tr_error());   /* if the job fails of this, it was a death */
+        tr__launcher_tell("died", dead, tr_error());   /* tell the launcher that a failure of the job comes from this death */
     return status;
 }
 
@@ -53,13 +53,13 @@ static tr_client_options client_options(const tr_job *job)
                                tr__seconds(job->options.timeout)};
 }
 
-/* A standby becomes the trainer that has died; the owner hears of it in tr_job_serve. */
+/* A standby becomes the trainer that has died. tr_job_serve tells the owner. */
 static void inherit(void *self, int trainer, uint32_t epoch)
 {
     tr_job                 *job = self;
     const tr_client_options options = client_options(job);
 
-    tr_comm_kill(job->comm, tr_comm_roster(job->comm)->trainer_rank[trainer]);     /* it may only sleep */
+    tr_comm_kill(job->comm, tr_comm_roster(job->comm)->trainer_rank[trainer]);     /* the dead trainer may only sleep */
     if (!tr_comm_inherit(job->comm, trainer, epoch))
         return;
     job->client = tr_client_new_replacement(tr_comm_roster(job->comm), &options);
@@ -68,8 +68,8 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     tr__bell_ring(&job->bell);
 }
 
-/* A standby, or a replica that had nothing to do, becomes that of a server that has lost its own. Where that was on this host, and only
- * sleeps, it is ended first: it would have the memory for itself. */
+/* A standby, or a replica without a server, becomes the replica of a server that has lost its own. If the old replica was on this host
+ * and only sleeps, it is killed first, because it holds the memory. */
 static void replicate(void *self, int server)
 {
     tr_job          *job = self;
@@ -87,7 +87,7 @@ static void replicate(void *self, int server)
     tr_runlog_note("took_place", ",\"replica\":%d", server);
 }
 
-/* == a standby's core is one of four ================================================================= */
+/* == the core of a standby: it passes each call on to its present role =============================== */
 
 static tr_node core_now(const tr_job *job)
 {
@@ -199,7 +199,7 @@ static tr_node make_core(void *self, const tr_roster *roster)
     return has_server ? make_replica(job, roster) : make_standby(job, roster);
 }
 
-/* == commands, each in its turn ==================================================================== */
+/* == commands ======================================================================================== */
 
 static void set_up(tr_client *client, const tr__setup_call *call)
 {
@@ -256,8 +256,8 @@ static void trainer_command(tr_job *job, const tr_command *command)
     case TR__TASK:            request_task(client, command->data); break;
     case TR__EVEN:            tr_client_say_even(client); break;
     case TR__POST:            tr_client_post_request(client, command->data); break;
-    case TR__FLUSH:           break;               /* it is urgent: what waited for company leaves with it */
-    case TR__APPLIED:                              /* servers' */
+    case TR__FLUSH:           break;               /* it is urgent, and commands that were gathering leave with it */
+    case TR__APPLIED:                              /* a server's commands */
     case TR__SNAPPED:
     case TR__FROZEN:
     case TR__WRITTEN:
@@ -289,7 +289,7 @@ static void server_command(tr_job *job, const tr_command *command)
     case TR__FROZEN:  tr_server_frozen(job->server, (tr_status)command->block); break;
     case TR__SNAPPED:
     case TR__WRITTEN: tr__saving_command(job, command); break;
-    default:          break;                       /* trainers' */
+    default:          break;                       /* a trainer's commands */
     }
 }
 

@@ -1,13 +1,13 @@
-/* job_core.h - the core that a rank's communication thread drives: a server's, a trainer's, a replica's, or that of a standby, which may become
- * any of them.
+/* job_core.h - the core that a rank's communication thread drives. It is a server's, a trainer's, a replica's, or a standby's; a standby
+ * may become any of the others.
  *
- * What must stay true: what this makes is called by who drives alone (comm.h). */
+ * What must stay true: only the driver calls the core (comm.h). */
 #ifndef TR_PSERVER_JOB_CORE_H
 #define TR_PSERVER_JOB_CORE_H
 
 #include "pserver/job/job.h"
 
-/* What the communication thread makes and calls. */
+/* The functions by which the communication thread makes the core and gives it commands. */
 tr_comm_core tr__job_core(tr_job *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* job_facts.h - the facts that all trainers must agree on: what a script says of the job, by name, so that a difference can be shown. */
+/* job_facts.h - the facts that all trainers must agree on: properties of the job by name, so that a message can show a difference. */
 #ifndef TR_PSERVER_JOB_FACTS_H
 #define TR_PSERVER_JOB_FACTS_H
 
@@ -9,9 +9,9 @@ typedef struct tr__facts {
     Trireme__Pserver__Fact **item;
 } tr__facts;
 
-/* Those of `spec`, behind what is there. */
+/* Append the facts of `spec`. */
 tr_status tr__facts_collect(tr__facts *facts, const tr_job *job, const tr_job_spec *spec);
-/* As the join message of one server, malloc'ed. */
+/* Pack the facts as a trainer's join message for one server, malloc'ed. */
 void      tr__facts_pack(tr_client_setup *out, const tr__facts *facts);
 void      tr__facts_deinit(tr__facts *facts);
 

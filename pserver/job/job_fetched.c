@@ -16,7 +16,7 @@ enum { SLOT_BYTES = 1 << 16, VALUE_BYTES = 4096 };
 
 typedef struct tr__fetched {
     int     file;
-    size_t  bytes;                    /* of the slot that is being made */
+    size_t  bytes;                    /* size of the slot that is being made */
     uint8_t slot[SLOT_BYTES];
 } tr__fetched;
 
@@ -82,7 +82,7 @@ static void put_value(tr__fetched *f, const char *name, const tr_tensor *value)
 
 /* == a step ====================================================================================== */
 
-/* Which fetches are computed before this operator: worked out at its first run. */
+/* Find the fetches that are computed before this operator. Done at its first run. */
 typedef struct notes {
     bool is_known;
     bool is_made[];
@@ -123,7 +123,7 @@ tr_status tr__job_note_fetched(tr_job *job, const tr_run *io, int64_t step)
     memcpy(f->slot + sizeof bytes, &bytes, sizeof bytes);
     put_u64(f, (uint64_t)step);
     if (bytes && pwrite(f->file, f->slot, f->bytes, step % 2 * SLOT_BYTES) != (ssize_t)f->bytes) {
-        tr__job_fetched_free(f);                   /* the disk is full: the script's own record says so */
+        tr__job_fetched_free(f);                   /* the disk is full: the script's own record (fetched.py) reports it */
         job->fetched = NULL;
     }
     return TR_OK;

@@ -11,7 +11,7 @@
 #include "framework/op.h"
 #include "pserver/job/job.h"
 
-/* Called by operators, just before they end step `step` of this trainer, counted from the beginning of its training. */
+/* Called by operators just before they end a step. `step`: the number of the step, counted from the beginning of the trainer's training. */
 tr_status tr__job_note_fetched(tr_job *job, const tr_run *io, int64_t step);
 void      tr__job_fetched_free(struct tr__fetched *fetched);
 

@@ -1,4 +1,4 @@
-/* job_finite.c - see job_finite.h. Looking costs one pass over a gradient that was just computed, and is about to be read again. */
+/* job_finite.c - see job_finite.h. The check costs one pass over a gradient that was just computed and will be read again soon. */
 #include "pserver/job/job_finite.h"
 
 #include "framework/threadpool.h"
@@ -34,7 +34,7 @@ tr_status tr__job_choose_on_nan(tr_job *job, const tr_job_spec *spec)
     return TR_OK;
 }
 
-/* == looking ===================================================================================== */
+/* == the check ==================================================================================== */
 
 typedef struct look {
     tr_dtype    dtype;
@@ -60,7 +60,7 @@ static double value_at(tr_dtype dtype, const void *data, int64_t i)
     return dtype == TR_FP32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
-/* The first value that is not finite; -1: there is none. */
+/* The index of the first value that is not finite; -1: all are finite. */
 static int64_t find_bad(tr_dtype dtype, const void *data, int64_t count)
 {
     enum { MIN_ITEMS = 1 << 16 };
@@ -78,7 +78,7 @@ static const char *word_of(double value)
     return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-/* `what` is not finite: end the job, or note that the step does not count. */
+/* `what` is not finite: fail with TR_ENAN, or note that the step does not count. */
 static tr_status refuse(tr_job *job, const char *what)
 {
     const char     *self = tr_job_rank_name(job, tr_job_rank(job));
@@ -134,7 +134,7 @@ tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int6
     return refuse(job, what);
 }
 
-/* == gradients that wait ========================================================================= */
+/* == gradients that wait for the step's end ====================================================== */
 
 bool tr__job_holds_gradients(const tr_job *job)
 {

@@ -11,14 +11,14 @@
 
 #include "pserver/job/job.h"
 
-/* TRIREME_ON_NAN, else the spec; checked against the job's mode. */
+/* Choose the word: TRIREME_ON_NAN, else the spec. It must suit the job's mode. */
 tr_status tr__job_choose_on_nan(tr_job *job, const tr_job_spec *spec);
-/* A gradient is about to leave. TR_ENAN: it must not, and the job is to end. */
+/* Check a gradient that is about to leave. TR_ENAN: it must not leave, and the job must end. */
 tr_status tr__job_look_at_block(tr_job *job, int block, const void *data, double weight);
 tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight);
 /* Do gradients wait for the end of their step? */
 bool      tr__job_holds_gradients(const tr_job *job);
-/* The step is at its end: send the gradients that waited, or none of it counts. *is_idle: it is to be ended as one without a gradient. */
+/* At the step's end: send the gradients that waited, or leave the whole step out. *is_idle: end the step as one without a gradient. */
 tr_status tr__job_release_gradients(tr_job *job, bool *is_idle);
 
 #endif

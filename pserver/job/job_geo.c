@@ -1,4 +1,5 @@
-/* job_geo.c - a trainer's copies of sparse tables, in the modes in which it trains copies: where they lie, and which rows travel. job_rows.c fills them. */
+/* job_geo.c - a trainer's copies of sparse tables, in the modes in which it trains copies: their memory, and the rows that it sends.
+ * job_rows.c fills the copies. */
 #include "pserver/job/job.h"
 #include "pserver/memory/segment.h"
 #include "pserver/memory/trainer_vars.h"
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where trainers' variables outlive them, their copies do. */
+/* If trainers' variables outlive the process, so do their copies of tables. */
 tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from)
 {
     enum { NUMBER = 16, LONGEST = TR_SEGMENT_NAME - 16 };      /* room for the suffixes of the table's segments */

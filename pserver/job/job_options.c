@@ -11,7 +11,7 @@ static tr_status take_seconds(double *out, double given, double otherwise, const
     return *out > 0 && *out < 1e8 ? TR_OK : tr_fail(TR_ERANGE, "job: %s is %g s", what, given);
 }
 
-/* The same, for options that the environment may set for all ranks at once. */
+/* The same for options that the environment may set for all ranks at once. */
 static tr_status take_seconds_env(double *out, double given, const char *variable, double otherwise, const char *what)
 {
     const char *text = getenv(variable);

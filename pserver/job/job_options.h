@@ -4,7 +4,7 @@
 
 #include "pserver/trireme_dist.h"
 
-/* Complete the options that `given` leaves open (NULL: all), and refuse impossible ones. */
+/* Fill in the options that `given` leaves open (NULL: all), and refuse impossible values. */
 tr_status tr__job_take_options(tr_job_options *out, const tr_job_options *given);
 
 #endif

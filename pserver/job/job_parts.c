@@ -27,7 +27,7 @@ void tr__parts_add(tr__parts *p, tr_part *own)
         p->item[p->count++] = own;
 }
 
-/* == what servers answer ========================================================================= */
+/* == the servers' answers ======================================================================== */
 
 static tr_status hear(tr__parts *p, const tr_client *client, int server)
 {
@@ -100,7 +100,7 @@ static tr_trainer_state *trainers_of(const tr_places *places)
     return trainers;
 }
 
-/* Server 0 has the leased tasks. */
+/* Only server 0 has the leased tasks. */
 tr_status tr__parts_write_manifest(const tr__parts *p, const char *folder, tr_checkpoint_facts facts, uint64_t snapshot, const tr_places *places)
 {
     const Trireme__Pserver__SnapshotDone *first = p->answer[0];

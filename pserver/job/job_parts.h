@@ -17,16 +17,16 @@ typedef struct tr__parts {
 
 void      tr__parts_init(tr__parts *parts, int servers);
 void      tr__parts_deinit(tr__parts *parts);
-/* Add the trainer's own part, or NULL, before the servers' parts. The parts own it. */
+/* Add the trainer's own part (or NULL) before the servers' parts. `parts` owns it. */
 void      tr__parts_add(tr__parts *parts, tr_part *own);
-/* The answers of all servers: they are with the client. */
+/* Take the answers of all servers from the client. */
 tr_status tr__parts_hear(tr__parts *parts, const tr_client *client);
-/* The parts that were answered; fails where one is missing. */
+/* Take the parts from the answers. Fails if a part is missing. */
 tr_status tr__parts_take(tr__parts *parts);
-/* `facts`: without trainers and tasks, which the answers have. */
+/* Write the manifest. `facts` is without trainers and tasks: these come from the answers. */
 tr_status tr__parts_write_manifest(const tr__parts *parts, const char *folder, tr_checkpoint_facts facts, uint64_t snapshot, const tr_places *places);
 int64_t   tr__parts_bytes(const tr__parts *parts);
-/* Seconds that the servers applied no update; the longest. */
+/* The longest time, in seconds, in which a server applied no update because of the snapshot. */
 double    tr__parts_pause(const tr__parts *parts);
 
 #endif

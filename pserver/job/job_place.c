@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Behind one step of the job. */
+/* The place after one step of the job. */
 typedef struct spot {
     bool             is_known;
     int64_t          step;
@@ -17,7 +17,7 @@ typedef struct spot {
 struct tr__place {
     const tr_job   *job;
     pthread_mutex_t lock;
-    spot            behind[2];        /* even steps, odd ones */
+    spot            behind[2];        /* the places after even steps and after odd steps */
 };
 
 tr__place *tr__place_new(const tr_job *job)
@@ -39,7 +39,7 @@ void tr__place_free(tr__place *p)
     free(p);
 }
 
-/* == what is said of it ========================================================================== */
+/* == packing the place =========================================================================== */
 
 uint8_t *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__SnapshotTarget *target)
 {
@@ -60,7 +60,7 @@ uint8_t *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Ps
     return bytes;
 }
 
-/* Where the trainer is by its steps in this job; in mode geo the job knows of exchanges. */
+/* Compute the trainer's place from its steps in this job. In mode geo the job counts exchanges. */
 static tr_trainer_state place_at(const tr__place *p, int64_t step)
 {
     const tr_job *job = p->job;
@@ -69,7 +69,7 @@ static tr_trainer_state place_at(const tr__place *p, int64_t step)
     return (tr_trainer_state){.steps = job->first_step + step, .runs = job->first_run + step};
 }
 
-/* For a trainer that snapshots because others do, behind this step. */
+/* Pack the place after this step, when the trainer takes part in another trainer's snapshot. */
 static uint8_t *pack_behind(void *self, size_t *size, uint64_t step)
 {
     tr__place *p = self;
@@ -88,7 +88,7 @@ void tr__place_watch(tr__place *p)
     tr_client_set_place(p->job->client, pack_behind, p);
 }
 
-/* == where it is ================================================================================= */
+/* == setting the place =========================================================================== */
 
 static void keep(spot *to, int64_t step, const tr_trainer_state *state)
 {

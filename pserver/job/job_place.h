@@ -1,4 +1,5 @@
-/* job_place.h - the place of this trainer: after its last step, whose end may still be on its way, and after the step that is being made.
+/* job_place.h - the place of this trainer in its data: after its last step, whose end may still be on its way, and after the present
+ * step.
  *
  * What must stay true: the owner sets it, the driver reads it. */
 #ifndef TR_PSERVER_JOB_PLACE_H
@@ -10,11 +11,11 @@ typedef struct tr__place tr__place;
 
 tr__place *tr__place_new(const tr_job *job);
 void       tr__place_free(tr__place *place);
-/* Let the client ask here, when it takes part because others do. */
+/* Let the client ask for the place when this trainer takes part in another trainer's snapshot. */
 void       tr__place_watch(tr__place *place);
-/* Where the trainer is before its first step. */
+/* Set the place before the trainer's first step. */
 void       tr__place_begin(tr__place *place, const tr_trainer_state *state);
-/* Pack this trainer's place for a snapshot, and (or NULL) the part that a server is to write. malloc'ed. */
+/* Pack this trainer's place for a snapshot, with the part that a server should write, or NULL. malloc'ed. */
 uint8_t   *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__SnapshotTarget *target);
 
 #endif

@@ -22,9 +22,9 @@ void tr__job_profile_end(const tr_job *job)
 {
     static const char *const roles[] = {"trainer", "server"};
 
-    if (!folder() || tr_job_role(job) > TR_ROLE_SERVER)        /* the others run no operators */
+    if (!folder() || tr_job_role(job) > TR_ROLE_SERVER)        /* the other roles run no operators */
         return;
-    (void)mkdir(folder(), 0777);                       /* another rank may have made it */
+    (void)mkdir(folder(), 0777);                       /* another rank may have made the folder */
     char *path = tr__must_format("%s/%s-%d.json", folder(), roles[tr_job_role(job)], tr_job_index(job));
     if (tr_profiler_stop(path) != TR_OK)
         fprintf(stderr, "trireme: %s\n", tr_error());

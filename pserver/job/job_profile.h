@@ -1,12 +1,13 @@
-/* job_profile.h - a Chrome trace of each rank of a job, where the environment asks for it: TRIREME_PROFILE=DIR. */
+/* job_profile.h - a Chrome trace of each rank of a job, if the environment asks for it: TRIREME_PROFILE=DIR. */
 #ifndef TR_PSERVER_JOB_PROFILE_H
 #define TR_PSERVER_JOB_PROFILE_H
 
 #include "pserver/job/job.h"
 
-/* Record from here on, if it is asked for. */
+/* Begin to record, if TRIREME_PROFILE is set. */
 void tr__job_profile_begin(void);
-/* Write DIR/trainer-0.json, DIR/server-1.json and so on. A file that cannot be written is named on standard error: the job is not ended for it. */
+/* Write DIR/trainer-0.json, DIR/server-1.json and so on. If a file cannot be written, a line on standard error names it, and the job
+ * goes on. */
 void tr__job_profile_end(const tr_job *job);
 
 #endif

@@ -38,7 +38,7 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     call->block = (int *)(call->to + count);
     memcpy(call->to, data, (size_t)count * sizeof *data);
     memcpy(call->block, blocks, (size_t)count * sizeof *blocks);
-    for (int i = 0; i < count; i++) {              /* from here on they are late */
+    for (int i = 0; i < count; i++) {              /* from here on reads of this memory wait */
         atomic_store(&job->block[blocks[i]].pull, job->last_ticket + 1);
         atomic_store(&job->block[blocks[i]].to, data[i]);
     }
@@ -82,7 +82,7 @@ tr_status tr_job_finish_pulls(tr_job *job)
 
 tr_status tr__job_settle(tr_job *job)
 {
-    if (!tr_job_is_done(job, job->last_end))       /* one server may apply a piece while another has the last step before it */
+    if (!tr_job_is_done(job, job->last_end))       /* a server may apply a piece of the next step before another server has this step */
         TR_TRY(tr_job_wait(job, job->last_end));
     return tr_job_finish_pulls(job);
 }
@@ -93,14 +93,14 @@ tr_status tr__job_await_block(tr_job *job, int block)
     return tr_job_is_done(job, ticket) ? TR_OK : tr_job_wait(job, ticket);
 }
 
-/* == whoever else looks ============================================================================ */
+/* == other code that reads the memory ============================================================== */
 
 static bool meet(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes)
 {
     return b && a < b + b_bytes && b < a + a_bytes;
 }
 
-/* The last ticket that fills this memory or sends from it: a gradient may be sent again until its step is settled. */
+/* The last ticket that fills this memory or sends from it. A gradient may be sent again until its step is settled. */
 static tr_ticket last_ticket_of(const tr_job *job, const char *data, int64_t bytes)
 {
     tr_ticket last = 0;

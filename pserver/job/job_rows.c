@@ -37,7 +37,7 @@ static tr_status sort_keys(tr__rows_transfer *transfer, int servers, const int64
         transfer->first[s + 1] += transfer->first[s];
     for (uint32_t i = 0; i < different; i++)
         transfer->place[i] = (uint32_t)transfer->first[transfer->place[i]]++;
-    memmove(transfer->first + 1, transfer->first, (size_t)servers * sizeof *transfer->first);     /* each has become the next one's */
+    memmove(transfer->first + 1, transfer->first, (size_t)servers * sizeof *transfer->first);     /* now the ends, which are the next first */
     transfer->first[0] = 0;
     return TR_OK;
 }
@@ -174,7 +174,7 @@ static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool k
     return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &transfer->call, .is_urgent = true}, &transfer->ticket);
 }
 
-/* The request that left with the end of the last step is this step's now. */
+/* The rows that were asked for at the end of the last step are those of this step. */
 static void take_next(tr__job_table *t)
 {
     tr__rows_transfer *now = t->next;
@@ -218,7 +218,7 @@ tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int6
 /* The servers answer after they have applied the step. Meanwhile the keys are sorted here. */
 tr_status tr__job_tables_ended(tr_job *job)
 {
-    /* A gradient counts only with new parameters, so its rows must not be older than those. */
+    /* in mode sync(backups) a gradient counts only with new parameters, so its rows must not be older than those */
     const bool is_late = job->policy.backups > 0;
 
     job->pushed_tables = 0;
@@ -239,8 +239,8 @@ tr_status tr__job_tables_ended(tr_job *job)
     return TR_OK;
 }
 
-/* The last step that may use the rows of a transfer: `staleness` steps after they were pulled; under ssp no step that may count on more of
- * the others' steps than are in them. */
+/* The last step that may use the rows of a transfer: `staleness` steps after the pull. Under ssp it is earlier, if a later step would
+ * need more of the other trainers' steps than are in the rows. */
 static uint64_t last_user(const tr_job *job, const tr__rows_transfer *transfer)
 {
     const uint64_t until = transfer->step + (uint64_t)job->cache_staleness, bound = (uint64_t)job->policy.lead;
@@ -268,7 +268,8 @@ static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_transfer *tra
     return TR_OK;
 }
 
-/* The lookups of a step mostly come in the order of its keys. Return the place of the first key among those; -1: no rows were asked for. */
+/* Lookups of a step mostly come in the order of the prefetched keys. Return the index of the first key among them; -1: the keys were not
+ * prefetched. */
 static int64_t find_prefetched(const tr__job_table *t, int64_t count, const int64_t *keys)
 {
     if (!t->is_prefetched)
@@ -306,8 +307,8 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
 
 /* == push ========================================================================================= */
 
-/* Where each different key's row goes: the rows of each server in pieces, as many rows in each as a message takes, of each piece the
- * keys, then the values. Values are aligned to 4, keys as rows of an odd width leave them. `order` has room for a number of each key. */
+/* Lay out the rows of each server in pieces, with as many rows in each as a message takes. A piece has its keys, then the values, which
+ * are aligned to 4; keys may not be aligned to 8. `order` has room for one number for each key. */
 static void lay_out_push(const tr__rows_transfer *transfer, const tr__rows_transfer *sorted, const tr__job_table *t, int servers, uint64_t in_piece,
                          uint32_t *order, float **to)
 {
@@ -330,7 +331,7 @@ static void lay_out_push(const tr__rows_transfer *transfer, const tr__rows_trans
 
 static void add_rows(const tr__rows_transfer *sorted, int64_t width, int64_t count, const float *values, float *const *to)
 {
-    uint32_t seen = 0;                                 /* numbers come in order the first time */
+    uint32_t seen = 0;                                 /* at their first appearance numbers come in ascending order */
 
     for (int64_t i = 0; i < count; i++) {
         const uint32_t number = sorted->number[i];
@@ -363,7 +364,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
     else
         TR_TRY(sort_keys(transfer, tr_job_servers(job), keys, count));
     const uint32_t different = sorted->set.count;
-    /* Pointers and numbers lie behind the rows; they are needed during this call alone. */
+    /* Pointers and numbers are stored after the rows; only this call needs them. */
     TR_TRY(tr_buffer_reserve(&transfer->rows, &transfer->rows_capacity,
                              different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
     float **to = (float **)(void *)(transfer->rows + (different * bytes + 7) / 8 * 8);
@@ -382,7 +383,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
 
 /* == trainers that train copies ================================================================== */
 
-/* Mostly these are the keys of the step's lookups, whose rows are here. */
+/* Mostly these are the keys of the step's lookups, and their rows are here. */
 tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr__job_own_table"));
@@ -400,7 +401,7 @@ tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t coun
         TR_TRY(ask(job, table, t->pull, true));
         TR_TRY(take_rows(job, t, t->pull));
     }
-    t->is_prefetched = false;                          /* the rows that were pulled are not these any more */
+    t->is_prefetched = false;                          /* the memory of the pulled rows now holds the change */
     *out = tr_geo_rows_table(t->geo);
     return TR_OK;
 }

@@ -1,4 +1,4 @@
-/* job_runlog.c - the figures of a rank as fields of JSON. They are read while others count on. */
+/* job_runlog.c - the figures of a rank as fields of JSON. They are read while other threads update them. */
 #include "pserver/job/job_runlog.h"
 
 #include "framework/memory.h"
@@ -15,7 +15,7 @@ static void add_ms(tr_text *out, const char *name, int64_t nanoseconds)
     tr_text_add(out, ",\"%s_ms\":%.3f", name, (double)nanoseconds / 1e6);
 }
 
-/* A sum of parts of all steps, and their median. */
+/* Sums of the parts of all steps, and their medians. */
 static void add_times(tr_text *out, const char *name, const tr_times *times)
 {
     add_ms(out, name, tr_counter_get(&times->sum));
@@ -62,10 +62,10 @@ static void add_loss(tr_text *out, const tr_trainer_meter *m)
 static long long steps_of(const tr_trainer_meter *m)
 {
     const int64_t begun = tr_counter_get(&m->begun), ended = tr_counter_get(&m->ended);
-    return begun > ended ? begun : ended;          /* geo: not every step is told the servers */
+    return begun > ended ? begun : ended;          /* in geo the servers are not told of every step */
 }
 
-/* Since when there was no end of a step. */
+/* Add the trainer's present activity, and the time since its last step's end. */
 static void add_doing(tr_text *out, const tr_trainer_meter *m)
 {
     const int64_t ended_at = tr_counter_get(&m->ended_at);

@@ -4,7 +4,7 @@
 
 #include "pserver/job/job.h"
 
-/* All ranks are known. */
+/* Start the log; all ranks must be known. */
 void tr__job_runlog_start(tr_job *job);
 /* Write the last line: how the job ended for this rank. A server that ended well runs no update, so the line describes its tables. */
 void tr__job_runlog_end(tr_job *job, tr_status status);

@@ -16,8 +16,8 @@ struct tr__saving {
     atomic_bool  is_expected, is_wanted;
     size_t       expected_bytes;
     bool         is_writing, without_tables;
-    char        *folder, *file;       /* of the wanted part */
-    tr_part     *part;                /* the result of the thread, or */
+    char        *folder, *file;       /* folder and name of the wanted part */
+    tr_part     *part;                /* result of the writing thread: the part, or the error */
     char        *error;
 };
 
@@ -96,7 +96,7 @@ static void *run_reserve(void *self)
 {
     tr__saving *s = self;
 
-    tr_snapshot_reserve(s->snapshot, s->expected_bytes);      /* if it fails, so does the snapshot */
+    tr_snapshot_reserve(s->snapshot, s->expected_bytes);      /* if this fails, the snapshot itself will fail */
     end(s);
     return NULL;
 }
@@ -117,7 +117,7 @@ static tr_status take(tr__saving *s)
     int       count = tr_server_program_states(s->job->program, states);
 
     while (s->without_tables && count && states[count - 1].kind == TR_STATE_TABLE)
-        count--;                                   /* they come last */
+        count--;                                   /* tables come last */
     const tr_status status = tr_snapshot_take(s->snapshot, count, states);
     free(states);
     return status;
@@ -138,7 +138,7 @@ static tr_status tell_written(tr__saving *s)
 
 static tr_status copy_and_write(tr__saving *s)
 {
-    tr_background_join(&s->background);                    /* it made memory ready */
+    tr_background_join(&s->background);                    /* the thread that reserved memory */
     const tr_status taken = take(s);
     if (taken != TR_OK)
         s->error = tr__must_strdup(tr_error());
@@ -156,7 +156,7 @@ static tr_status copy_and_write(tr__saving *s)
 tr_status tr__saving_serve(tr__saving *s)
 {
     if (atomic_exchange(&s->is_expected, false))
-        begin(s, run_reserve);                     /* without it the first pause is longer */
+        begin(s, run_reserve);                     /* without the reserve the first pause is longer */
     if (s->is_writing && !tr_background_is_under_way(&s->background)) {
         tr_background_join(&s->background);
         tr_snapshot_end(s->snapshot);

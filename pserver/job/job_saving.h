@@ -12,16 +12,16 @@ typedef struct tr__saving tr__saving;
 
 tr__saving *tr__saving_new(tr_job *job);
 void        tr__saving_free(tr__saving *saving);
-/* Wait for the thread: a job that has failed ends it. */
+/* Wait for the thread. If the job has failed, the thread ends by itself. */
 void        tr__saving_end(tr__saving *saving);
-/* The job will want checkpoints: make memory ready, and leave signals that ask for an end to trainers. */
+/* The job keeps checkpoints: reserve memory for the copy, and leave the signals that ask for an end to the trainers. */
 void        tr__saving_expect(tr__saving *saving);
 void        tr__saving_begin(tr__saving *saving, const Trireme__Pserver__SnapshotTarget *target);
 /* Called in the main thread's loop: make the copy if one is wanted. */
 tr_status   tr__saving_serve(tr__saving *saving);
-/* Is there something to do at once? */
+/* Does tr__saving_serve have work at this moment? */
 bool        tr__saving_is_due(const tr__saving *saving);
-/* The commands TR__SNAPPED and TR__WRITTEN. */
+/* Carry out the commands TR__SNAPPED and TR__WRITTEN. */
 void        tr__saving_command(tr_job *job, const tr_command *command);
 
 #endif

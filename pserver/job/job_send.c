@@ -1,8 +1,9 @@
-/* job_send.c - gradients leave. */
+/* job_send.c - sends gradients. */
 #include "pserver/job/job.h"
 
-/* The last push, the end of a step and the pull behind it come one right after the other: servers on this processor are woken once for all.
- * Whether there will be a pull the last step says; where there is none, such a server hears of the step when its nap is over. */
+/* Does a pull follow the step's end? The last push, the end of a step and such a pull leave one right after the other. So servers on
+ * this processor are woken once for all three. The last step tells whether a pull follows. If it follows no more, such a server hears of
+ * the step when its nap ends. */
 bool tr__job_pulls_behind_ends(const tr_job *job)
 {
     return job->pulled_behind == job->step;

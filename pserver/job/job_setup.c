@@ -1,4 +1,4 @@
-/* job_setup.c - what the servers are told. */
+/* job_setup.c - the setup that trainers send to the servers. */
 #include "framework/memory.h"
 #include "pserver/job/job.h"
 #include "pserver/job/job_facts.h"
@@ -121,7 +121,7 @@ static Trireme__Pserver__Table *make_table(const tr_job_table *from, int server,
     return to;
 }
 
-/* What server `server` gets of the lists. */
+/* Fill in the blocks, values and tables of server `server`. */
 static void make_lists(Trireme__Pserver__Setup *setup, const tr_job *job, const tr_job_spec *spec, int server)
 {
     setup->blocks = tr__must_alloc((size_t)spec->block_count * sizeof *setup->blocks);
@@ -171,7 +171,7 @@ static void pack_setup(tr_client_setup *out, const tr_job *job, const tr_job_spe
     free_lists(&setup);
 }
 
-/* First values travel behind the setup, in its order. Returns their number. */
+/* Attach the first values of server `server`; they follow the setup in its order. Returns their number. */
 static uint32_t list_values(tr_client_value *to, const tr_job_spec *spec, int server)
 {
     uint32_t count = 0;
@@ -182,7 +182,7 @@ static uint32_t list_values(tr_client_value *to, const tr_job_spec *spec, int se
     return count;
 }
 
-/* What trainer 0 says to the servers besides. */
+/* Add the parts of the setup that only trainer 0 sends. */
 static tr_status add_setups(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec)
 {
     tr_client_value *values = out->value = tr__must_array((size_t)spec->value_count + 1, sizeof *values);
@@ -198,7 +198,7 @@ static tr_status add_setups(tr__setup_call *out, const tr_job *job, const tr_job
         values += to->value_count;
         const int packs = sends_rows ? tr__job_pack_rows(rows, spec, s, out->servers) : 0;
         if (packs < 0)
-            return TR_ENOMEM;                      /* the text is there */
+            return TR_ENOMEM;                      /* tr_error() has the text already */
         to->rows = rows;
         to->row_count = (uint32_t)packs;
         rows += packs;

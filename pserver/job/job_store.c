@@ -1,5 +1,5 @@
-/* job_store.c - what the core of a server or of a replica has beneath it (tr_store): the program that it was told, in memory that outlives
- * the process, and the thread that runs it. */
+/* job_store.c - the store of a server's or a replica's core (tr_store): the program from the setup, its memory that outlives the
+ * process, and the thread that runs it. */
 #include "pserver/job/job.h"
 #include "pserver/job/job_saving.h"
 
@@ -18,7 +18,7 @@ bool tr__job_state_name(char *out, size_t size, const tr_job *job)
     return prefix && *prefix && tr_state_name(out, size, prefix, job->server_index);
 }
 
-/* What is damaged is as good as nothing: the job begins anew, or from its checkpoint. */
+/* Find the state of an earlier process. A damaged state counts as none: then the job begins anew, or from its checkpoint. */
 static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
 {
     tr_job *job = self;
@@ -32,9 +32,9 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
     if (status != TR_OK)
         return false;
     const int64_t age = tr_state_age(job->kept);
-    const bool    is_old = job->role == TR_ROLE_SERVER && age < job->newest;     /* another host has a newer one */
+    const bool    is_old = job->role == TR_ROLE_SERVER && age < job->newest;     /* another host has a newer state */
     if (!age || is_old || tr_state_trainers(job->kept) != job->trainer_count) {
-        tr_state_free(job->kept, false);           /* it never was all that its server had, or is another job's */
+        tr_state_free(job->kept, false);           /* the state was never complete, or belongs to another job */
         job->kept = NULL;
         return false;
     }
@@ -43,7 +43,7 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
     return true;
 }
 
-/* Those of later starts of the job are above those of earlier ones. */
+/* The first state generation of this start of the job. It is higher than all generations of earlier starts. */
 static uint32_t first_age(void)
 {
     return tr__job_epoch_of_start() << 16;
@@ -64,11 +64,11 @@ static tr_status setup_program(tr_job *job, const Trireme__Pserver__Setup *setup
     if (!job->replica && tr_state_age(state) < first_age())
         tr_state_set_age(state, first_age());
     if (job->role == TR_ROLE_SERVER)
-        tr_state_set_replica_rank(state, -1);            /* ranks have other numbers now */
+        tr_state_set_replica_rank(state, -1);            /* after a restart ranks have other numbers */
     return tr_server_program_setup(job->program, setup, policy, state, name, resume);
 }
 
-/* A replica may get the whole state a second time: nothing is left of the first. */
+/* A replica may get the whole state a second time: forget the first. */
 static void forget_program(tr_job *job)
 {
     tr_server_program_over(job->program);
@@ -108,7 +108,7 @@ static void *store_param(void *self, uint32_t index)
     return tr_server_program_param(((tr_job *)self)->program, index);
 }
 
-/* Time of an update is that of its pieces, too. */
+/* The time of an update includes the time of its pieces. */
 tr_status tr__job_run_update(tr_job *job)
 {
     const int64_t   from = tr__clock();
@@ -157,8 +157,8 @@ void tr__job_tell_applied(tr_job *job, tr_status status)
     tr_server_applied(job->server, status);
 }
 
-/* The program runs in the main thread: messages and heartbeats go on meanwhile. Where it takes no longer than to wake that
- * thread it runs here. */
+/* Let the main thread run the program, while this thread moves messages and heartbeats. A very short program runs on this thread,
+ * because waking the other thread would take as long. */
 static void store_apply(void *self, const tr_update *update)
 {
     tr_job *job = self;
@@ -213,7 +213,7 @@ static tr_status store_rows_before(void *self, uint32_t index, const int64_t *ke
     return tr_server_program_rows_before(((tr_job *)self)->program, index, keys, n, out);
 }
 
-/* -- what is there a second time ------------------------------------------------------------------- */
+/* -- replication ------------------------------------------------------------------------------------ */
 
 static uint32_t store_age(void *self, bool raise)
 {
@@ -245,7 +245,7 @@ static void store_counts(void *self, uint32_t age)
     tr__launcher_tell_own("follows", text);
 }
 
-/* In the main thread, as updates. */
+/* The main thread freezes the state, between two updates. */
 static void store_freeze(void *self)
 {
     tr_job *job = self;

@@ -1,4 +1,4 @@
-/* job_tables.c - the tables that a trainer knows: their life, and reading and writing all of their rows. Steps are in job_rows.c. */
+/* job_tables.c - the tables of a trainer: their setup, and reading and writing all of their rows. Steps are in job_rows.c. */
 #include "pserver/job/job.h"
 
 #include "framework/memory.h"
@@ -44,7 +44,7 @@ tr_status tr__job_check_tables(const tr_job_spec *spec)
     return TR_OK;
 }
 
-/* The other modes have no cache: in sync a step needs a row as it is on the servers, and geo has copies of its own. */
+/* Only modes async and ssp have a cache: in sync a step needs a row as it is on the servers, and geo has copies of its own. */
 static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
 {
     return spec->cache_rows > 0 && spec->cache_staleness > 0 && job->policy.caches_rows;
@@ -183,7 +183,7 @@ static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int s
     TR_TRY(tr__job_check_ready(job, "tr_table_read_rows"));
     tr__read_call *call = tr__must_bytes(sizeof *call);
     *call = (tr__read_call){server, shard, since, {.table = (uint32_t)table}};
-    /* After a failure the thread may still write into it: it is left. */
+    /* After a failure the thread may still write into the memory, so it is not freed. */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = call, .is_urgent = true}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
     *out = call->pack.data;

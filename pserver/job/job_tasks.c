@@ -26,7 +26,7 @@ static tr_status post(tr_job *job, const tr_client_task *what, tr_ticket *ticket
     return status;
 }
 
-/* Nobody waits for a trainer that has no task, since it makes steps without one. */
+/* Does a trainer without a task make steps? Then no other trainer waits for it. */
 static bool keeps_pace(const tr_job *job)
 {
     return job->policy.lead >= 0;
@@ -45,18 +45,18 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
                                                                           .count = spec->count, .passes = spec->passes}},
                                        .keeps_pace = keeps_pace(job)}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
-    job->step = (int64_t)tr_client_step(job->client);          /* steps that servers had in part are over */
+    job->step = (int64_t)tr_client_step(job->client);          /* the step that some servers had is settled now */
     job->joined_at = -1;
     tr_trainer_vars_stay(job->own, before, (uint64_t)job->step);
     if (!keeps_pace(job) || (uint64_t)job->step == before)
         return TR_OK;
-    TR_TRY(tr__job_pull_again(job));                   /* its parameters may be older than the steps that others have made */
+    TR_TRY(tr__job_pull_again(job));                   /* its parameters may lack steps that other trainers have made */
     return tr__job_settle(job);
 }
 
 double tr_job_task_pause(const tr_job *job)
 {
-    return keeps_pace(job) ? 0.001 : 0.01;             /* a step of the others may wait for it */
+    return keeps_pace(job) ? 0.001 : 0.01;             /* a step of another trainer may wait for it */
 }
 
 tr_status tr_job_task_idle(tr_job *job)

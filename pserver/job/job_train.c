@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* == what the servers are to do ================================================================== */
+/* == the setup of the servers ==================================================================== */
 
 static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
 {
@@ -28,14 +28,14 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
                                         .may_be_nan = from->may_be_nan};
         TR_TRY(tr__job_coder_new(&job->block[i].coder, job, from));
     }
-    for (int i = spec->block_count - 1; i >= 0; i--)           /* of two with one name the first is found */
+    for (int i = spec->block_count - 1; i >= 0; i--)           /* backwards: of two blocks with one name the first is found */
         if (tr_map_put(&job->block_of, job->block[i].param, (void *)(intptr_t)(i + 1)) != 0 ||
             tr_map_put(&job->block_of, job->block[i].grad, (void *)(intptr_t)(i + 1)) != 0)
             return tr_fail(TR_ENOMEM, "no memory for the names of %d blocks", spec->block_count);
     return TR_OK;
 }
 
-/* Tell the user where a job goes on that was started again. */
+/* Tell the user where a restarted job goes on. */
 static void tell_beginning(const tr_job *job)
 {
     uint64_t      resumed;
@@ -65,7 +65,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr__job_check_spec(&job->policy, job, spec));
     TR_TRY(tr_compress_parse_parameters(&job->rounds, tr__job_compress_parameters_word(spec)));
     TR_TRY(tr__job_choose_on_nan(job, spec));
-    TR_TRY(tr_job_wait(job, 1));                   /* the setup depends on whether the servers have state */
+    TR_TRY(tr_job_wait(job, 1));                   /* ticket 1: the setup depends on whether the servers have state */
     TR_TRY(tr__job_make_setup(&call, job, spec));
     status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call, .is_urgent = true}, &ticket);
     if (status != TR_OK) {
@@ -212,7 +212,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
         return tr_fail(TR_EINVAL, "tr_job_step_end: the gradient of table '%s' was not pushed in step %lld",
                        tr__job_first_missing_table(job), (long long)job->step + 1);
     bool is_idle;
-    TR_TRY(tr_job_finish_pulls(job));              /* of a step without a push */
+    TR_TRY(tr_job_finish_pulls(job));              /* for a step without a push */
     TR_TRY(tr__job_release_gradients(job, &is_idle));
     TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = tr__job_pulls_behind_ends(job)}, ticket));
     tr_trainer_meter_end(job->meter, tr__clock());
@@ -242,13 +242,13 @@ int64_t tr_job_step(const tr_job *job)
 
 static tr_status finish_steps(tr_job *job, const char *call)
 {
-    TR_TRY(tr_comm_status(job->comm));             /* a job that has failed may have failed in the middle of a step */
+    TR_TRY(tr_comm_status(job->comm));             /* first: a job that has failed may have failed in the middle of a step */
     if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "%s: in the middle of step %lld: end it first", call, (long long)job->step + 1);
     return tr_job_finish_pulls(job);
 }
 
-/* Once: a trainer that stays for the last checkpoint says goodbye later. */
+/* Tell the launcher that this trainer's script has ended, once: a trainer that stays for the last checkpoint says goodbye later. */
 static void tell_left(const tr_job *job)
 {
     char text[64];
@@ -283,7 +283,7 @@ tr_status tr_job_goodbye(tr_job *job)
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
     TR_TRY(finish_steps(job, "tr_job_goodbye"));
     tell_left(job);
-    tr__checkpointer_finish(job->checkpointer);                  /* whether it was written, its own call has said or will not say */
+    tr__checkpointer_finish(job->checkpointer);                  /* its failure is reported by tr_job_checkpoint_wait, if the caller asks */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;
     tr_trainer_meter_does(job->meter, TR_DOES_LEFT);

@@ -1,4 +1,4 @@
-/* job_view.c - which rank of which job this is. */
+/* job_view.c - the current job of this process, and its ranks. */
 #include "pserver/job/job.h"
 
 #include <stdlib.h>

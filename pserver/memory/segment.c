@@ -1,9 +1,9 @@
-/* segment.c - one page of header, then the contents. The file's size is the segment's size.
+/* segment.c - see segment.h. A segment is one page of header, then the contents. The file's size is the segment's size.
  *
- * Large segments get huge pages where the machine has them. Anonymous memory gets them as it is touched. Shared memory gets them only where
- * shmem_enabled says so, which is rare; but the kernel gathers small pages into huge ones on request (MADV_COLLAPSE, Linux 6.1). The
- * request is made while a segment grows, for memory that has one page in each 2 MiB: so little is copied, and the rest comes cleared. Where
- * the kernel refuses, small pages are used. */
+ * Large segments get huge pages where the machine has them. Anonymous memory gets them when it is first touched. Shared memory gets them
+ * only where shmem_enabled allows it, which is rare. But on request the kernel collapses small pages into huge ones (MADV_COLLAPSE,
+ * Linux 6.1). The request is made while a segment grows, when the memory has one small page in each 2 MiB. So the kernel copies little,
+ * and clears the rest. If the kernel refuses, small pages are used. */
 #include "pserver/memory/segment.h"
 
 #include "framework/memory.h"
@@ -33,7 +33,7 @@ static const uint64_t LARGE = (uint64_t)16 << 20;      /* segments of fewer byte
 
 typedef struct header {
     uint64_t magic;
-    uint32_t version;                 /* of this header */
+    uint32_t version;                 /* bytes of the mapping that are this header */
     uint32_t content_version;
     char     content[TR_SEGMENT_CONTENT];
     int64_t  pid;                     /* the process that holds the segment, or held it last */
@@ -45,9 +45,9 @@ struct tr_segment {
     char    *reserved;                /* the start of the mapping */
     uint64_t reserved_bytes;
     char    *map;                     /* header and contents, aligned to a huge page */
-    uint64_t limit, bytes;            /* of the contents */
-    uint64_t asked;                   /* of the file: the bytes before were asked for as huge pages */
-    bool     is_refused;              /* and the machine gives none */
+    uint64_t limit, bytes;            /* bytes of the contents */
+    uint64_t asked;                   /* place in the file: huge pages were requested for the bytes before it */
+    bool     is_refused;              /* the machine gives no huge pages */
 };
 
 static tr_status check_name(const char *name)
@@ -81,7 +81,7 @@ static tr_status no_room(const tr_segment *segment, uint64_t bytes)
                    (unsigned long long)info.f_bavail * info.f_frsize, (unsigned long long)info.f_blocks * info.f_frsize);
 }
 
-/* Give bytes [from, to) of the file their memory. Returns 0 or an errno. */
+/* Allocate bytes [from, to) of the file. Returns 0 or an errno. */
 static int take(const tr_segment *segment, uint64_t from, uint64_t to)
 {
     while (fallocate(segment->file, 0, (off_t)from, (off_t)(to - from)) != 0)
@@ -104,7 +104,7 @@ static bool has_room(uint64_t bytes)
     return statvfs(FOLDER, &info) == 0 && (!info.f_blocks || (uint64_t)info.f_bavail * info.f_frsize >= bytes);
 }
 
-/* Take huge pages for every whole 2 MiB of a file of `to` bytes. Where that fails the file has holes, which `take` fills. */
+/* Request huge pages for every whole 2 MiB of a file of `to` bytes. Where that fails the file has holes, which `take` fills. */
 static void take_huge(tr_segment *segment, uint64_t to)
 {
     const uint64_t end = to / HUGE_PAGE * HUGE_PAGE;
@@ -119,13 +119,13 @@ static void take_huge(tr_segment *segment, uint64_t to)
     segment->asked = end;
 }
 
-/* The file gets its memory now: a page that is missing later would be a SIGBUS. */
+/* Allocate the file's memory now: if a page could not be had later, touching it would raise SIGBUS. */
 static tr_status grow_file(tr_segment *segment, uint64_t bytes)
 {
     const uint64_t had = HEADER + segment->bytes;
 
     take_huge(segment, HEADER + bytes);
-    const int error = take(segment, segment->bytes ? had : 0, HEADER + bytes);      /* the header comes with the first */
+    const int error = take(segment, segment->bytes ? had : 0, HEADER + bytes);      /* the header is allocated with the first bytes of contents */
     if (!error)
         return TR_OK;
     if (ftruncate(segment->file, (off_t)had) == 0 && segment->asked > had)
@@ -133,7 +133,8 @@ static tr_status grow_file(tr_segment *segment, uint64_t bytes)
     return no_memory(segment, bytes, error);
 }
 
-/* Anonymous memory that was touched while the segment was small has small pages. Once it is large they are gathered, if the machine does. */
+/* Anonymous memory that was touched while the segment was small has small pages. When the segment is large, collapse them, if the
+ * machine does so. */
 static void gather_small_pages(const tr_segment *segment, uint64_t bytes)
 {
     if (HEADER + segment->bytes < LARGE && HEADER + bytes >= LARGE)
@@ -160,7 +161,7 @@ tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes)
     if (bytes > segment->limit)
         return tr_fail(TR_ERANGE, "segment '%s': %llu bytes are wanted, its limit is %llu", segment->name,
                        (unsigned long long)bytes, (unsigned long long)segment->limit);
-    /* Large ones to the end of a huge page: the machine gives such a page only where all of it is wanted. */
+    /* A large segment ends with a whole huge page: the machine gives such a page only for memory that is all in use. */
     const uint64_t unit = HEADER + bytes < LARGE ? HEADER : HUGE_PAGE;
     const uint64_t end = (HEADER + bytes + unit - 1) / unit * unit;
     return commit(segment, end - HEADER < segment->limit ? end - HEADER : segment->limit);
@@ -209,8 +210,8 @@ static tr_status too_few_addresses(const tr_segment *segment)
     return status;
 }
 
-/* Reserve addresses for the largest size. A file is mapped whole; nothing touches the part behind its end. Where addresses are scarce
- * (ulimit -v, a sanitizer) the limit shrinks until the rest of the process has some, but not below the present size. */
+/* Reserve addresses for the largest size. A file is mapped whole; nothing touches the part after its end. Where addresses are scarce
+ * (ulimit -v, a sanitizer), the limit shrinks so that the rest of the process has some, but not below the present size. */
 static tr_status reserve(tr_segment *segment)
 {
     static const uint64_t PART = 4, LEAST = (uint64_t)1 << 30;
@@ -323,8 +324,8 @@ static tr_status check_header(const tr_segment *segment, const char *content, ui
     return TR_OK;
 }
 
-/* A segment whose process was killed while it grew has holes. Asking for all of its memory again would take 35 ms a GB, and seconds where
- * pages were never touched. A large file without holes has as many blocks as bytes, so the count of blocks answers at once. */
+/* A segment whose process was killed while it grew has holes. To allocate all of its memory again would take 35 ms a GB, and seconds
+ * where pages were never touched. A large file without holes has as many blocks as bytes, so the number of blocks answers at once. */
 static bool is_whole(const struct stat *info)
 {
     const uint64_t bytes = (uint64_t)info->st_size;
@@ -339,7 +340,7 @@ static tr_status attach(tr_segment *segment, const char *content, uint32_t versi
     TR_TRY(open_file(segment, 0));
     if (fstat(segment->file, &info) != 0)
         return tr_fail(TR_EIO, "segment '%s': %s", segment->name, strerror(errno));
-    if (info.st_nlink == 0)                            /* removed between opening and locking */
+    if (info.st_nlink == 0)                            /* another process removed it between our open and lock */
         return tr_fail(TR_ENOTFOUND, "there is no segment '%s'", segment->name);
     if (info.st_uid != geteuid())
         return tr_fail(TR_EFORMAT, "segment '%s' belongs to user %u", segment->name, (unsigned)info.st_uid);
@@ -405,7 +406,7 @@ uint64_t tr_segment_page_bytes(void)
     return bytes;
 }
 
-/* == what is left over =========================================================================== */
+/* == segments without a process ================================================================== */
 
 tr_status tr_segment_remove(const char *name)
 {
@@ -489,7 +490,7 @@ static bool remove_left_over(const char *name)
     char path[TR_SEGMENT_NAME + 1];
 
     if (check_name(name) != TR_OK)
-        return false;                              /* none of ours */
+        return false;                              /* not a segment of ours */
     snprintf(path, sizeof path, "/%s", name);
     const int file = shm_open(path, O_RDWR, 0);
     if (file < 0)

@@ -20,33 +20,33 @@
 
 typedef struct tr_segment tr_segment;
 
-/* The longest name, with its end; it has letters, digits and "._-" only. */
+/* The longest name, with its terminating NUL. A name has letters, digits and "._-" only. */
 enum { TR_SEGMENT_NAME = 128, TR_SEGMENT_CONTENT = 32 };
 
-/* A new one, empty, that can grow up to `limit` bytes. `name` may be NULL. TR_EEXIST: there is one of this name.
- * `content` is a short word such as "table", `version` the number of its layout. */
+/* Make an empty segment that can grow up to `limit` bytes. `name` may be NULL. `content` is a short word such as "table", `version` the
+ * number of its layout. TR_EEXIST: a segment of this name exists. */
 tr_status tr_segment_create(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit);
-/* Attach to the segment of this name, as it was left. TR_ENOTFOUND: there is none. TR_EEXIST: a living process holds it. TR_EFORMAT: the
- * file is no segment, was never completed, or has other contents or another version. */
+/* Attach to the segment of this name, as its last holder left it. TR_ENOTFOUND: there is none. TR_EEXIST: a living process holds it.
+ * TR_EFORMAT: the file is no segment, was never completed, or has other contents or another version. */
 tr_status tr_segment_attach(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit);
-/* Have at least `bytes` bytes. TR_ENOMEM, TR_ERANGE (beyond the limit): it is as it was. Never shrinks. */
+/* Grow the contents to at least `bytes` bytes. Never shrinks. TR_ENOMEM, TR_ERANGE (beyond the limit): the segment is unchanged. */
 tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes);
 
-/* Aligned to 4096; stays until tr_segment_free. */
+/* The contents, aligned to 4096. The address stays the same until tr_segment_free. */
 void       *tr_segment_base(const tr_segment *segment);
 uint64_t    tr_segment_bytes(const tr_segment *segment);
-/* Bytes of the pages that large named segments get on this machine, found by trying: 2 MiB or 4096. */
+/* Bytes of a memory page that large named segments get on this machine: 2 MiB or 4096. The call tries it out. */
 uint64_t    tr_segment_page_bytes(void);
-/* "" for one without a name. */
+/* The name; "" for a segment without one. */
 const char *tr_segment_name(const tr_segment *segment);
-/* Let go of it. A named one stays for others to attach. */
+/* Detach from the segment. A named one stays, and others may attach. */
 void        tr_segment_free(tr_segment *segment);
 
 /* Remove a named segment. A process that holds it keeps its memory; no process can attach any more. TR_ENOTFOUND: there is none. */
 tr_status tr_segment_remove(const char *name);
-/* The names that begin with `prefix`, in alphabetical order: one malloc, the names behind the pointers. */
+/* List the names that begin with `prefix`, in alphabetical order. The pointers and the names are one malloc. */
 tr_status tr_segment_list(char ***out, int *count, const char *prefix);
-/* Remove the segments that no living process holds. `*count` (may be NULL): how many. */
+/* Remove the segments with this prefix that no living process holds. *count (may be NULL): how many. */
 tr_status tr_segment_remove_all(int *count, const char *prefix);
 
 #endif

@@ -1,4 +1,4 @@
-/* state.c - a header, two places for commits, the setup, and memory in order. */
+/* state.c - see state.h. The segment holds a header, two places for commits, the setup, and memory in order. */
 #include "pserver/memory/state.h"
 
 #include "framework/memory.h"
@@ -19,7 +19,7 @@ static const uint64_t LIMIT = (uint64_t)1 << 40;
 /* The two values of `current`: the first commit counts, or the second. A few flipped bits cannot turn one value into the other. */
 static const uint64_t CURRENT[2] = {0x5a3cc3a50ff01e87u, 0xa5c33c5af00fe178u};
 
-/* A place for a commit: `settled` and `trainer` follow it. */
+/* A place for a commit. Its `settled` and `trainer` arrays follow it. */
 typedef struct place {
     uint64_t check;                   /* CRC-32C of the fields below */
     uint64_t updates, decided, decisions;
@@ -27,20 +27,20 @@ typedef struct place {
 } place;
 
 typedef struct header {
-    _Atomic uint64_t current;         /* the place that counts: CURRENT */
-    _Atomic uint64_t ready;           /* the bytes that were taken when all was there; 0: it never was */
-    uint64_t         age;             /* not in the check: it is said anew again and again, as `replica_rank` */
+    _Atomic uint64_t current;         /* the place that counts now: CURRENT */
+    _Atomic uint64_t ready;           /* bytes that were handed out when the state was complete; 0: it never was */
+    uint64_t         age;             /* not in the checksum, because it changes again and again, as `replica_rank` does */
     uint64_t         trainers;
     uint64_t         setup_bytes;
     uint64_t         place[2], setup; /* offsets */
-    uint64_t         check;           /* CRC-32C of the five before it and of the setup */
+    uint64_t         check;           /* CRC-32C of the five fields before it and of the setup */
     uint64_t         replica_rank;    /* rank + 1; 0: none */
 } header;
 
 struct tr_state {
     tr_segment *segment;
     uint64_t    used;
-    bool        is_kept;              /* all of its memory is there */
+    bool        is_kept;              /* all of its memory was handed out */
 };
 
 static uint64_t round_up(uint64_t bytes)
@@ -100,7 +100,7 @@ static uint64_t check_of_place(const place *p, uint64_t trainers)
     return tr_crc32c(0, (const char *)p + head, place_bytes(trainers) - head);
 }
 
-/* Not the variables themselves: a sum over them would cost as much as an update. */
+/* The variables have no checksum: a sum over them would cost as much as an update. */
 static tr_status check_state(const tr_state *state, const char *name)
 {
     const header  *h = header_of(state);
@@ -142,7 +142,7 @@ tr_status tr_state_create(tr_state **out, const char *name, const void *setup, u
     const uint64_t first = round_up(sizeof(header)), one = place_bytes((uint64_t)trainers);
 
     if (name)
-        tr_segment_remove(name);                   /* there is none, mostly */
+        tr_segment_remove(name);                   /* mostly there is no old state */
     TR_TRY(tr_segment_create(&segment, name, CONTENT, VERSION, LIMIT));
     TR_TRY(wrap(&state, segment));
     state->used = first + 2 * one + round_up(bytes);
@@ -216,7 +216,7 @@ void tr_state_set_age(tr_state *state, uint32_t age)
     header_of(state)->age = age;
 }
 
-/* Several processes look at the start, and each holds it meanwhile. */
+/* Several processes may look at the states at the start, and each holds a state while it looks. */
 static tr_status attach_soon(tr_state **out, const char *name)
 {
     enum { TRIES = 500, PAUSE = 2000 };
@@ -253,7 +253,7 @@ tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix)
         const long server = strtol(names[i] + strlen(whole), &end, 10);
         tr_state  *state;
         if (*end || attach_soon(&state, names[i]) != TR_OK)
-            continue;                              /* a table's, or one that was never complete */
+            continue;                              /* a segment of a table, or a state that was never complete */
         if (tr_state_age(state))
             (*out)[(*count)++] = (tr_state_found){(uint32_t)server, (uint32_t)header_of(state)->age};
         tr_state_free(state, false);
@@ -309,7 +309,7 @@ tr_commit tr_state_committed(const tr_state *state)
     return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->decisions, (uint32_t)p->start};
 }
 
-/* The other place is whole: from here on it counts. */
+/* The other place is complete: from here on it counts. */
 static void switch_place(tr_state *state)
 {
     const int next = 1 - current_of(state);

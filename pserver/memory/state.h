@@ -19,19 +19,19 @@ typedef struct tr_state tr_state;
 
 /* Flags of a trainer. */
 enum {
-    TR_TRAINER_GONE = 1,              /* it has said goodbye, or died where that is survived */
-    TR_TRAINER_LOST = 2,              /* it died, or all agreed to take it for dead */
-    TR_TRAINER_IN   = 4,              /* update `decided` has its next step (server_decisions.h) */
-    TR_TRAINER_OUT  = 8               /* no update after `decided` has anything of it */
+    TR_TRAINER_GONE = 1,              /* the trainer has said goodbye, or died in a mode that goes on without it */
+    TR_TRAINER_LOST = 2,              /* the trainer died, or all servers agreed to treat it as dead */
+    TR_TRAINER_IN   = 4,              /* update `decided` contains the trainer's next step (server_decisions.h) */
+    TR_TRAINER_OUT  = 8               /* no update after `decided` contains a step of the trainer */
 };
 
 typedef struct tr_commit {
-    uint64_t        updates;          /* applied */
-    const uint64_t *settled;          /* steps of each trainer that are applied or dropped */
-    const uint8_t  *trainer;          /* of each: the flags above */
+    uint64_t        updates;          /* updates that are applied */
+    const uint64_t *settled;          /* for each trainer, the steps that are applied or dropped */
+    const uint8_t  *trainer;          /* for each trainer, the flags above */
     uint64_t        decided;          /* the last update whose contributions are decided: `updates` or the next one */
-    uint64_t        decisions;         /* how many were given */
-    uint32_t        start;            /* of the job, in which it was made: 1, 2, ...; 0: nothing was committed yet */
+    uint64_t        decisions;         /* number of trainers in the two arrays */
+    uint32_t        start;            /* the start of the job in which this commit was made: 1, 2, ...; 0: nothing was committed yet */
 } tr_commit;
 
 /* Make a new state with a copy of `setup`. An old one of this name that no process holds is removed. `name` NULL: the state ends with the
@@ -40,17 +40,17 @@ tr_status tr_state_create(tr_state **out, const char *name, const void *setup, u
 /* Attach to the state of this name. TR_ENOTFOUND: there is none, or it was never complete (tr_state_ready). TR_EEXIST: a living process
  * holds it. TR_EFORMAT: by its checksums the setup, the last commit or the header is damaged. */
 tr_status tr_state_attach(tr_state **out, const char *name);
-/* Let go of it; `forget`: and remove it. */
+/* Detach from the state. With `forget` also remove it. */
 void      tr_state_free(tr_state *state, bool forget);
 
-/* The name of a server's state, in a job whose states' names begin with `prefix`. False: the name is too long. */
+/* Make the name of a server's state, for a job whose states' names begin with `prefix`. False: the name is too long. */
 bool      tr_state_name(char *out, size_t size, const char *prefix, int server);
 
 /* The state generation. Of several states of one server on several hosts, the one with the highest generation is the newest. 0: the state
  * is incomplete, or not yet equal to its server's. */
 uint32_t  tr_state_age(const tr_state *state);
 void      tr_state_set_age(tr_state *state, uint32_t age);
-/* The rank that has all of this state, too, in this start of the job; -1, as in a new one: none. */
+/* The rank that has all of this state, too, in this start of the job. -1: none, as in a new state. */
 int       tr_state_replica_rank(const tr_state *state);
 void      tr_state_set_replica_rank(tr_state *state, int rank);
 
@@ -65,16 +65,16 @@ tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix);
 const void *tr_state_setup(const tr_state *state, uint64_t *bytes);
 int         tr_state_trainers(const tr_state *state);
 
-/* The next `bytes` bytes, aligned to 64; zero in a new one. TR_EFORMAT: one that was attached has not so many. */
+/* Hand out the next `bytes` bytes, aligned to 64; in a new state they are zero. TR_EFORMAT: an attached state has fewer. */
 tr_status tr_state_take(void **out, tr_state *state, uint64_t bytes);
-/* All is there, and committed: from here on it can be attached to. */
+/* The state is complete and committed: from here on another process can attach to it. */
 void      tr_state_ready(tr_state *state);
 
 /* Which of the two buffers counts: 0 or 1. */
 int       tr_state_side(const tr_state *state);
-/* The last commit; its arrays live until the next. */
+/* The last commit. Its arrays are valid until the next commit. */
 tr_commit tr_state_committed(const tr_state *state);
-/* Let this count. `switches`: and the other buffer with it. */
+/* Make this commit count. With `switches` the other buffer counts from now on, too. */
 void      tr_state_commit(tr_state *state, const tr_commit *commit, bool switches);
 /* Go back by one update, to the other buffer. This is possible only before anything was written since the last commit that switched.
  * `commit` counts from then on. NULL: the settled steps are not known, and those of the undone update count until the next commit. */

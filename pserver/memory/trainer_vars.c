@@ -1,4 +1,4 @@
-/* trainer_vars.c - a header, a list of variables, two copies. */
+/* trainer_vars.c - see trainer_vars.h. The segment holds a header, a list of variables, and two copies. */
 #include "pserver/memory/trainer_vars.h"
 
 #include "pserver/memory/segment.h"
@@ -15,15 +15,15 @@ static const char     CONTENT[] = "trainer";
 static const uint64_t LIMIT = (uint64_t)1 << 40;
 
 typedef struct header {
-    _Atomic uint64_t step[2];         /* of each copy; 0: it is not whole */
+    _Atomic uint64_t step[2];         /* the step of each copy; 0: the copy is not complete */
     _Atomic uint64_t check;           /* CRC-32C of the header below this field and of the list, with bit 32 set; 0: the segment was never complete */
     uint64_t         count, list_bytes, value_bytes;
 } header;
 
 /* An entry of the list, which follows the header. The names follow the last entry. */
 typedef struct entry {
-    uint64_t bytes, at;               /* of the values: how many, and where in a copy */
-    uint64_t name;                    /* where in the list */
+    uint64_t bytes, at;               /* bytes of the values, and their place in a copy */
+    uint64_t name;                    /* place of the name in the list */
 } entry;
 
 struct tr_trainer_vars {
@@ -118,7 +118,7 @@ tr_status tr_trainer_vars_create(tr_trainer_vars **out, const char *name, int co
         list += sizeof(entry) + strlen(vars[i].name) + 1;
         values += round_up(vars[i].bytes);
     }
-    tr_segment_remove(name);                       /* there is none, mostly */
+    tr_segment_remove(name);                       /* mostly there is no old segment */
     TR_TRY(tr_segment_create(&segment, name, CONTENT, VERSION, LIMIT));
     TR_TRY(wrap(&kept, segment));
     const tr_status status = tr_segment_grow(segment, round_up(sizeof(header) + list) + 2 * values);
@@ -133,11 +133,11 @@ tr_status tr_trainer_vars_create(tr_trainer_vars **out, const char *name, int co
     return TR_OK;
 }
 
-/* Do the list's names and values lie inside the list and inside a copy? */
+/* Check that the list's names and values lie inside the list and inside a copy. */
 static bool is_list(const header *h)
 {
     const char *text = (const char *)(h + 1);
-    const bool  is_closed = h->list_bytes && !text[h->list_bytes - 1];      /* so every name ends */
+    const bool  is_closed = h->list_bytes && !text[h->list_bytes - 1];      /* the last byte is NUL, so every name ends */
 
     if (h->count > INT32_MAX || h->count * sizeof(entry) > h->list_bytes || (h->count && !is_closed))
         return false;
@@ -215,7 +215,7 @@ bool tr_trainer_vars_keep(tr_trainer_vars *kept, uint64_t step, int count, const
         if ((uint64_t)count != h->count || vars[i].bytes != list[i].bytes)
             return false;
     atomic_store(&h->step[step % 2], 0);
-    atomic_thread_fence(memory_order_seq_cst);     /* nothing is written before that */
+    atomic_thread_fence(memory_order_seq_cst);     /* no store moves in front of this one */
     for (int i = 0; i < count; i++)
         memcpy(kept->copy[step % 2] + list[i].at, vars[i].data, list[i].bytes);
     atomic_store(&h->step[step % 2], step);

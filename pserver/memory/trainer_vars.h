@@ -21,7 +21,7 @@ typedef struct tr_trainer_var {
     uint64_t    bytes;
 } tr_trainer_var;
 
-/* The name of a trainer's segment, in a job whose states' names begin with `prefix`. False: the name is too long. */
+/* Make the name of a trainer's segment, for a job whose states' names begin with `prefix`. False: the name is too long. */
 bool      tr_trainer_vars_name(char *out, size_t size, const char *prefix, int trainer);
 
 /* Make a segment for variables of these names and sizes, without a copy. An old one of this name that no process holds is removed. */
@@ -29,21 +29,22 @@ tr_status tr_trainer_vars_create(tr_trainer_vars **out, const char *name, int co
 /* Attach to the segment of this name. The call waits a moment for a process that is about to end. TR_ENOTFOUND: there is none, or it was
  * never complete. TR_EEXIST: a living process holds it. TR_EFORMAT: it is damaged. */
 tr_status tr_trainer_vars_attach(tr_trainer_vars **out, const char *name);
-/* Let go of it; `forget`: and remove it. */
+/* Detach from the segment. With `forget` also remove it. */
 void      tr_trainer_vars_free(tr_trainer_vars *kept, bool forget);
 
-/* Is it one of these variables, in this order? */
+/* Are these the variables, in this order? */
 bool      tr_trainer_vars_are(const tr_trainer_vars *kept, int count, const tr_trainer_var *vars);
-/* Copy the values as they are after step `step`, which counts from 1. Variables are taken by their place in the list. False: one has
+/* Copy the values as they are after step `step`, which counts from 1. The variables have the order of the list. False: a variable has
  * another size. */
 bool      tr_trainer_vars_keep(tr_trainer_vars *kept, uint64_t step, int count, const tr_trainer_var *vars);
 
-/* Nothing has changed since: the copy of step `from` is that of step `to`, which comes after it, too. Nothing where there is none (or NULL). */
+/* The values have not changed since step `from`: make its copy that of step `to`, which comes later. Does nothing if there is no such
+ * copy, or `kept` is NULL. */
 void      tr_trainer_vars_stay(tr_trainer_vars *kept, uint64_t from, uint64_t to);
 
 int       tr_trainer_vars_count(const tr_trainer_vars *kept);
-/* Variable `index` as it was after that step. False: there is no such copy. The memory lives as long as `kept`, and until two more copies
- * were made. */
+/* Variable `index` as it was after that step. False: there is no such copy. The memory is valid while `kept` lives, until two more
+ * copies were made. */
 bool      tr_trainer_vars_find(tr_trainer_var *out, const tr_trainer_vars *kept, uint64_t step, int index);
 
 #endif

@@ -15,8 +15,8 @@ static bool write_text(const char *path, const char *text)
     return fclose(out) == 0 && is_written;
 }
 
-/* The file appears at once: several ranks may write the same name while the launcher reads. The launcher ignores files without a dot in
- * their names. */
+/* Write a file that appears at once: several ranks may write the same name while the launcher reads. The launcher ignores files without
+ * a dot in their names. */
 bool tr__launcher_tell(const char *what, int rank, const char *text)
 {
     const char *folder = getenv("TRIREME_JOB_FOLDER");

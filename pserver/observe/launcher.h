@@ -22,12 +22,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* False: there is no launcher, or the file could not be written. `text` may be NULL. A reader finds the whole text or none. */
+/* Write a file for the launcher. False: there is no launcher, or the file could not be written. `text` may be NULL. A reader finds the
+ * whole text or no file. */
 bool tr__launcher_tell(const char *what, int rank, const char *text);
-/* The same for this process, before it has joined. */
+/* The same for this process before it has joined the job. */
 bool tr__launcher_tell_own(const char *what, const char *text);
 
-/* The name of the signal by which the launcher was asked for the job's end ("SIGTERM"). The launcher leaves it in "asked_by", because
+/* The name of the signal ("SIGTERM") that asked the launcher for the job's end. The launcher leaves it in the file "asked_by", because
  * mpirun sends SIGUSR1 to the ranks for any signal. Without that file: `or_else`. */
 const char *tr__launcher_asked_by(char *name, size_t size, const char *or_else);
 

@@ -7,7 +7,7 @@
 
 /* == times ===================================================================================== */
 
-/* Three bits behind the first one tell the eighth of a doubling. */
+/* Each doubling has eight bins: the three bits after the highest bit choose one. */
 static int bin_of(int64_t nanoseconds)
 {
     const uint64_t us = nanoseconds > 0 ? (uint64_t)nanoseconds / 1000 : 0;
@@ -19,7 +19,7 @@ static int bin_of(int64_t nanoseconds)
     return bin < TR_TIMES_BINS ? bin : TR_TIMES_BINS - 1;
 }
 
-/* The middle of a bin. */
+/* Return the middle of a bin. */
 static int64_t value_of(int bin)
 {
     if (bin < 8)
@@ -80,7 +80,7 @@ void tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resume
     meter->waited = meter->scripted = meter->encoded = meter->quiet_at = 0;
 }
 
-/* After a step's end and the waits behind it the program has nothing to do. The time until the next step is the script's. */
+/* After a step's end and the waits that follow it, the program has no work. The time until the next step is the script's. */
 void tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now)
 {
     tr_counter_add(&meter->begun, 1);
@@ -113,7 +113,7 @@ tr_trainer_does tr_trainer_meter_waits(tr_trainer_meter *meter)
     return before;
 }
 
-/* Between steps the time before the wait was the script's. */
+/* Between two steps, the time before the wait was the script's. */
 void tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, int server)
 {
     meter->waited += to - from;

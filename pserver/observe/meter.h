@@ -27,7 +27,7 @@ static inline void tr_counter_add(tr_counter *counter, int64_t value)
     tr_counter_set(counter, tr_counter_get(counter) + value);
 }
 
-enum { TR_TIMES_BINS = 8 * 36 };      /* the first eight are microseconds; the last takes all above */
+enum { TR_TIMES_BINS = 8 * 36 };      /* the first eight bins are microseconds; the last takes all above */
 
 typedef struct tr_times {
     tr_counter  sum, count, longest;
@@ -35,7 +35,7 @@ typedef struct tr_times {
 } tr_times;
 
 void    tr_times_add(tr_times *times, int64_t nanoseconds);
-/* 0: there is none. */
+/* The median; 0: no duration was added. */
 int64_t tr_times_median(const tr_times *times);
 
 /* What a trainer does at this moment. START: its job begins. SCRIPT: it is between two steps. LEFT: it has made its last step. */
@@ -52,40 +52,40 @@ typedef enum tr_trainer_does {
  * waits for servers, its script works by itself (reads data), gradients are compressed, or the trainer computes. */
 typedef struct tr_trainer_meter {
     tr_times    step, wait, script, encode, compute;
-    tr_counter *wait_by_server;       /* the server whose answer ended the wait */
+    tr_counter *wait_by_server;       /* the server whose last answer ended the wait */
     int         servers;
-    tr_counter  waited_all;           /* between steps, too */
-    tr_counter  begun, resumed, ended;   /* steps */
-    tr_counter  doing;                /* a tr_trainer_does */
-    tr_counter  ended_at;             /* when the last step ended, or the first began; 0: not yet */
-    tr_counter  loss;                 /* the bits of a double; 0: unknown */
-    /* the owner's own */
+    tr_counter  waited_all;           /* waits, those between steps included */
+    tr_counter  begun, resumed, ended;   /* steps that have ended */
+    tr_counter  doing;                /* the trainer's activity, a tr_trainer_does */
+    tr_counter  ended_at;             /* when the last step ended, or the first began; 0: no step yet */
+    tr_counter  loss;                 /* the loss: the bits of a double; 0: unknown */
+    /* only the owner uses the fields below */
     int64_t     waited, quiet_at, scripted, encoded;
 } tr_trainer_meter;
 
 tr_trainer_meter *tr_trainer_meter_new(int servers);
 void              tr_trainer_meter_free(tr_trainer_meter *meter);
-/* The servers have their work, and so many steps of this trainer: the first of its own begins. */
+/* The servers have their setup and so many steps of this trainer: its own first step begins now. */
 void              tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resumed);
-/* The script hands over the data of a step. */
+/* The script has the data of a step: the step's computing begins. */
 void              tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now);
 const char       *tr_trainer_does_name(tr_trainer_does does);
 void              tr_trainer_meter_does(tr_trainer_meter *meter, tr_trainer_does does);
 /* The trainer begins to wait. Returns its activity until now. */
 tr_trainer_does   tr_trainer_meter_waits(tr_trainer_meter *meter);
-/* The wait is over; `server` answered last. */
+/* The wait is over. `server` is the one that answered last. */
 void              tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, int server);
 /* The trainer has compressed a gradient. */
 void              tr_trainer_meter_encode(tr_trainer_meter *meter, int64_t nanoseconds);
-/* A step's program is at its end without a wait. */
+/* A step's program has ended without a wait. */
 void              tr_trainer_meter_pause(tr_trainer_meter *meter, int64_t now);
 void              tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now);
 
-/* The meter that a server has for each trainer, written by the driver: how long after the first gradient of an update this trainer's came,
- * how long its gradients waited to be applied, and how long its pulls waited for other trainers. */
+/* A server has such a meter for each trainer, written by the driver. It measures three times. How long after the first gradient of an
+ * update did this trainer's gradients come? How long did they wait to be applied? How long did its pulls wait for other trainers? */
 typedef struct tr_peer_meter {
     tr_counter steps, late, kept, held;
-    /* the driver's own */
+    /* only the driver uses the fields below */
     int64_t    ended_at, settled_at, held_at;
 } tr_peer_meter;
 

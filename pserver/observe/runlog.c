@@ -1,4 +1,4 @@
-/* runlog.c - see runlog.h. A process has one: it has one job. */
+/* runlog.c - see runlog.h. A process has one log, because it has one job. */
 #include "pserver/observe/runlog.h"
 
 #include "pserver/observe/launcher.h"
@@ -19,18 +19,18 @@
 static const int64_t SECOND = 1000000000;
 
 static struct {
-    pthread_mutex_t   lock;           /* of `lines` */
-    tr_text           lines;          /* not written yet */
+    pthread_mutex_t   lock;           /* bytes of `lines` */
+    tr_text           lines;          /* bytes that are not written yet */
     atomic_bool       is_on;
     pthread_t         thread;
     atomic_bool       is_ending;
     atomic_uint       bell;
     tr_runlog_source source;
-    atomic_int        file;           /* -1: there is none */
+    atomic_int        file;           /* -1: there is no file */
     int               rank;
-    bool              tells;          /* the launcher */
+    bool              tells;          /* the launcher wants figures */
     char              path[1024];
-    int64_t           period;         /* of lines with totals */
+    int64_t           period;         /* number of lines with totals */
 } runlog = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
 
 /* == text ====================================================================================== */
@@ -150,7 +150,7 @@ static void tell_launcher(void)
     tr_text_deinit(&text);
 }
 
-/* Lines with totals come closer together at first: a short job leaves some, too. */
+/* At first lines with totals come at short intervals, so that a short job leaves some, too. */
 static void *run(void *payload)
 {
     int64_t told = 0, written = tr__clock(), period = runlog.period < SECOND ? runlog.period : SECOND;
@@ -224,7 +224,7 @@ static void open_file(const char *name, bool is_again)
         fprintf(stderr, "trireme: there is no log '%s': %s\n", runlog.path, strerror(errno));
 }
 
-/* Signals are for the program's own threads. */
+/* Signals are for the program's own threads, so this thread blocks them. */
 static bool start_thread(void)
 {
     sigset_t all, old;

@@ -22,21 +22,21 @@ typedef struct tr_runlog_source {
     void (*progress)(void *self, tr_text *out);
 } tr_runlog_source;
 
-/* Read the environment. TR_EINVAL, TR_EIO: its wishes are impossible; the process need not wait for MPI then. */
+/* Read the environment. TR_EINVAL, TR_EIO: the requested log is impossible; the process can stop before it starts MPI. */
 tr_status tr_runlog_prepare(void);
-/* `name` is the file's without ".jsonl"; `is_again`: lines of earlier processes of this name stay. */
+/* Begin the log. `name`: the file's name without ".jsonl". `is_again`: keep the lines of earlier processes of this name. */
 void      tr_runlog_start(const char *name, int rank, bool is_again, const tr_runlog_source *source);
-/* Something has happened; `format` makes fields. From any thread. */
+/* Add a line about an event. `format` makes its fields. Any thread may call it. */
 void      tr_runlog_note(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The last line: the totals, and `format`'s fields. Ends the thread. */
+/* Add the last line, with the totals and the fields of `format`, and end the thread. */
 void      tr_runlog_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Will anything that is noted be read? */
+/* Does this process write a log file? */
 bool      tr_runlog_has_file(void);
 
-/* A string of JSON, in quotes. */
+/* Return a string of JSON, in quotes. */
 void      tr_json_string(tr_text *out, const char *text);
-/* The same in a buffer, cut off where that ends; returns `out`. */
+/* The same in a buffer; the string is cut off if the buffer is too small. Returns `out`. */
 const char *tr_json_quote(char *out, size_t size, const char *text);
 
 #endif

@@ -33,7 +33,7 @@ bool tr_trace_has_messages(void)
     return has_messages;
 }
 
-/* `does`: the rank's action on the object of this number. */
+/* Print a line. `does` is the rank's action on the object of this number. */
 static void print(int64_t now, int rank, const char *does, int number, const char *text)
 {
     fprintf(stderr, "trace,%lld.%06lld,%d,%s,%d,%s\n", (long long)(now / 1000000000), (long long)(now / 1000 % 1000000), rank, does,

@@ -10,7 +10,7 @@
 /* Read TRIREME_TRACE, before the communication thread starts. TR_EINVAL names a word that is no kind of event. */
 tr_status tr_trace_prepare(void);
 bool      tr_trace_has_messages(void);
-/* Called for each move of a trainer's state, in the place of a print; NULL: nobody is. For programs that simulate. */
+/* Set a function that is called for each change of a trainer's state, instead of a print; NULL: none. For programs that simulate. */
 typedef void (*tr_trace_membership_fn)(void *payload, int64_t now, int rank, int trainer, tr_membership from, tr_membership to);
 void      tr_trace_watch_members(tr_trace_membership_fn watch, void *payload);
 /* With `members`: print "trace,SECONDS,RANK,moves trainer,NUMBER,FROM to TO". */

@@ -16,8 +16,8 @@
     X(PARAMETERS,      parameters)      /* dense */                                                        \
     X(ROW_GRADIENTS,   row_gradients)   /* gradients of sparse tables, with their keys */                  \
     X(ROWS,            rows)            /* rows of sparse tables */                                        \
-    X(KEYS,            keys)            /* questions for rows */                                           \
-    X(OTHERS,          others)          /* ends of steps, questions, receipts, signs of life */
+    X(KEYS,            keys)            /* requests for rows */                                           \
+    X(OTHERS,          others)          /* ends of steps, requests, acknowledgements, signs of life */
 
 typedef enum tr_traffic_class {
 #define TR_TRAFFIC_ENUM(name, text) TR_TRAFFIC_##name,

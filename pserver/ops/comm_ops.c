@@ -58,7 +58,7 @@ typedef struct found_blocks {
     int           block[];
 } found_blocks;
 
-/* The blocks of an operator's names, looked up at its first run. */
+/* The blocks that an operator names, looked up at its first run. */
 static tr_status find_blocks(const int **out, const tr_run *io, const tr_job *job, const char *op, const tr_strings *names)
 {
     found_blocks *found;
@@ -73,7 +73,7 @@ static tr_status find_blocks(const int **out, const tr_run *io, const tr_job *jo
 
 /* == send ======================================================================================= */
 
-enum { X };                           /* the inputs' slot of all operators here */
+enum { X };                           /* the slot of the inputs, the same in all operators of this file */
 enum { OUT };
 
 typedef struct send_attrs {
@@ -107,8 +107,8 @@ static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x
     if (part < a->sections.count && a->sections.item[part] * row != bytes)
         return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", part,
                        (long long)a->sections.item[part], (long long)(a->sections.item[part] * row), name, (long long)bytes);
-    if (!a->zero_copy && (!job->block[block].coder || tr__job_holds_gradients(job)))       /* otherwise a gradient that is compressed is
-                                                                                              read at once */
+    if (!a->zero_copy && (!job->block[block].coder || tr__job_holds_gradients(job)))       /* otherwise a compressed gradient is
+                                                                                            * read at once */
         TR_TRY(tr__job_stage(&from, job, block, from));
     return tr_job_push(job, block, from, bytes, tr_job_weight(job), NULL);
 }
@@ -235,7 +235,7 @@ static const tr_op_proto fetch_barrier_proto = {
     .attrs_size = sizeof(fetch_barrier_attrs),
 };
 
-/* An array of NumPy's, say. It is not asked before it is read. */
+/* Does another object share the memory of an output, such as an array of NumPy? Such an object reads the memory without a wait. */
 static bool is_looked_at(const tr_args *out)
 {
     for (int i = 0; i < out->count; i++)

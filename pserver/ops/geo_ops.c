@@ -1,7 +1,7 @@
-/* geo_ops.c - the operator of the modes in which trainers update their own copies of the parameters. Every few steps each trainer sends its
- * change to the servers and takes their parameters back. In geo a server adds each change, which is divided by the number of trainers, by
- * itself. In average it adds the mean of all trainers' changes. Of sparse tables a trainer sends the changed rows, and takes new rows when
- * they are needed (geo_rows.h).
+/* geo_ops.c - the operator of the modes in which trainers update their own copies of the parameters. Every few steps each trainer sends
+ * its change to the servers and takes their parameters back. In geo a trainer divides its change by the number of trainers, and a server
+ * adds each change by itself. In average the server adds the mean of all trainers' changes. Of sparse tables a trainer sends the changed
+ * rows, and takes new rows when they are needed (geo_rows.h).
  *
  * What must stay true: between two exchanges Base holds the parameters as the servers sent them. During an exchange it holds the change,
  * which is sent from there. */
@@ -76,7 +76,7 @@ static tr_status pull(tr_job *job, int block, char *memory, int64_t bytes)
     return tr_job_pull(job, 1, &block, (void *const *)&memory, NULL);
 }
 
-/* Call for each block of a tensor, with the memory that it is in the tensor. */
+/* Call `each` for each block of a tensor, with the block's memory in the tensor. */
 static tr_status each_block(tr_job *job, const tr_tensor *t, const char *const *names, int64_t count, block_fn each)
 {
     int64_t at = 0;

@@ -1,8 +1,8 @@
-/* squares_op.c - sum_of_squares in a server's program: over the blocks of all servers.
+/* squares_op.c - sum_of_squares in a server's program: the sum over the blocks of all servers.
  *
- * Each server sums its own exactly, all tell each other, and each rounds the whole sum: the same number in all of them, and
- * the one that a process with all the blocks computes. All servers apply the same updates in the same order in mode
- * sync, so all come here; the wait ends when a server dies or the job's time is up. */
+ * Each server sums its own values exactly. All servers exchange their sums, and each rounds the total. So all servers get the same
+ * number, and it is the number that one process with all blocks computes. In mode sync all servers apply the same updates in the same
+ * order, so all of them run this operator. The wait ends when a server dies or the job's time is up. */
 #include "framework/op.h"
 #include "framework/op_registry.h"
 #include "framework/tensor.h"

@@ -1,9 +1,9 @@
-/* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient, lookup_sparse_table_update,
- * prefetch, push_sparse, pushed_rows.
+/* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient,
+ * lookup_sparse_table_update, prefetch, push_sparse, pushed_rows.
  *
- * Their variable W holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose servers have a table
- * of W's name, a trainer's lookups ask the servers, and push_sparse stands in the place of the update. Programs in a job differ in nothing
- * else. */
+ * Their variable W holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose servers have a
+ * table of W's name, a trainer's lookups ask the servers, and push_sparse takes the place of the update. Programs in a job differ in
+ * nothing else. */
 #include "framework/frame.h"
 #include "framework/random.h"
 #include "kernels/check.h"
@@ -58,7 +58,7 @@ static const tr_op_proto init_proto = {
     .attrs_size = sizeof(init_attrs),
 };
 
-/* The output keeps the shape that the program gave it, but no memory of that shape is made. */
+/* The output keeps the shape that the program gave it, but no memory of that shape is allocated. */
 static tr_status infer_init(const tr_infer *io)
 {
     const init_attrs *a = io->attrs;
@@ -128,7 +128,7 @@ static void clear_padding(float *out, const int64_t *keys, int64_t n, int64_t wi
             memset(out + i * width, 0, (size_t)width * sizeof *out);
 }
 
-/* Half-precision rows come out through a piece of scratch memory. */
+/* Rows of half precision pass through scratch memory on their way out. */
 static tr_status look_up_here(const tr_run *io, tr_table_var *tv, const int64_t *keys, int64_t n, float *out)
 {
     const int64_t width = tv->config.width;
@@ -171,13 +171,13 @@ static tr_status run_lookup(const tr_run *io)
     return TR_OK;
 }
 
-/* -- its gradient: rows as they came, without those of the padding -------------------------------------------- */
+/* -- its gradient: rows in the order of the keys, without those of the padding --------------------------------- */
 
 enum { G_IDS, G_DOUT };
 enum { G_DW };
-enum { HEIGHT = INT32_MAX };          /* said of the gradient, as selected rows have one; bounds nothing */
+enum { HEIGHT = INT32_MAX };          /* the height of the gradient, because selected rows have one; it limits nothing */
 
-/* -1: how many is not known before the step. */
+/* -1: the number of rows is not known before the step. */
 static tr_meta rows_of(int64_t count, int64_t width)
 {
     const int64_t dims[2] = {count, width};
@@ -188,7 +188,7 @@ static tr_meta rows_of(int64_t count, int64_t width)
     return meta;
 }
 
-/* Room for `count` rows in the output that the operator has; *rows is where their keys go. */
+/* Make room for `count` rows in the operator's output; *rows is the memory for their keys. */
 static tr_status make_rows(int64_t **rows, const tr_run *io, int64_t count, int64_t width)
 {
     const tr_shape shape = {.rank = 2, .dim = {count, width}};
@@ -280,7 +280,7 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
     return TR_OK;
 }
 
-/* In a job of mode geo a trainer updates its own copy of the table, which the job has; else the variable's is meant. */
+/* Find the table to update. In mode geo a trainer updates its own copy, which the job has; otherwise the variable's table. */
 static tr_status begin_update(tr_table **out, const tr_run *io, tr_table_var *tv, const tr_tensor *grad)
 {
     tr_job   *job = grad ? tr_job_current() : NULL;
@@ -290,7 +290,7 @@ static tr_status begin_update(tr_table **out, const tr_run *io, tr_table_var *tv
     if (table >= 0)
         TR_TRY(tr__job_own_table(out, job, table, grad->rows->count, grad->rows->index));
     if (*out)
-        return TR_OK;                              /* its updates are from one exchange to the next */
+        return TR_OK;                              /* one update lasts from one exchange to the next */
     TR_TRY(tr_table_var_table(out, tv));
     return tr_table_tile_begin(*out, ++tv->updates);
 }
@@ -351,7 +351,7 @@ static const tr_op_proto prefetch_proto = {
     .attrs_size = sizeof(prefetch_attrs),
 };
 
-/* The keys of the lists from `first` on that are of its table, one list behind the other. */
+/* Collect the keys of the lists from `first` on that belong to the table, one list after the other. */
 static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *io, int first)
 {
     const prefetch_attrs *a = io->attrs;

@@ -1,5 +1,5 @@
 /* trainer_vars_ops.c - the operator that keeps a trainer's own variables beyond its process, and the function by which the next process
- * takes them over.
+ * restores them.
  *
  * Nothing is kept without TRIREME_STATE, which `trireme launch` sets: no later process would read it. */
 #include "framework/op.h"
@@ -29,7 +29,7 @@ static const tr_op_proto proto = {
     .attrs_size = sizeof(attrs),
 };
 
-/* Where this trainer's variables outlive it; false: nowhere. */
+/* Make the name of the memory that keeps this trainer's variables; false: nothing is kept. */
 static bool find_name(char *out, size_t size, const tr_job *job)
 {
     const char *prefix = getenv("TRIREME_STATE");
@@ -37,7 +37,7 @@ static bool find_name(char *out, size_t size, const tr_job *job)
     return prefix && *prefix && tr_trainer_vars_name(out, size, prefix, tr_job_index(job));
 }
 
-/* == taking over ================================================================================ */
+/* == restoring ================================================================================== */
 
 static tr_status take_over(const tr_scope *scope, const tr_trainer_var *from)
 {
@@ -46,7 +46,7 @@ static tr_status take_over(const tr_scope *scope, const tr_trainer_var *from)
     if (!var || !var->tensor.data || (uint64_t)tr_tensor_bytes(&var->tensor) != from->bytes)
         return tr_fail(TR_ENOTFOUND, "'%s', of which an earlier process of this trainer has kept %llu bytes, is not the same variable here: "
                        "is this another script?", from->name, (unsigned long long)from->bytes);
-    tr_tensor own;                                 /* the memory that is there may be shared */
+    tr_tensor own;                                 /* the variable's present memory may be shared */
     tr_tensor_init(&own);
     TR_TRY(tr_tensor_copy(&own, &var->tensor));
     memcpy(own.data, from->data, from->bytes);
@@ -89,7 +89,7 @@ static tr_status open_anew(tr_job *job, const char *name, int count, tr_trainer_
     return tr_trainer_vars_create(&job->own, name, count, vars);
 }
 
-/* A trainer that cannot keep them trains all the same. */
+/* A trainer that cannot keep its variables trains all the same. */
 static void open(tr_job *job, int count, tr_trainer_var *vars, const tr_run *io)
 {
     char name[TR_SEGMENT_NAME];

@@ -4,7 +4,7 @@
 #include "framework/random.h"
 #include "kernels/math/cast.h"
 
-/* Elements [start, start + n) of the endless tensor that first values are. */
+/* Draw elements [start, start + n) of an endless tensor of first values. */
 static void draw(const tr_table_config *c, float *out, int64_t n, uint64_t start)
 {
     const float a = (float)c->a, b = (float)c->b;
@@ -25,7 +25,7 @@ static void draw(const tr_table_config *c, float *out, int64_t n, uint64_t start
     }
 }
 
-/* Where a key's row begins: of keys below 2^62 / width, where it does in a dense parameter. */
+/* The index of a key's first element. For a key from 0 to 2^62 / width it is the element of a dense parameter. */
 static uint64_t first_element(const tr_table_config *c, int64_t key)
 {
     return (uint64_t)key * (uint64_t)c->width & (((uint64_t)1 << 62) - 1);

@@ -9,16 +9,16 @@
 
 struct tr_geo_rows {
     tr_table *table;
-    char     *name;                   /* of its segments, or NULL */
-    uint64_t  exchange;               /* whose changes are in the table's update */
+    char     *name;                   /* name of its segments, or NULL */
+    uint64_t  exchange;               /* the exchange that the table's present update leads to */
     int64_t   width;
     tr_dtype  dtype;
     uint64_t  row_bytes;
-    tr_keyset taken;                  /* since the last exchange */
-    uint8_t  *base;                   /* their rows as they were taken */
+    tr_keyset taken;                  /* keys whose rows were taken since the last exchange */
+    uint8_t  *base;                   /* these rows as they were taken */
     uint64_t  base_capacity;
     int64_t  *key;                    /* the keys of changed rows */
-    float    *change;                 /* and room for two rows behind them */
+    float    *change;                 /* their changes, and room for two rows after them */
     uint64_t  change_capacity;
 };
 

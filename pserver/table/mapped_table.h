@@ -1,7 +1,7 @@
-/* mapped_table.h - a sparse table for serving: files of rows, looked up where they lie (row_file.h).
+/* mapped_table.h - a sparse table for serving: lookups in mapped files of rows (row_file.h).
  *
- * The oldest file has all rows, each newer one has those that changed. A key's row is that of the newest file that has it. A key without
- * a row reads its first value, as in the table that was exported. Any number of threads may look up. */
+ * The oldest file has all rows; each newer one has the rows that changed. A key's row is that of the newest file that has it. A key
+ * without a row reads its first value, as in the table that was exported. Any number of threads may look up. */
 #ifndef TR_PSERVER_MAPPED_TABLE_H
 #define TR_PSERVER_MAPPED_TABLE_H
 
@@ -11,11 +11,11 @@ typedef struct tr_mapped_table tr_mapped_table;
 
 tr_mapped_table *tr_mapped_table_new(void);
 void             tr_mapped_table_free(tr_mapped_table *table);
-/* A file that is newer than those before. TR_EFORMAT: it is damaged, or of another table. */
+/* Add a file that is newer than the others. TR_EFORMAT: it is damaged, or belongs to another table. */
 tr_status        tr_mapped_table_add(tr_mapped_table *table, const char *path);
-/* Of the files; there is one at least. */
+/* The configuration in the files; there must be one file at least. */
 const tr_table_config *tr_mapped_table_config(const tr_mapped_table *table);
-/* The values of `n` keys one behind the other, in the table's type. */
+/* Read the values of `n` keys, one after the other, in the table's type. */
 void             tr_mapped_table_pull(const tr_mapped_table *table, void *out, const int64_t *keys, int64_t n);
 
 #endif

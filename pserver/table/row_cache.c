@@ -1,4 +1,4 @@
-/* row_cache.c - sets of WAYS places, chosen by the key's hash. */
+/* row_cache.c - see row_cache.h. The cache is an array of sets of WAYS places; a key's hash chooses the set. */
 #include "pserver/table/row_cache.h"
 
 #include "framework/random.h"
@@ -10,15 +10,15 @@ enum { WAYS = 8 };
 
 typedef struct place {
     int64_t  key;
-    uint64_t until;                   /* the last step that may use it */
-    uint64_t used;                    /* the last step that did, + 1; 0: the place is empty */
+    uint64_t until;                   /* the last step that may use the row */
+    uint64_t used;                    /* the last step that did use it, + 1; 0: the place is empty */
 } place;
 
 struct tr_row_cache {
     uint64_t sets;
     size_t   row_bytes;
     place   *place;
-    uint8_t *rows;                    /* in the order of the places */
+    uint8_t *rows;                    /* rows in the order of the places */
 };
 
 tr_status tr_row_cache_new(tr_row_cache **out, int64_t rows, int64_t row_bytes)

@@ -11,12 +11,12 @@
 
 typedef struct tr_row_cache tr_row_cache;
 
-/* For `rows` rows, rounded up to a multiple of 8, of `row_bytes` bytes each. */
+/* Make a cache for `rows` rows (rounded up to a multiple of 8) of `row_bytes` bytes each. */
 tr_status tr_row_cache_new(tr_row_cache **out, int64_t rows, int64_t row_bytes);
 void      tr_row_cache_free(tr_row_cache *cache);
-/* Copy the row of a key to `out`, for step `step`; false: there is none that it may use. Steps do not go back. */
+/* Copy the row of a key to `out`, for use in step `step`. False: there is no row that this step may use. Steps never decrease. */
 bool      tr_row_cache_get(tr_row_cache *cache, void *out, int64_t key, uint64_t step);
-/* Keep or replace a row, of which step `until` may be the last user. */
+/* Add or replace a row. Step `until` is the last that may use it. */
 void      tr_row_cache_put(tr_row_cache *cache, int64_t key, const void *row, uint64_t step, uint64_t until);
 
 #endif

@@ -1,4 +1,4 @@
-/* row_file.c - a mapped file of rows, read. */
+/* row_file.c - reads a mapped file of rows. */
 #include "pserver/table/row_file.h"
 
 #include "framework/path.h"
@@ -44,7 +44,7 @@ static tr_table_config config_of(const tr_row_file_head *head)
         .entry_probability = head->entry_probability};
 }
 
-/* Sections lie where rows and width say. */
+/* Check that the sections lie where the numbers of rows and values put them. */
 static bool has_sections(const tr_row_file_head *h, uint64_t row_bytes, uint64_t bytes)
 {
     const bool     is_power = h->entries && (h->entries & (h->entries - 1)) == 0;
@@ -99,7 +99,7 @@ tr_status tr_row_file_open(tr_row_file **out, const char *path)
     if (data == MAP_FAILED)
         return bytes ? tr_fail(TR_EIO, "cannot map '%s': %s", path, strerror(errno))
                      : tr_fail(TR_EFORMAT, "'%s' is no file of a sparse table's rows: it is empty", path);
-    (void)madvise(data, bytes, MADV_RANDOM);           /* a look-up reads a few bytes here and there */
+    (void)madvise(data, bytes, MADV_RANDOM);           /* a lookup reads a few bytes at random places */
     file = calloc(1, sizeof *file);
     if (!file) {
         munmap(data, bytes);
@@ -140,7 +140,7 @@ const void *tr_row_file_find(const tr_row_file *file, int64_t key)
     uint64_t at = tr_row_file_home(key, file->mask + 1);
     for (uint64_t tries = 0; tries <= file->mask; tries++, at = (at + 1) & file->mask) {
         const uint32_t entry = file->index[at];
-        if (entry == 0 || entry > file->rows)          /* the end; or damage, which finds nothing */
+        if (entry == 0 || entry > file->rows)          /* the search ends, also at a damaged entry, which counts as not found */
             return NULL;
         if (file->key[entry - 1] == key)
             return file->data + sizeof(tr_row_file_head) + (entry - 1) * file->row_bytes;

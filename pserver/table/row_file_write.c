@@ -1,4 +1,4 @@
-/* row_file_write.c - a file of rows, written: values as they come, then keys and index, the header last. */
+/* row_file_write.c - writes a file of rows: values as they come, then keys and index, and the header last. */
 #include "framework/memory.h"
 #include "pserver/table/row_file.h"
 #include "pserver/util/crc32c.h"
@@ -14,9 +14,9 @@ struct tr_row_writer {
     FILE           *out;
     char           *path;
     tr_table_config config;
-    int64_t        *key;              /* of the rows so far */
+    int64_t        *key;              /* keys of the rows so far */
     uint64_t        rows, capacity;
-    uint64_t        at;               /* bytes written */
+    uint64_t        at;               /* bytes written so far */
 };
 
 static tr_status put(tr_row_writer *w, const void *data, uint64_t bytes)
@@ -85,7 +85,7 @@ tr_status tr_row_writer_add(tr_row_writer *writer, const void *packed, uint64_t 
     return TR_OK;
 }
 
-/* Two entries for each row at least, so that a search is short. */
+/* At least two entries for each row, so that searches are short. */
 static tr_status put_index(tr_row_writer *w, uint64_t *entries)
 {
     *entries = 0;

@@ -1,4 +1,4 @@
-/* rows_merge.c - numbers for keys, then sums by number. */
+/* rows_merge.c - numbers the keys, then adds up the rows of each number. */
 #include "pserver/table/rows_merge.h"
 
 #include "framework/compiler.h"
@@ -18,7 +18,7 @@ void tr_rows_merge_deinit(tr_rows_merge *merge)
     *merge = (tr_rows_merge){0};
 }
 
-/* The weights of the trainers: each counts once, a trainer without samples not at all. */
+/* The sum of the trainers' weights: each trainer counts once, and one without samples does not count. */
 typedef struct weights {
     int    count;
     bool   is_uneven;

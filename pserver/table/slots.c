@@ -1,4 +1,4 @@
-/* slots.c - rows, and the index in the order of the hashes, which slots_find.c looks up. */
+/* slots.c - changes rows and the index, which is in the order of the hashes; slots_find.c looks it up. */
 #include "pserver/table/slots_state.h"
 
 #include <stdatomic.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum { VERSION = 2 };
-enum { SLACK = 4096 };                /* places behind the last: there is no wrapping around */
-enum { FIRST_CAPACITY = 1024, MOVE = 24 };     /* places looked at for each insertion while the index grows */
+enum { SLACK = 4096 };                /* spare places after the last home: the index does not wrap around */
+enum { FIRST_CAPACITY = 1024, MOVE = 24 };     /* places that each insertion examines while the index grows */
 enum { SHARD_BITS = 10 };
 static const uint64_t MAX_BYTES = (uint64_t)1 << 40, MAX_SLOTS = UINT32_MAX - 1;
 
@@ -172,7 +172,8 @@ void *tr_slots_notes(const tr_slots *slots)
 
 /* == the index: put, take, grow =================================================================== */
 
-/* The last place stays empty: searches end there. An index that was damaged may have no place for an entry: the row is not found then. */
+/* Add an entry to the index. The last place stays empty, because searches end there. A damaged index may have no place for the entry:
+ * then the row is not found. */
 static void put(tr_slots *s, uint64_t entry)
 {
     const uint64_t end = places(s->head) - 1;
@@ -196,8 +197,8 @@ static tr_status lift_room(tr_slots *s, uint64_t count)
     return TR_OK;
 }
 
-/* Move the highest hashes that still lie by the old capacity. Between two empty places lie all entries whose home is there: lift them, and
- * put them at their new homes. */
+/* Move the highest hashes that still lie by the old capacity to their new places. The step takes all entries between two empty places,
+ * lifts them out, and puts each at its new home. */
 static tr_status move_some(tr_slots *s, uint64_t wanted)
 {
     tr__slots_head          *h = s->head;
@@ -236,7 +237,7 @@ static bool is_full(const tr__slots_head *h, uint64_t entries)
     return entries * 5 > h->next * 4;
 }
 
-/* Room for one more entry. */
+/* Make room for one more entry. */
 static tr_status index_room(tr_slots *s)
 {
     tr__slots_head          *h = s->head;
@@ -287,7 +288,7 @@ static void push_free(tr_slots *s, uint32_t slot)
     tr__slots_head        *h = s->head;
     tr_slot_row *row = tr_slots_row(s->row, s->stride, slot);
 
-    row->key = (int64_t)(h->free & UINT32_MAX);        /* the next free one + 1 */
+    row->key = (int64_t)(h->free & UINT32_MAX);        /* next free slot + 1 */
     row->mark = 0;
     in_order();
     h->free = ((free_count(h) + 1) << 32) | (slot + 1);
@@ -302,14 +303,14 @@ static tr_status rows_room(tr_slots *s, uint64_t used)
     if (used > MAX_SLOTS)
         return tr_fail(TR_ENOMEM, "table: %llu rows; %llu are possible on one server", (unsigned long long)used,
                        (unsigned long long)MAX_SLOTS);
-    /* By a sixteenth, so that the calls are few and little lies idle, but no more than a step may wait for; at the limit, as far as
-     * it goes. */
+    /* Grow by a sixteenth: so calls are few and little memory lies idle. But grow by no more than one step may wait for, and near the
+     * limit by less. */
     enum { LEAST = 64 << 10, MOST = 16 << 20 };
     const uint64_t more = have / 16 < LEAST ? LEAST : have / 16 > MOST ? MOST : have / 16;
     return tr_segment_grow(s->rows, bytes + more) == TR_OK ? TR_OK : tr_segment_grow(s->rows, bytes);
 }
 
-/* The list of free rows without the first; empty from where it was damaged. */
+/* The list of free rows without its first one. A damaged list ends at the damage. */
 static uint64_t free_behind(const tr_slots *s, uint32_t slot)
 {
     const tr_slot_row *row = tr_slots_row(s->row, s->stride, slot);
@@ -318,7 +319,7 @@ static uint64_t free_behind(const tr_slots *s, uint32_t slot)
     return next > s->head->used || !next != !count ? 0 : count << 32 | next;
 }
 
-/* In a damaged list the first row may be a living one, or stand in the list twice. */
+/* In a damaged list the first row may be in use, or be listed twice. */
 static bool is_free(const tr_slots *s, uint32_t slot)
 {
     return !(tr_slots_row(s->row, s->stride, slot)->mark & TR_SLOT_LIVES);
@@ -336,7 +337,7 @@ tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots)
         in_order();
         h->free = free_behind(slots, slot);
     } else {
-        h->free = 0;                                   /* as it is, unless the list was damaged */
+        h->free = 0;                                   /* it is 0 already, unless the list was damaged */
         slot = (uint32_t)h->used;
         TR_TRY(rows_room(slots, h->used + 1));
         tr_slots_row(slots->row, slots->stride, slot)->mark = 0;
@@ -402,7 +403,7 @@ static tr_status make_index_anew(tr_slots *s)
     return TR_OK;
 }
 
-/* The row that was being made or removed: one that lives is found, one that does not is free. */
+/* Complete or undo the row that was being made or removed: a row in use gets its entry, any other becomes free. */
 static void settle(tr_slots *s)
 {
     tr__slots_head          *h = s->head;
@@ -423,7 +424,8 @@ static void settle(tr_slots *s)
     h->pending = 0;
 }
 
-/* Does all that the head speaks of lie in the segments? Rows and entries are not looked at: that would take as long as reading the table. */
+/* Check that everything the header describes lies inside the segments. Rows and entries are not checked: that would take as long as
+ * reading the table. */
 static bool has_all(const tr_slots *s)
 {
     const tr__slots_head *h = s->head;
@@ -434,7 +436,7 @@ static bool has_all(const tr_slots *s)
     return h->used <= rows && is_list && h->capacity <= room && h->next <= room && places(h) <= room;
 }
 
-/* Is this a possible index? Its last place must be empty, and its load within the bounds (one row may be under way). */
+/* Check the index: its last place must be empty, and its load within the bounds (one row may be under way). */
 static bool is_index(const tr_slots *s)
 {
     const tr__slots_head *h = s->head;
@@ -480,7 +482,7 @@ tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_confi
 
 /* == shards ======================================================================================= */
 
-/* Hashes of two shards may share the tags at their edges, `low` and `high`: there the key tells. */
+/* Entries at the borders, with tags `low` and `high`, may belong to two shards: there the key decides. */
 static bool is_of_shard(const tr_slots *s, uint64_t entry, uint32_t low, uint32_t high, uint32_t shard)
 {
     const uint32_t tag = tr__slots_entry_tag(entry);

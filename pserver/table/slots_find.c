@@ -1,4 +1,4 @@
-/* slots_find.c - keys are looked up in batches: the misses of many are under way at a time. */
+/* slots_find.c - looks keys up in batches, so that many cache misses are under way at a time. */
 #include "pserver/table/slots_state.h"
 
 #ifdef __SSE2__
@@ -15,7 +15,7 @@ uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_
     return TR_SLOT_NONE;
 }
 
-/* Bit 2 * i, or the one above: entry i of a line has this tag. */
+/* For each entry i of a line that has this tag, set bit 2 * i or the bit above it. */
 TR_INLINE uint32_t line_has(const uint64_t *line, uint32_t tag)
 {
 #ifdef __SSE2__
@@ -31,15 +31,14 @@ TR_INLINE uint32_t line_has(const uint64_t *line, uint32_t tag)
 #endif
 }
 
-/* A batch first goes through the index alone: each key's line is requested while the lines before it are compared. Then a pass of its own
- * goes to the rows. Many requests in a row, or two kinds of requests in turns, are slower: a CPU with all its misses under way drops
- * further requests. */
+/* A batch first reads the index alone: it requests each key's line while it compares the lines before. A second pass reads the rows.
+ * Many requests in a row, or two kinds of requests in turns, are slower: a CPU with all its misses under way drops further requests. */
 enum { BATCH = 512, AHEAD = 24 };
 
 typedef struct batch {
     uint32_t tag[BATCH];
-    uint32_t line[BATCH + AHEAD];     /* their homes; behind the last one it again */
-    int      late[BATCH], late_count; /* keys that are not in their homes, which are full */
+    uint32_t line[BATCH + AHEAD];     /* the keys' home lines; after the last one the same line again */
+    int      late[BATCH], late_count; /* keys that are not in their home line, which is full */
 } batch;
 
 static void prepare(batch *b, const tr_slots *s, const int64_t *keys, int n)
@@ -58,7 +57,7 @@ TR_INLINE const uint64_t *line_at(const tr_slots *s, uint32_t number)
     return s->entry + (uint64_t)number * TR__SLOTS_LINE;
 }
 
-/* The first entry with this tag. Where none has it, the last entry is read: without a branch, which the CPU could not predict. */
+/* The first entry with this tag. If no entry has it, the last entry is read. There is no branch, because the CPU could not predict it. */
 TR_INLINE uint32_t slot_in(const uint64_t *line, uint32_t has)
 {
     const uint64_t entry = line[__builtin_ctz(has | 1u << (2 * TR__SLOTS_LINE - 1)) / 2];
@@ -68,7 +67,7 @@ TR_INLINE uint32_t slot_in(const uint64_t *line, uint32_t has)
 
 typedef uint32_t (*line_has_fn)(const uint64_t *line, uint32_t tag);
 
-/* Find the keys that may have overflowed their homes. */
+/* Find the keys that may have overflowed their home lines. */
 TR_INLINE void guess_late(line_has_fn has_tag, const tr_slots *s, uint32_t *out, const batch *b)
 {
     for (int j = 0; j < b->late_count; j++)
@@ -109,7 +108,7 @@ static void guess_batch_plain(const tr_slots *s, uint32_t *out, const int64_t *k
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-/* One comparison for a line. A short loop lets the CPU look further ahead, to more misses at once: it is a sixth faster. */
+/* One comparison for a line. A short loop lets the CPU look further ahead, to more misses at once: that is a sixth faster. */
 #define AVX512 __attribute__((target("avx512f")))
 
 AVX512 TR_INLINE uint32_t line_has_avx512(const uint64_t *line, uint32_t tag)
@@ -150,11 +149,11 @@ void tr_slots_guess(const tr_slots *slots, uint32_t *out, const int64_t *keys, i
     for (int64_t i = 0; i < n; i += BATCH)
         guess_batch(slots, out + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
     for (int64_t i = 0; i < n; i++)
-        if (TR_UNLIKELY(out[i] >= used && out[i] != TR_SLOT_NONE))      /* of an index that was damaged */
+        if (TR_UNLIKELY(out[i] >= used && out[i] != TR_SLOT_NONE))      /* in a damaged index */
             out[i] = tr_slots_find_one(slots, keys[i]);
 }
 
-/* Inline: GCC takes calls of a function that only asks for memory away, as they have no result. */
+/* Inline, because GCC removes calls of a function that only requests memory: they have no result. */
 TR_INLINE void ask_for_key(const tr_slots *s, uint32_t slot)
 {
     if (slot != TR_SLOT_NONE)

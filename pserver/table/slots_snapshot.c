@@ -1,8 +1,8 @@
-/* slots_snapshot.c - a bit for each old row, set when the row was read or its old content kept; the kept contents, shard by shard; one
- * lock.
+/* slots_snapshot.c - see slots_snapshot.h. It has a bit for each old row, which is set when the row was read or its old content was
+ * kept; the kept contents, shard by shard; and one lock.
  *
- * The reader holds the lock for some rows at a time, and lets a waiting owner go first. No row whose bit is clear changes while it is read,
- * because the owner first keeps its content and sets the bit under the lock. */
+ * The reader holds the lock for some rows at a time, and lets a waiting owner go first. A row whose bit is clear does not change while
+ * it is read, because the owner first keeps its content and sets the bit under the lock. */
 #include "pserver/table/slots_snapshot.h"
 
 #include "framework/compiler.h"
@@ -15,24 +15,24 @@
 
 enum { AT_A_TIME = 64 };
 
-/* Old rows of one shard. */
+/* Kept rows of one shard. */
 typedef struct kept {
     char    *rows;
     uint64_t count, capacity;
-    bool     is_read;                 /* nothing of it is wanted any more */
+    bool     is_read;                 /* the shard was read: keep nothing more */
 } kept;
 
 struct tr_slots_snapshot {
     const tr_slots *slots;
     const char     *row;              /* slot 0 */
     uint64_t        stride;
-    uint64_t        used;             /* slots at that moment; later slots are new rows */
-    uint64_t       *settled;          /* a bit for each: its old content was read or kept, or it is new */
+    uint64_t        used;             /* number of slots at that moment; later slots are new rows */
+    uint64_t       *settled;          /* a bit for each slot: its old content was read or kept, or it is new */
     kept            shard[TR_SHARDS];
     bool            is_lost;          /* there was no memory for an old row */
     pthread_mutex_t lock;
     atomic_bool     owner_waits;
-    uint32_t       *list;             /* the reader's: slots of a shard */
+    uint32_t       *list;             /* reader's: slots of a shard */
     uint64_t        list_capacity;
 };
 
@@ -159,7 +159,7 @@ static void ask_for(const tr_slots_snapshot *snapshot, uint64_t i, uint64_t coun
         __builtin_prefetch(row + at);
 }
 
-/* Read some rows of the list that have not changed yet. */
+/* Read some listed rows that have not changed yet. */
 static char *copy_unchanged(tr_slots_snapshot *snapshot, char *to, uint64_t count)
 {
     for (uint64_t from = 0; from < count; from += AT_A_TIME) {
@@ -187,7 +187,8 @@ tr_status tr_slots_snapshot_read(tr_slots_snapshot *snapshot, uint32_t shard, vo
     const uint64_t  before = old->count;
     pthread_mutex_unlock(&snapshot->lock);
     TR_TRY(status);
-    /* Each listed row comes from its place or, if it has changed, from the kept contents. Rows that were kept before come on top. */
+    /* Read a shard. A listed row comes from its place or, if it has changed, from the kept contents. Rows that were kept and removed
+     * since are added. */
     char *rows = malloc((count + before) * snapshot->stride + 1);
     if (!rows)
         return tr_fail(TR_ENOMEM, "table: no memory for the %llu rows of shard %u", (unsigned long long)(count + before), shard);

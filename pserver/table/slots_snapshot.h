@@ -13,25 +13,25 @@
 
 typedef struct tr_slots_snapshot tr_slots_snapshot;
 
-/* The moment is now. The slots outlive it. */
+/* Begin: the moment is now. The slots must outlive the snapshot. */
 tr_status tr_slots_snapshot_new(tr_slots_snapshot **out, const tr_slots *slots);
 void      tr_slots_snapshot_free(tr_slots_snapshot *snapshot);
 
 /* -- the owner's thread -- */
 
-/* The owner will change these rows; TR_SLOT_NONE in `slots` is skipped. On failure the snapshot is lost and the reader hears of it. The
+/* The owner will change these rows; TR_SLOT_NONE in `slots` is skipped. On failure the snapshot is lost and the reader is told. The
  * owner goes on. */
 void      tr_slots_snapshot_keep(tr_slots_snapshot *snapshot, const uint32_t *slots, int64_t n);
-/* Around making and removing rows, which change the index. `snapshot` may be NULL. */
+/* Lock and unlock around making and removing rows, which change the index. `snapshot` may be NULL. */
 void      tr_slots_snapshot_lock(tr_slots_snapshot *snapshot);
 void      tr_slots_snapshot_unlock(tr_slots_snapshot *snapshot);
-/* Between these: a row was made, one will be removed. `snapshot` may be NULL. */
+/* Called between lock and unlock: a row was made; a row will be removed. `snapshot` may be NULL. */
 void      tr_slots_snapshot_made(tr_slots_snapshot *snapshot, uint32_t slot);
 void      tr_slots_snapshot_remove(tr_slots_snapshot *snapshot, uint32_t slot);
 
 /* -- the reader's thread -- */
 
-/* The rows of a shard at the moment, `stride` bytes each. `*out` is malloc'ed. */
+/* Read the rows of a shard at that moment, `stride` bytes each. *out is malloc'ed. */
 tr_status tr_slots_snapshot_read(tr_slots_snapshot *snapshot, uint32_t shard, void **out, uint64_t *bytes);
 
 #endif

@@ -16,13 +16,13 @@ typedef struct tr__slots_head {
     uint32_t first_shard, shard_count;
     uint64_t is_complete;
     /* rows */
-    uint64_t used;                    /* slots 0 .. used - 1 were used at some time */
-    uint64_t free;                    /* first of the free ones + 1 (low half), how many (high half) */
+    uint64_t used;                    /* slots 0 .. used - 1 have been used */
+    uint64_t free;                    /* first free slot + 1 (low half), number of free slots (high half) */
     uint64_t pending;                 /* slot + 1 of a row that is being made or removed; 0: none */
     /* index */
-    uint64_t capacity, next;          /* places, whole lines; while it grows `next` is larger */
-    uint64_t boundary;                /* hashes from here on lie by `next` */
-    uint64_t is_moving;               /* entries are on their way: the index is to be made anew */
+    uint64_t capacity, next;          /* places, in whole lines; while the index grows `next` is larger */
+    uint64_t boundary;                /* hashes from here on lie in places by `next` */
+    uint64_t is_moving;               /* entries are being moved: after a kill the index must be rebuilt */
     char     notes[TR__SLOTS_NOTES];
 } tr__slots_head;
 _Static_assert(sizeof(tr__slots_head) <= TR__SLOTS_HEAD, "a head has one page");
@@ -30,11 +30,11 @@ _Static_assert(sizeof(tr__slots_head) <= TR__SLOTS_HEAD, "a head has one page");
 struct tr_slots {
     tr_segment     *rows, *index;
     tr__slots_head *head;
-    char           *row;              /* slot 0 */
+    char           *row;              /* the row of slot 0 */
     uint64_t       *entry;
     uint64_t        stride;
     uint64_t        first_hash, factor; /* 32-bit hash = (hash - first_hash) * factor / 2^64 */
-    uint64_t       *lifted;           /* entries that are being moved */
+    uint64_t       *lifted;           /* entries that are lifted out while they move */
     uint64_t        lifted_capacity;
 };
 
@@ -43,7 +43,7 @@ static inline uint64_t tr__slots_high_product(uint64_t a, uint64_t b)
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
-/* 32 bits in the order of the hashes, spread evenly over this range of shards. */
+/* A hash of 32 bits, in the order of the full hashes, spread evenly over this range of shards. */
 static inline uint32_t tr__slots_tag_of_hash(const tr_slots *s, uint64_t hash)
 {
     return (uint32_t)tr__slots_high_product(hash - s->first_hash, s->factor);
@@ -54,7 +54,7 @@ static inline uint32_t tr__slots_tag(const tr_slots *s, int64_t key)
     return tr__slots_tag_of_hash(s, tr_hash_u64((uint64_t)key));
 }
 
-/* The first place of a line. Entries lie at the beginning of a line, without holes. */
+/* The first place of a line. The entries of a line stand at its beginning, without holes. */
 static inline uint64_t tr__slots_home_by(uint64_t capacity, uint64_t tag)
 {
     return (capacity / TR__SLOTS_LINE * tag >> 32) * TR__SLOTS_LINE;
@@ -64,7 +64,7 @@ static inline uint64_t tr__slots_home(const tr__slots_head *h, uint32_t tag)
 {
     const uint64_t by[2] = {h->capacity, h->next};
 
-    return tr__slots_home_by(by[tag >= h->boundary], tag);      /* a branch would be foreseen in half of all cases */
+    return tr__slots_home_by(by[tag >= h->boundary], tag);      /* the CPU would predict a branch in only half of all cases */
 }
 
 static inline uint32_t tr__slots_entry_tag(uint64_t entry)
@@ -77,7 +77,7 @@ static inline uint32_t tr__slots_entry_slot(uint64_t entry)
     return (uint32_t)entry - 1;
 }
 
-/* slots_find.c: the slot of a key with this tag, searched from this place on; TR_SLOT_NONE: there is none. */
+/* slots_find.c: find the slot of a key with this tag, from this place on; TR_SLOT_NONE: there is none. */
 uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at);
 
 #endif

@@ -1,4 +1,4 @@
-/* table.c - a table's life, and its description. */
+/* table.c - makes, attaches and frees a table, and describes it. */
 #include "framework/random.h"
 #include "pserver/table/table_state.h"
 
@@ -90,7 +90,7 @@ static tr_status open_table(tr_table **out, const tr_table_config *config, const
     return TR_OK;
 }
 
-/* What must be the same for rows to mean the same. */
+/* The settings that two tables must share so that their rows mean the same. */
 static uint64_t digest(const tr_table_config *c)
 {
     double   parts[10 + TR_TABLE_STATES] = {(double)c->dtype, (double)c->width, c->states, (double)c->init, c->a, c->b, c->entry_count,
@@ -173,7 +173,7 @@ void tr_table_range(const tr_table *table, uint32_t *first_shard, uint32_t *shar
     *shard_count = table->shard_count;
 }
 
-/* == what is said of it =============================================================================== */
+/* == description ====================================================================================== */
 
 void tr_table_get_report(const tr_table *table, tr_table_report *report)
 {

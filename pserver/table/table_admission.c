@@ -1,7 +1,7 @@
-/* table_admission.c - which keys have rows: admission at updates, eviction between them.
+/* table_admission.c - decides which keys have rows: admission during updates, eviction between them.
  *
- * A key that is counted has a row without payload among the candidates. Rows are made and removed under the lock of a snapshot, if there
- * is one, since that changes the index. */
+ * A key that is counted has a row without payload among the candidates. If there is a snapshot, rows are made and removed under its
+ * lock, because that changes the index. */
 #include "framework/random.h"
 #include "pserver/table/first_values.h"
 #include "pserver/table/table_state.h"
@@ -22,7 +22,7 @@ bool tr__table_reads_zeros(const tr_table_config *c, int64_t key)
     return c->entry_count > 1 || !tr__table_is_chosen(c, key);
 }
 
-/* A row whose payload, if it has one, was not written. */
+/* Make a row: `fill` writes its contents before the row can be found. */
 static tr_status new_row(uint32_t *out, tr_slots *slots, tr_slots_snapshot *snapshot, int64_t key, void (*fill)(void *, uint32_t, int64_t),
                          void *payload)
 {
@@ -63,7 +63,7 @@ tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key)
     return new_row(out, t->candidates, t->candidates_snapshot, key, fill_candidate, t);
 }
 
-/* Count a touch of a key without a row; *out: whether it has enough now. A repeated step counts once. */
+/* Count an update of a key without a row. *out: the key has enough of them now. A repeated step counts once. */
 static tr_status count_touch(bool *out, tr_table *t, int64_t key)
 {
     uint32_t slot;
@@ -104,7 +104,7 @@ static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
 {
     bool is_due = true;
 
-    tr_slots_find(t->slots, out, &key, 1);             /* a key that comes twice has its row by now */
+    tr_slots_find(t->slots, out, &key, 1);             /* if a key comes twice, its row exists by now */
     if (*out != TR_SLOT_NONE || !tr__table_is_chosen(&t->config, key))
         return TR_OK;
     if (!t->candidates)
@@ -112,14 +112,14 @@ static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
     TR_TRY(count_touch(&is_due, t, key));
     if (!is_due)
         return TR_OK;
-    TR_TRY(tr__table_make_row(out, t, key));           /* for the updates to come: this one was computed from zeros */
+    TR_TRY(tr__table_make_row(out, t, key));           /* the row serves later updates: this one was computed from zeros */
     tr_slots_find(t->candidates, out, &key, 1);
     delete_row(t->candidates, t->candidates_snapshot, *out);
     *out = TR_SLOT_NONE;
     return TR_OK;
 }
 
-/* A row that this step made when its count was complete: found when the step is repeated after a kill. */
+/* A row that this same step made when the key's count was complete. It is found when the step is repeated after a kill. */
 static bool is_made_now(const tr_table *t, uint32_t slot)
 {
     const tr_slot_row *row = tr__table_row(t, slot);
@@ -168,7 +168,7 @@ typedef struct victim {
     uint32_t slot;
 } victim;
 
-/* The row that was untouched for the longest time comes first; then the one that was touched least; then the smaller key. */
+/* The order of eviction: first the row that was untouched for the longest time, then the row with fewer updates, then the smaller key. */
 static int by_worth(const void *a, const void *b)
 {
     const victim *x = a, *y = b;
@@ -233,7 +233,7 @@ tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed)
         *removed = 0;
     if (!table->config.max_age && !table->config.max_rows)
         return TR_OK;
-    TR_TRY(tr_undo_begin(table->undo, step));          /* slots that are used again must not get their old rows back */
+    TR_TRY(tr_undo_begin(table->undo, step));          /* undoing must not put old rows into slots that are used again */
     if (table->candidates)
         TR_TRY(evict_stale(table, table->candidates, shard, step, &left, &waiting));
     TR_TRY(evict_stale(table, table->slots, shard, step, &left, &gone));

@@ -1,4 +1,4 @@
-/* table_report.c - one pass over the headers of the rows, with the best so far in a heap. */
+/* table_report.c - one pass over the headers of the rows; a heap holds the hottest rows so far. */
 #include "pserver/table/table_report.h"
 
 #include "pserver/memory/segment.h"
@@ -16,7 +16,7 @@ static int by_heat(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* The heap's coolest entry is at its top. `at` may be hotter than the entries below it: move it down. */
+/* The heap has its entry with the fewest updates at the top. The entry `at` may have more than those below it: move it down. */
 static void sink(tr_table_hot_key *heap, int64_t count, int64_t at)
 {
     for (;;) {
@@ -58,7 +58,7 @@ int64_t tr_table_hot_keys(tr_table_hot_key *out, const tr_table *table, int64_t 
     return count;
 }
 
-/* == what it takes =============================================================================== */
+/* == the report ================================================================================== */
 
 void tr_table_describe(tr_table_part *out, const tr_table *table)
 {

@@ -1,18 +1,18 @@
-/* table_report.h - the memory that a table takes, and its hot keys.
+/* table_report.h - the memory of a table, and its hot keys.
  *
- * No key is counted for this. A row's header has the number of updates that touched it, so one look at all headers finds the hottest keys
- * exactly, and training pays nothing. The numbers of evicted rows are gone with them. */
+ * No key is counted for this. A row's header has the number of updates that touched it. So one pass over all headers finds the hottest
+ * keys exactly, and training pays nothing. The numbers of evicted rows are lost. */
 #ifndef TR_PSERVER_TABLE_REPORT_H
 #define TR_PSERVER_TABLE_REPORT_H
 
 #include "pserver/table/table.h"
 #include "pserver/trireme_dist.h"
 
-/* The `most` keys whose rows most updates touched, in falling order; of equal ones the smaller key comes first. Returns how many
- * there are. Between updates. */
+/* Between updates: find the `most` keys with the most updates, in falling order; of equal ones the smaller key comes first. Returns
+ * their number. */
 int64_t   tr_table_hot_keys(tr_table_hot_key *out, const tr_table *table, int64_t most);
 void      tr_table_describe(tr_table_part *out, const tr_table *table);
-/* The same as bytes for the wire; `*out` is malloc'ed. */
+/* The same as bytes for a message; *out is malloc'ed. */
 tr_status tr_table_part_pack(const tr_table *table, void **out, uint64_t *bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* table_rows.c - rows read and written: batches by key and by slot, whole shards as bytes, and the rows of a moment. */
+/* table_rows.c - reads and writes rows: batches by key and by slot, whole shards as bytes, and the rows of a snapshot. */
 #include "framework/compiler.h"
 #include "framework/memory.h"
 #include "kernels/math/cast.h"
@@ -14,7 +14,7 @@
 enum { BATCH = 512 };
 enum { AHEAD = 16 };                  /* how many rows ahead memory is prefetched */
 
-/* The first `bytes` of the row. */
+/* Prefetch the first `bytes` bytes of the row. */
 TR_INLINE void ask_for(const tr_table *t, uint32_t slot, uint64_t bytes)
 {
     if (slot == TR_SLOT_NONE)
@@ -44,8 +44,8 @@ TR_INLINE void read_rows(const tr_table *t, char *out, uint32_t *slot, const int
     }
 }
 
-/* Copies of a length that the compiler knows are a few instructions, and the CPU sees further ahead: CALL(..., bytes), for 1, 8, 10, 16
- * and 32 floats. */
+/* Copies of a length that the compiler knows are a few instructions, and let the CPU look further ahead. CALL(..., bytes) does so for 1,
+ * 8, 10, 16 and 32 floats. */
 #define BY_ROW_BYTES(bytes, call, ...)          \
     switch (bytes) {                            \
     case 4:                                     \
@@ -87,16 +87,16 @@ void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, con
         pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slots + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
 }
 
-/* -- as it was before --------------------------------------------------------------------------------- */
+/* -- rows before the last update ---------------------------------------------------------------------- */
 
 typedef struct wanted {
     uint32_t slot;
-    int64_t  at;                      /* in what is asked for */
+    int64_t  at;                      /* index among the requested keys */
 } wanted;
 
 typedef struct before {
     const tr_table *table;
-    wanted         *wanted;           /* in the order of slots */
+    wanted         *wanted;           /* sorted by slot */
     int64_t         count;
     char           *out;
 } before;
@@ -264,7 +264,7 @@ tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
     return TR_OK;
 }
 
-/* Packed rows say nothing of living. */
+/* In packed rows the bit that marks a row in use is clear. */
 static void clean_marks(void *packed, uint64_t bytes, uint64_t stride)
 {
     for (uint64_t at = 0; at < bytes; at += stride)

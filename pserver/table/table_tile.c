@@ -30,7 +30,7 @@ void tr_table_tile_free(tr_table_tile *tile)
 
 /* == the program =================================================================================== */
 
-/* Rows, and numbers, which come from outside, outlive a run of the operators. */
+/* Does this variable outlive a run of the operators? Rows do, and numbers from outside. */
 static bool is_kept(const tr_table_tile_names *names, const tr_block *from, const tr_var_desc *var)
 {
     bool is_state = false;
@@ -40,7 +40,7 @@ static bool is_kept(const tr_table_tile_names *names, const tr_block *from, cons
     return is_state || var->block != from || !strcmp(var->name, names->param) || !strcmp(var->name, names->grad);
 }
 
-/* Declare the operator's variables as the block, or a block around it, has them. */
+/* Declare the operator's variables as they are declared in the block or in a block around it. */
 static tr_status declare(tr_table_tile *tile, tr_block *from, const tr_table_tile_names *names, const tr_slot *slots, int count)
 {
     tr_block *to = tr_program_block(tile->program, 0);
@@ -153,7 +153,7 @@ tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tens
     tr_var *var = tr_scope_find_local(tile->scope, name);
 
     if (!var)
-        return TR_OK;                                  /* no operator that is needed reads it */
+        return TR_OK;                                  /* no operator that is needed reads this number */
     tr_tensor *t = tr_var_tensor(var);
     if (tr_tensor_bytes(t) != tr_tensor_bytes(value) || t->dtype != value->dtype)
         return tr_fail(TR_ESHAPE, "lookup_sparse_table_update: '%s' is %s %s, its block has %s %s", name, tr_dtype_name(value->dtype),
@@ -187,7 +187,7 @@ tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
     return tr_table_begin(table, step);
 }
 
-/* Places first, then values, of a tile at a time: the second look at its rows finds them in the cache. */
+/* One tile at a time, first find the places, then read the values: the second access finds the rows in the cache. */
 tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
                             int64_t n)
 {

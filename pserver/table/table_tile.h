@@ -14,17 +14,17 @@ typedef struct tr_table_tile tr_table_tile;
 
 typedef struct tr_table_tile_names {
     const char *param, *grad;
-    tr_strings  states;               /* in the order of the table's */
+    tr_strings  states;               /* in the order of the table's states */
 } tr_table_tile_names;
 
-/* For the operators of block `block` of the program; names are those of its variables. */
+/* Make the tile for the operators of block `block` of the program. Names are those of the block's variables. */
 tr_status tr_table_tile_new(tr_table_tile **out, tr_program *program, int block, const tr_table_tile_names *names,
                             const tr_table_config *config);
 void      tr_table_tile_free(tr_table_tile *tile);
-/* A number that the operators read, for the updates from now on; `value` has one element. */
+/* Set a number that the operators read, for all updates from now on. `value` has one element. */
 tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tensor *value);
-/* Begin update step `step`, then update `n` different keys by their gradients, [n, width]; in one step any number of times, each time
- * other keys. `hints`: slots that they may have (tr_table_take_hinted), or NULL. */
+/* Begin update step `step`. Then update `n` distinct keys by their gradients, [n, width]. A step may have several such calls, each with
+ * other keys. `hints`: slots that the keys may have (tr_table_take_hinted), or NULL. */
 tr_status tr_table_tile_begin(tr_table *table, uint64_t step);
 tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
                             int64_t n);

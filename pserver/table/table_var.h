@@ -13,31 +13,31 @@
 
 typedef struct tr_table_var {
     tr_table_config       config;
-    tr_table             *table;      /* made at first use */
-    tr_mapped_table      *mapped;     /* in its place: rows in files, which are only looked up. NULL: there are none */
-    tr_table_place        place;      /* where that will be */
-    char                 *name;       /* of the segments, or NULL */
-    uint64_t              updates;    /* begun */
-    uint64_t              before;     /* of them before this job */
-    const tr_rows_update *inbox;      /* a server's; NULL elsewhere */
+    tr_table             *table;      /* the table; made at first use */
+    tr_mapped_table      *mapped;     /* instead of the table: rows in files, for lookups only; or NULL */
+    tr_table_place        place;      /* the place of the future table */
+    char                 *name;       /* name of its segments, or NULL */
+    uint64_t              updates;    /* number of updates that were begun */
+    uint64_t              before;     /* of these: updates before this job */
+    const tr_rows_update *inbox;      /* on a server: the trainers' rows; NULL elsewhere */
     tr_rows_merge         merge;
     tr_table_tile        *tile;       /* its optimizer, planned for this program */
     uint64_t              tile_program, tile_revision;
 } tr_table_var;
 
-/* Hang a new one, without rows, on the variable. `name` of the place is copied. */
+/* Put a new, empty object into the variable. The name of the place is copied. */
 tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_place *place);
-/* Hang one on the variable whose rows lie in files; it owns `mapped`, also on failure. */
+/* Put an object whose rows lie in files into the variable. It owns `mapped`, also on failure. */
 tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped);
-/* That of a variable; TR_ENOTFOUND names it when it has none. */
+/* The object of a variable. TR_ENOTFOUND: it has none; the text names the variable. */
 tr_status tr_table_var_of(tr_table_var **out, tr_var *var, const char *op, const char *name);
-/* Its table, which is made now if it was not. TR_EUNSUPPORTED: its rows lie in files. */
+/* The object's table, which is made now if needed. TR_EUNSUPPORTED: its rows lie in files. */
 tr_status tr_table_var_table(tr_table **out, tr_table_var *tv);
-/* What there is to say of it; the name is borrowed. */
+/* Describe the table; the name is borrowed. */
 void      tr_table_var_describe(tr_job_table *out, const tr_table_var *tv, const char *name);
-/* The other way round. */
+/* Convert a description to the table's configuration. */
 tr_table_config tr_table_config_of(const tr_job_table *table);
-/* Take over the table that an earlier process has left in the segments of the place, as it was after update `updates`. */
+/* Attach to the table that an earlier process has left in the segments of the place, as it was after update `updates`. */
 tr_status tr_table_var_attach(tr_table_var *tv, uint64_t updates);
 
 #endif

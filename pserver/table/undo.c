@@ -1,4 +1,4 @@
-/* undo.c - a list of (slot, row) that counts once it is complete. */
+/* undo.c - see undo.h. The log is a list of (slot, row); entries count when they are complete. */
 #include "pserver/table/undo.h"
 
 #include "pserver/table/slots.h"
@@ -17,7 +17,7 @@ typedef struct head {
 } head;
 
 struct tr_undo {
-    tr_segment *segment;              /* NULL: keeps nothing */
+    tr_segment *segment;              /* NULL: the log keeps nothing */
     uint64_t    stride;
 };
 
@@ -169,7 +169,7 @@ static void put_back(void *payload, uint64_t slot, const char *row)
     memcpy(to->rows + slot * to->stride, row, to->stride);
 }
 
-/* A kill in the middle does no harm: the log is whole until all is back, and putting back is the same twice. */
+/* A kill in the middle does no harm: the log stays complete until all rows are back, and a second undo gives the same rows. */
 void tr_undo_roll_back(tr_undo *undo, char *rows)
 {
     target to = {rows, undo->stride};

@@ -1,10 +1,10 @@
-/* undo.h - the old contents of rows, so that an update that a kill cut off leaves no trace.
+/* undo.h - keeps the old contents of rows, so that an update that a kill interrupts leaves no trace.
  *
- * begin(step); then log rows before they change, and change them. The log of a step is kept until the next begins. After a kill the owner
- * of several things (rows here, dense parameters elsewhere) decides which steps count, and the steps beyond are rolled back.
+ * Call begin(step); then log rows before they change, and change them. The log of a step is kept until the next step begins. After a
+ * kill the owner of several stores (rows here, dense parameters elsewhere) decides which steps count, and later steps are rolled back.
  *
- * What must stay true: a row is logged before its first store of the step. A row that is logged twice in a step goes back to the first
- * content. */
+ * What must stay true: a row is logged before its first store of the step. A row that is logged twice in a step gets its first content
+ * back. */
 #ifndef TR_PSERVER_UNDO_H
 #define TR_PSERVER_UNDO_H
 
@@ -12,20 +12,20 @@
 
 typedef struct tr_undo tr_undo;
 
-/* For rows of `stride` bytes. Named segments alone have one: NULL as name gives a log that keeps nothing. */
+/* Make a log for rows of `stride` bytes. Only named segments have one: with `name` NULL the log keeps nothing. */
 tr_status tr_undo_create(tr_undo **out, const char *name, uint64_t stride);
-/* `rows`: so many there are. TR_EFORMAT: it is none of such rows. */
+/* Attach to a log. `rows`: the number of rows. TR_EFORMAT: it is no log of such rows. */
 tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride, uint64_t rows);
 void      tr_undo_free(tr_undo *undo);
 
 tr_status tr_undo_begin(tr_undo *undo, uint64_t step);
-/* Keep `n` rows of the array at `rows`: those of `slots` that are not TR_SLOT_NONE. */
+/* Keep rows of the array at `rows`: the `n` slots of `slots`, except TR_SLOT_NONE. */
 tr_status tr_undo_log(tr_undo *undo, const char *rows, const uint32_t *slots, int64_t n);
-/* The step of the log; 0: none was begun. */
+/* The step of the log; 0: no step was begun. */
 uint64_t  tr_undo_step(const tr_undo *undo);
-/* Calls `each` for all that was logged, the last first. */
+/* Call `each` for every logged row, the last first. */
 void      tr_undo_each(const tr_undo *undo, void (*each)(void *payload, uint64_t slot, const char *row), void *payload);
-/* Put back all that was logged, the last first, and empty the log. */
+/* Put all logged rows back, the last first, and empty the log. */
 void      tr_undo_roll_back(tr_undo *undo, char *rows);
 uint64_t  tr_undo_bytes(const tr_undo *undo);
 

@@ -1,4 +1,4 @@
-/* comm.c - the owner's side of the communication thread: its life, commands, waiting; and what a core asks of it. */
+/* comm.c - the calls of the thread that owns the loop: its start and end, commands, waiting, and the calls that a core makes. */
 #include "pserver/transport/comm_state.h"
 
 #include "framework/interrupt.h"
@@ -70,7 +70,7 @@ tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_
         return tr_fail(TR_ENOMEM, "cannot start the communication thread: %s; ulimit -u or a cgroup's pids.max may be too small",
                        strerror(error));
     comm->has_thread = true;
-    /* The thread's own deadline comes first, and says who is missing; beyond it MPI_Init itself hangs. */
+    /* The thread's own deadline comes first, and names the missing ranks. After it MPI_Init itself hangs. */
     tr__interruptible_begin();
     const tr_status status = wait_state(comm, TR__RUNNING, options->start_timeout + 2000000000);
     tr__interruptible_end();
@@ -85,7 +85,7 @@ const tr_roster *tr_comm_roster(const tr_comm *comm)
     return comm->roster;
 }
 
-/* It naps as a driver, or stands aside for an owner's thread that may nap. */
+/* The thread naps as the driver, or while an owner drives, which may nap, too. */
 static void wake_thread(tr_comm *comm)
 {
     atomic_store(&comm->own_doorbell->armed, 0);
@@ -98,7 +98,8 @@ void tr_comm_carry_on(tr_comm *comm)
         wake_thread(comm);
 }
 
-/* What is urgent leaves in the caller's own thread, unless the other is at it. The other is woken where there is more to do: it carries on. */
+/* Drive for one turn, so that an urgent command leaves on the caller's own thread. If the other thread is driving, it sends the command.
+ * Wake the other thread if it must continue the work. */
 static void drive_once(tr_comm *comm, bool has_more)
 {
     bool is_done = false;
@@ -137,14 +138,14 @@ uint64_t tr_comm_done(const tr_comm *comm)
     return atomic_load_explicit(&comm->done, memory_order_acquire);
 }
 
-/* The owner has nothing better to do, so it drives: a message that it waits for needs no change of thread. */
+/* The owner waits anyway, so it drives: a message that it waits for needs no change of thread. */
 void tr__comm_wait_begin(tr_comm *comm, tr__wait *w, uint64_t done, int64_t timeout)
 {
     *w = (tr__wait){.done = done, .timeout = timeout};
     tr__interruptible_begin();
     atomic_store(&comm->owner_drives, true);
     w->until_driver = tr__comm_take_drive(comm);
-    w->from = tr__comm_clock(comm);                /* not before: a driver's time never goes back, and tells whether it was away */
+    w->from = tr__comm_clock(comm);                /* not earlier: a driver's time never goes back, and a gap in it means that the process was stopped */
     w->rhythm = (tr__rhythm){.who = TR_BELL_OWNER, .quiet_since = w->from};
     if (atomic_load_explicit(&comm->own_doorbell->armed, memory_order_relaxed))
         atomic_store(&comm->own_doorbell->armed, 0);
@@ -235,7 +236,7 @@ void tr__comm_free(tr_comm *comm)
     free(comm);
 }
 
-/* The failure is told when somebody has printed it; a little later the messages about it are on their way. */
+/* After a failure: wait until a rank has printed it, and a little longer, so that the messages about it are on their way. */
 static void leave_failed(tr_comm *comm)
 {
     const int64_t deadline = tr__clock() + comm->options.grace;
@@ -246,14 +247,14 @@ static void leave_failed(tr_comm *comm)
         usleep(50000);
     atomic_store(&comm->is_parked, true);
     wake_thread(comm);
-    pthread_join(comm->thread, NULL);              /* MPI stays as it is, and what it may write into */
+    pthread_join(comm->thread, NULL);              /* MPI is not finalized, and the memory that it may write into is kept */
 }
 
-/* MPI's end asks its daemon, which may sleep or be gone: the job is over all the same. */
+/* Finalize MPI, which asks its daemon. The daemon may sleep or be gone; the job is over all the same. */
 static bool end_mpi(tr_comm *comm)
 {
     if (wait_state(comm, TR__ENDED, MPI_END) != TR_OK)
-        return false;                              /* what the thread uses is left to it */
+        return false;                              /* the thread still runs: its memory is kept */
     pthread_join(comm->thread, NULL);
     tr__comm_free(comm);
     return true;

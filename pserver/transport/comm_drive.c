@@ -1,20 +1,22 @@
-/* comm_drive.c - who drives: one turn after the other, with a rest where nothing moves. The communication thread does, or an owner that waits. */
+/* comm_drive.c - the driver's work: turn after turn, with a rest when nothing moves. The driver is the communication thread, or an owner
+ * that waits. */
 #include "pserver/transport/comm_state.h"
 
 #include <sched.h>
 
-/* So long commands that are not urgent wait for company at least; who naps meanwhile takes them behind its nap. Nanoseconds, as all here. */
+/* Commands that are not urgent wait at least so long for others. If the driver naps, they wait until its nap ends. Times in this file
+ * are nanoseconds. */
 static const int64_t GATHERING = 1000000;
-/* How long a driver without work polls hot before it naps: for long while messages have come one shortly after the other, so many in a row.
- * Then it yields to the other ranks, too, where they are more than the processors; else it does not, since who yields to a thread that computes
- * is not woken but waits for that one's whole slice. */
+/* How long a driver without work polls before it naps. It polls long (HOT) if the last SHORT_WAITS messages each came within SHORT_WAIT.
+ * Then it also yields to the other ranks, if there are more ranks than processors. Otherwise it does not yield: if it yields to a thread
+ * that computes, it waits for that thread's whole time slice. */
 static const int64_t HOT = 30000, HOT_CALM = 5000, SHORT_WAIT = 200000;
 enum { SHORT_WAITS = 64 };
-/* A nap that no doorbell ends is a part of the quiet before it, so that it delays what ends the quiet by no more than that part, but never so
- * long that heartbeats notice, nor, where not every rank can ring this one, that messages wait for long. Where all can, a short one is for
- * nothing but to take a processor from those who compute. */
+/* A nap without a ring lasts a part of the quiet time before it. So it delays a message by no more than that part. It is never so long
+ * that heartbeats are late. If some ranks cannot ring this one, it is also short enough for their messages. If all can ring it, a very
+ * short nap would only take processor time from threads that compute. */
 static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 3000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
-/* Who was sent something is rung when nothing moves here any more, or after so long. */
+/* Receivers of messages are rung when nothing moves here any more, or after so long. */
 static const int64_t UNRUNG_MAX = 50000;
 
 /* == a turn =================================================================================== */
@@ -45,13 +47,13 @@ static void publish(tr_comm *comm)
     atomic_store_explicit(&comm->done, comm->core.done(comm->core.self), memory_order_release);
 }
 
-/* Is it worth while to look for messages at once, and again? */
+/* Should the driver poll again at once? */
 static bool is_hot(const tr__rhythm *r, int64_t quiet)
 {
     return quiet < (r->is_brisk ? HOT : HOT_CALM) && !r->is_aside;
 }
 
-/* Nothing that this rank waits for comes without a ring. What MPI sends by itself, such as that a payload was taken, does. */
+/* Does a ring announce everything that this rank waits for? Events inside MPI come without a ring: for example, that a payload was sent. */
 static bool hears_all(const tr_comm *comm)
 {
     return comm->is_rung_by_all && !comm->out_waiting &&
@@ -76,7 +78,7 @@ bool tr__comm_has_commands(const tr_comm *comm)
     return atomic_load_explicit(&comm->ring_head, memory_order_relaxed) != atomic_load(&comm->ring_tail);
 }
 
-/* While a message is likely at any moment: to look for one costs less than to look at everything else. */
+/* Poll many times while a message is likely at any moment: a poll costs less than the rest of a turn. */
 static int poll_often(const tr_comm *comm)
 {
     enum { OFTEN = 32 };
@@ -87,7 +89,7 @@ static int poll_often(const tr_comm *comm)
     return moved;
 }
 
-/* All ranks are known: number them, make the core, give it what came too early. */
+/* All ranks are known: number them, make the core, and give it the early messages. */
 static void begin_core(tr_comm *comm)
 {
     const tr_status status = tr_roster_close(comm->roster);
@@ -105,7 +107,7 @@ static void begin_core(tr_comm *comm)
     tr__comm_ring_owner(comm);
 }
 
-/* What the owner wants, and the answers to what has come, leave before anything else is looked at. */
+/* The owner's commands, and the answers to messages that have come, are sent before anything else. */
 static int turn(tr_comm *comm, bool often)
 {
     int moved = 0;
@@ -133,7 +135,8 @@ static int turn(tr_comm *comm, bool often)
     return moved;
 }
 
-/* One turn of whoever drives. To ask for the time takes as long as to send a small message: once when it begins, and when it has moved something. */
+/* One turn of the driver. Reading the clock takes as long as sending a small message. So a turn reads it once when it begins, and once
+ * more if anything moved. */
 int tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now)
 {
     tr_counter_add(&comm->turns, 1);
@@ -162,14 +165,14 @@ static void arm(tr_comm *comm, unsigned who)
     tr_doorbell_arm(comm->own_doorbell, who, comm->machine.processor(comm->machine.self));
 }
 
-/* It sleeps, or is about to, and whoever drove for it has disarmed its doorbell. */
+/* The thread sleeps, or is about to. An earlier driver has disarmed its doorbell. */
 void tr__comm_arm_for_thread(tr_comm *comm)
 {
     if (atomic_load(&comm->thread_sleeps) && !atomic_load(&comm->own_doorbell->armed))
         arm(comm, bits_for(comm, TR_BELL_THREAD));
 }
 
-/* Never beyond the time that the core has asked for. */
+/* Choose the length of a nap. It never passes the time at which the core wants a tick. */
 static int64_t choose_nap(const tr_comm *comm, const tr__rhythm *r, int64_t quiet)
 {
     const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
@@ -180,8 +183,8 @@ static int64_t choose_nap(const tr_comm *comm, const tr__rhythm *r, int64_t quie
     return comm->has_node && until_tick < bounded ? until_tick : bounded;
 }
 
-/* Who sleeps is armed, and has looked once more since. A ring ends that, also one that came before the last look, and for something that was there by
- * then: what comes next would find nobody to ring for. */
+/* Before a driver sleeps, it arms its doorbell and looks once more. A ring ends its sleep, also a ring that came before that look. Such
+ * a ring disarms the doorbell. So a message that comes after the look would find an unarmed doorbell; then the driver arms it anew. */
 tr__rest tr__comm_choose_rest(tr_comm *comm, tr__rhythm *r, unsigned seen)
 {
     const int64_t quiet = r->looked_at - r->quiet_since;
@@ -207,7 +210,7 @@ void tr__comm_rest(tr_comm *comm, const tr__rest *rest)
         tr__bell_wait_as(&comm->own_doorbell->rings, rest->who, rest->seen, rest->nanoseconds);
 }
 
-/* == becoming who drives ======================================================================= */
+/* == becoming the driver ======================================================================== */
 
 void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
 {
@@ -219,7 +222,7 @@ void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
         comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);
 }
 
-/* False: it was not to be had for so long. The sanitizer of threads does not know pthread_mutex_clocklock, and glibc has it since 2.30. */
+/* False: the lock was not free for so long. The thread sanitizer does not know pthread_mutex_clocklock, and glibc has it since 2.30. */
 static bool lock_within(pthread_mutex_t *mutex, int64_t nanoseconds)
 {
 #if defined(__SANITIZE_THREAD__) || !__GLIBC_PREREQ(2, 30)

@@ -1,5 +1,5 @@
-/* comm_receive.c - what comes from other ranks: the transport calls when a message has a header, when it is here, when one of
- * ours has left, and when it knows that a rank is dead. All of it runs in the thread that drives. */
+/* comm_receive.c - callbacks of the transport. A header has come; a message is complete; a message of this rank was sent; a rank is
+ * dead. All of them run on the driver's thread. */
 #include "framework/memory.h"
 #include "pserver/observe/trace.h"
 #include "pserver/transport/comm_state.h"
@@ -50,7 +50,7 @@ static void on_hello(tr_comm *comm, int peer, const uint8_t *payload, uint64_t b
         tr__comm_failed(comm, status, comm->roster->self, tr_error());
 }
 
-/* It was dead before, or it has left. */
+/* A goodbye: from now on the rank counts as left, unless it was dead before. */
 static void on_bye(tr_comm *comm, int peer)
 {
     tr_liveness_left(comm->liveness, peer);
@@ -62,7 +62,7 @@ static void on_bye(tr_comm *comm, int peer)
     }
 }
 
-/* Messages between the threads themselves. */
+/* Messages between the ranks' event loops. */
 static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
     if (wire->kind == TR_WIRE_HELLO)
@@ -75,7 +75,7 @@ static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payl
         free(payload);
 }
 
-/* What the job is about to fail of is theirs: the launcher starts it again. */
+/* Tell the launcher that these deaths are the reason of the failure, so that it starts the job again. */
 static void tell_deaths(const tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++)
@@ -88,17 +88,17 @@ void tr__comm_check_core(tr_comm *comm, int peer)
     const char     *text;
     const tr_status status = comm->node.status(comm->node.self, &text);
 
-    if (status == TR_OK || comm->said_bye)         /* who has left misses nobody */
+    if (status == TR_OK || comm->said_bye)         /* a rank that has said goodbye needs no other rank */
         return;
-    /* A trainer's core fails with EPEER when a server refuses, or by itself, when nobody takes a dead one's place; a server's when it
-     * refuses, or later than a death, when there is no replacement. */
+    /* When does a core fail with EPEER? A trainer's core does when a server refuses it, or when no standby takes a dead server's place.
+     * A server's core does when it refuses a trainer, or some time after a death without a replacement. */
     const bool is_trainer = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER, is_refused = is_trainer && status == TR_EPEER;
     if (status == TR_EPEER && (!is_trainer || peer == comm->roster->self))
         tell_deaths(comm);
     tr__comm_failed(comm, status, is_refused ? peer : comm->roster->self, text);
 }
 
-/* A standby that serves has taken a server's place. */
+/* A standby has taken a server's place. */
 static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t bytes)
 {
     Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, (size_t)bytes, payload);
@@ -111,7 +111,7 @@ static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t 
         trireme__pserver__serving__free_unpacked(serving, NULL);
 }
 
-/* A standby is the trainer that has died. If that was this rank, it ends. */
+/* A standby has replaced a trainer. If this rank was that trainer, it ends. */
 static void see_replacement(const tr_comm *comm, int peer, const tr_wire *wire)
 {
     tr_roster     *roster = comm->roster;
@@ -121,10 +121,10 @@ static void see_replacement(const tr_comm *comm, int peer, const tr_wire *wire)
         return;
     const int before = roster->trainer_rank[trainer];
     if (tr_roster_inherit(roster, (int)trainer, peer, wire->replace_done.called) && before == roster->self)
-        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* it was declared dead while it slept: nothing of it may reach the job any more */
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may reach the job */
 }
 
-/* A rank that waited is a replica. */
+/* A standby has become a server's replica. */
 static void see_replica(tr_comm *comm, int peer, const tr_wire *wire)
 {
     if (comm->has_node && wire->server.server < (uint32_t)comm->roster->servers)
@@ -151,7 +151,7 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     if (wire.kind == TR_WIRE_REPLICA_DONE)
         see_replica(comm, peer, &wire);
     if (wire.kind == TR_WIRE_REPLACED)
-        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* it was declared dead while it slept: nothing of it may reach the job any more */
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may reach the job */
     if (tr_wire_is_of_loop(wire.kind))
         receive_own(comm, peer, &wire, payload, is_placed);
     else if (!comm->has_node)

@@ -1,4 +1,4 @@
-/* comm_send.c - what leaves: the core's messages and this rank's own, to each peer in a line of its own. */
+/* comm_send.c - sends the core's messages and this rank's own, to each peer through a queue of its own. */
 #include "pserver/observe/trace.h"
 #include "pserver/transport/comm_state.h"
 
@@ -37,9 +37,12 @@ static void ring_armed(const tr_comm *comm, tr_doorbell *bell)
         comm->machine.ring(comm->machine.self, &bell->rings, who);
 }
 
-/* When all that is to be sent now is with MPI, and those of other processors first: who wakes on this one takes it from this thread, and keeps
- * it for as long as it computes. A receipt wakes whom it lets go on: with a bit of what it arms, a reader says whether that is so, as of the
- * turn before; then it looks once more, and arms anew if it is so no more. Other messages wake it in any case, so that no ring is lost. */
+/* Ring the receivers of messages. This happens when MPI has all messages of the turn. Receivers on other processors come first, because
+ * a receiver on this processor takes it from this thread and keeps it while it computes.
+ *
+ * An acknowledgement wakes only a receiver that waits for one: a bit of the armed doorbell says so. The receiver sets the bit by its
+ * state after the last turn, then it looks once more, and arms anew if the state has changed. All other messages wake a receiver in any
+ * case, so no ring is lost. */
 void tr__comm_ring(tr_comm *comm, bool has_more)
 {
     int near = 0;
@@ -47,7 +50,7 @@ void tr__comm_ring(tr_comm *comm, bool has_more)
     if (!comm->to_ring_count)
         return;
     const int here = comm->machine.processor(comm->machine.self);
-    atomic_thread_fence(memory_order_seq_cst);     /* the messages first: their readers arm, then look */
+    atomic_thread_fence(memory_order_seq_cst);     /* order the messages before the rings: a reader arms its doorbell, then looks */
     for (int i = 0; i < comm->to_ring_count; i++) {
         const int    peer = comm->to_ring[i];
         tr_doorbell *bell = comm->doorbell[peer];
@@ -65,7 +68,7 @@ void tr__comm_ring(tr_comm *comm, bool has_more)
     comm->to_ring_count = has_more ? near : 0;
 }
 
-/* A peer that is slow holds up nobody else: it has a line of its own. */
+/* Queue a message. A slow peer holds up no other peer, because each has a queue of its own. */
 static void post_message(tr_comm *comm, const tr_message *message)
 {
     tr_outbox *out = &comm->out[message->peer];

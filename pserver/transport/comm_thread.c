@@ -1,4 +1,5 @@
-/* comm_thread.c - the communication thread: it starts MPI, makes the core when all ranks are known, drives, and ends with the last goodbye. */
+/* comm_thread.c - the communication thread: it starts MPI, makes the core when all ranks are known, drives, and ends after the last
+ * goodbye. */
 #include "framework/memory.h"
 #include "pserver/transport/comm_state.h"
 
@@ -43,7 +44,7 @@ static bool begin(tr_comm *comm)
         comm->process[i] = -1;
     if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.epoch, comm->options.can_inherit,
                                  comm->doorbell_file) != TR_OK)
-        return true;                               /* nobody hears of this rank in time, and that is said */
+        return true;                               /* the other ranks do not hear of this rank in time, and report that */
     for (int i = 0; i < ranks; i++)
         if (i != rank)
             tr__comm_send(comm, i, TR_WIRE_HELLO, memcpy(tr__must_bytes(size), hello, size), size);
@@ -57,9 +58,9 @@ static bool is_quiet(const tr_comm *comm)
     return !comm->out_waiting && comm->table->unsent(comm->transport) == 0;
 }
 
-/* This rank's end: a BYE to everybody when all else is sent; the thread stays until everybody's has come. The launcher hears of it before them: who has
- * a BYE of this rank misses it no more, however it ends from then on, and between a BYE and everybody's there may be hours. Who dies in front of its
- * BYE is dead to the others, and by what they say then. */
+/* Handle this rank's end. When all other messages are sent, it sends a BYE to every rank, and stays until theirs have come. The launcher
+ * hears of the end before the other ranks do. After its BYE a rank is not missed, however its process ends, and hours may pass between
+ * its own BYE and the last one. A rank that dies before its BYE counts as dead, by the other ranks' reports. */
 static bool may_end(tr_comm *comm)
 {
     if (!atomic_load(&comm->is_leaving) || comm->status != TR_OK || !is_quiet(comm))
@@ -81,7 +82,7 @@ bool tr__comm_thread_begin(tr_comm *comm, tr__thread *t)
     pthread_mutex_lock(&comm->drive);
     const bool has_begun = begin(comm);
     pthread_mutex_unlock(&comm->drive);
-    /* A trainer that waits drives itself. */
+    /* A trainer that waits drives by itself, so its thread leaves the processor to others. */
     *t = (tr__thread){.rhythm = {.who = TR_BELL_THREAD, .quiet_since = comm->now, .is_aside = comm->options.role == TR_ROLE_TRAINER}};
     return has_begun;
 }

@@ -1,5 +1,5 @@
-/* comm_watch.c - three sources say that a rank is dead: our own time-out (always), MPI's error (if it gives one),
- * the kernel for a process on the same host. One of the living says it aloud. */
+/* comm_watch.c - detects dead ranks from three sources: a time-out without messages (always), an error of MPI (if it gives one), and the
+ * kernel for a process of this host. After a failure one of the living ranks prints the reason. */
 #include "framework/memory.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/transport/comm_state.h"
@@ -11,20 +11,20 @@
 
 static const int64_t MILLISECOND = 1000000;
 
-/* == absence =================================================================================== */
+/* == this process was away ======================================================================= */
 
 void tr__comm_turn_begins(tr_comm *comm, int64_t now)
 {
     comm->now = now;
-    /* They heard of this rank by its last heartbeat, which was before it went. */
+    /* The others heard this rank's last heartbeat before the pause, so they may have waited longer than the pause. */
     if (comm->turned_at && comm->now - comm->turned_at > comm->options.timeout - comm->options.heartbeat)
         comm->woke_at = comm->now;
     comm->turned_at = comm->now;
 }
 
-/* Who was away for longer than the others wait is dead to them: its place is taken, or the job goes on without it, and what it
- * believes to see of them is not worth saying. Its exit code would still be the job's to mpirun, so it ends as the dead do.
- * Where all were away (a laptop that slept), they hear of each other again, and what fails later fails as ever. */
+/* End this process if the others have declared it dead while it was away. Then another process has its place, or the job goes on without
+ * it, and its own view of the others is worthless. It is killed, because an exit code would count as the job's. If all ranks were away
+ * (a laptop that slept), they hear of each other again; later failures are handled as usual. */
 static void end_if_forgotten(const tr_comm *comm)
 {
     if (comm->has_node && comm->woke_at && comm->now - comm->woke_at < 2 * comm->options.timeout)
@@ -63,7 +63,7 @@ void tr__comm_watch_end(tr_comm *comm)
     }
 }
 
-/* A process that has ended may have left messages, a BYE among them, that are still to be read. */
+/* A process that has ended may have left unread messages, such as a BYE. So wait a moment before it counts as gone. */
 static void watch_processes(tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++) {
@@ -81,16 +81,16 @@ static void watch_silence(tr_comm *comm)
     char how[64];
     int  peer;
 
-    /* After our goodbye nobody watches us, and who has ours and all others' may be beyond MPI's end. */
+    /* After this rank's goodbye no other rank watches it. A rank that has all goodbyes may have stopped MPI already. */
     while (!comm->said_bye && (peer = tr_liveness_beat(comm->liveness, comm->now)) >= 0)
         tr__comm_send(comm, peer, TR_WIRE_BEAT, NULL, 0);
-    if (!comm->has_node)                           /* those who start slowly have their own time-out */
+    if (!comm->has_node)                           /* ranks that start slowly have a time-out of their own */
         return;
     snprintf(how, sizeof how, "was silent for %.1f s", (double)comm->options.timeout / 1e9);
     while ((peer = tr_liveness_silent(comm->liveness, comm->now)) >= 0) {
         tr_liveness_kill(comm->liveness, peer);
         end_if_forgotten(comm);
-        comm->machine.tell(comm->machine.self, "silent", peer, how);    /* before a standby ends it, which others may see first */
+        comm->machine.tell(comm->machine.self, "silent", peer, how);    /* before a standby kills it, because other ranks may see that first */
         tr__comm_dead(comm, peer, how);
     }
 }
@@ -111,7 +111,7 @@ static void watch_start(tr_comm *comm)
 
 enum { LAST_IN_LINE = 5 };
 
-/* Where this rank stands in the order of those who might say it. */
+/* The place of this rank in the order of ranks that may print the failure. */
 static int place_in_line(const tr_comm *comm)
 {
     const tr_roster *roster = comm->roster;
@@ -122,7 +122,7 @@ static int place_in_line(const tr_comm *comm)
     if (comm->culprit == roster->self)
         return roster->rank[roster->self].index;
     if (tr_liveness_of(comm->liveness, comm->culprit) == TR_LIFE_ALIVE)
-        return LAST_IN_LINE;                       /* it refuses, and says so itself */
+        return LAST_IN_LINE;                       /* the rank that caused the failure refuses the job, and says so itself */
     const tr_role dead_role = roster->rank[comm->culprit].role;
     const bool    is_other = roster->rank[roster->self].role != dead_role;
     for (int i = 0; i < roster->size; i++) {
@@ -168,9 +168,10 @@ static void note_death(const tr_comm *comm, int peer, const char *how)
                    tr_json_quote(quoted, sizeof quoted, how));
 }
 
-/* Whether a trainer is missed is for the servers to say: a standby does not know the mode. Of a server a trainer may be the only one that is
- * left: it knows that it misses nothing. A standby says it of servers, since it takes their places, or the next one does; but not one that has left because
- * trainers have died: servers that end then, and could not tell it any more why, have ended the job. */
+/* May this rank tell the launcher that the job goes on without `peer`? Of a dead trainer only servers say so, because a standby does not
+ * know the mode. Of a dead server a trainer may say it, if it is the only rank left: it knows that it needs no server. Of a dead server
+ * a standby says it, too, because a standby takes the place. But a standby that has left after trainers' deaths does not say it: servers
+ * that end then have ended the job, and could no longer tell the reason. */
 static bool may_say_lost(const tr_comm *comm, int peer)
 {
     const tr_roster *roster = comm->roster;
@@ -191,7 +192,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     tr_liveness_kill(comm->liveness, peer);
     comm->roster->rank[peer].is_dead = true;
     comm->table->drop(comm->transport, peer);
-    if (comm->status != TR_OK)                     /* written by this thread alone */
+    if (comm->status != TR_OK)                     /* only this thread writes the status */
         return;
     if (!comm->has_node) {
         comm->machine.tell(comm->machine.self, "died", peer, how);
@@ -201,7 +202,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     }
     comm->node.lost(comm->node.self, peer, how);
     const tr_status status = comm->node.status(comm->node.self, &text);
-    if (status != TR_OK && !comm->said_bye) {      /* who has left misses nobody */
+    if (status != TR_OK && !comm->said_bye) {      /* a rank that has said goodbye needs no other rank */
         comm->machine.tell(comm->machine.self, "died", peer, how);
         tr__comm_failed(comm, status, peer, text);
         return;
@@ -239,7 +240,7 @@ void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t
     Trireme__Pserver__Abort *abort_ = trireme__pserver__abort__unpack(NULL, bytes, payload);
 
     if (abort_ && abort_->rank < (uint32_t)comm->roster->size) {
-        atomic_store(&comm->is_told, true);        /* whoever sends this has printed it */
+        atomic_store(&comm->is_told, true);        /* the sender of an ABORT has printed the text */
         if (abort_->has_exit_code && abort_->exit_code > 0 && abort_->exit_code < 256)
             tr_comm_set_exit_code(comm, (int)abort_->exit_code);
         tr__comm_failed(comm, TR_EPEER, (int)abort_->rank, abort_->text);
@@ -268,15 +269,15 @@ static void tell_all(tr_comm *comm)
     }
 }
 
-/* The one who speaks tells the others first, so that nobody begins to speak meanwhile. This thread may have lost the
- * processor since it looked, so it looks again. */
+/* The rank that prints first tells the others, so that no other rank prints. This thread may have lost the processor since it looked, so
+ * it looks again. */
 static void speak(tr_comm *comm)
 {
     for (int i = 0; i < 1000 && comm->table->poll(comm->transport); i++)
         continue;
     if (!atomic_load(&comm->is_told) && comm->machine.take_word(comm->machine.self)) {
         tell_all(comm);
-        /* mpirun may be gone before it has passed a line on: the launcher says it then. */
+        /* The launcher prints the text: mpirun may end before it passes a line on. */
         if (!comm->machine.tell(comm->machine.self, "told", comm->roster->self, comm->text))
             comm->machine.print(comm->machine.self, comm->text);
     }

@@ -31,7 +31,7 @@ tr_doorbell *tr_doorbell_new(int *file)
     return bell;
 }
 
-/* The process may have ended and another one have its number: what is opened must be a page of the same make. */
+/* Another process may have the number of a dead rank by now. So check that the opened file is a page of the right kind. */
 tr_doorbell *tr_doorbell_open(int64_t pid, int file)
 {
     char path[64];

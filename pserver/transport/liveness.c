@@ -1,4 +1,4 @@
-/* liveness.c - two times for each rank: when it was heard, when something was last sent to it. */
+/* liveness.c - see liveness.h. It keeps two times for each rank: when a message came from it, and when one was sent to it. */
 #include "pserver/transport/liveness.h"
 
 #include "framework/memory.h"
@@ -7,14 +7,14 @@
 
 typedef struct peer {
     tr_life life;
-    bool    is_gone;                  /* who had left */
+    bool    is_gone;                  /* the rank had left before */
     int64_t heard, sent;
 } peer;
 
 struct tr_liveness {
     int     self, size;
     int64_t period, timeout;
-    int64_t looked;                   /* when we last had time to look at others' silence */
+    int64_t looked;                   /* when this process last had time to check others' silence */
     peer    peer[];
 };
 

@@ -1,11 +1,10 @@
-/* liveness.h - who is alive: one small interface, fed by whoever knows first.
+/* liveness.h - which ranks are alive. Several sources of news feed this small interface.
  *
- * Every message from a rank is a sign of life; a rank that has nothing to say sends a BEAT once a period. A rank
- * that was silent for longer than the time-out is dead, whatever MPI thinks: a process that is stopped, or a
- * host that is cut off, is dead to nobody's MPI. MPI's errors and the kernel's word about a process of the same
- * host come earlier, through tr_liveness_kill. Time is an argument (nanoseconds).
+ * Every message from a rank is a sign of life. A rank without messages sends a BEAT once a period. A rank that was silent for longer
+ * than the time-out is dead, whatever MPI reports: MPI does not notice a stopped process or a host that is cut off. MPI's errors, and
+ * the kernel's news of a process of this host, come earlier, through tr_liveness_kill. Time is an argument (nanoseconds).
  *
- * What must stay true: dead is for ever; a rank that said goodbye is neither watched nor ever dead. It still waits for the
+ * What must stay true: a dead rank stays dead. A rank that said goodbye is not watched and never becomes dead. It still waits for the
  * others' goodbyes, and so for signs of their life. */
 #ifndef TR_PSERVER_LIVENESS_H
 #define TR_PSERVER_LIVENESS_H
@@ -24,20 +23,20 @@ void         tr_liveness_free(tr_liveness *liveness);
 void    tr_liveness_heard(tr_liveness *liveness, int rank, int64_t now);
 void    tr_liveness_sent(tr_liveness *liveness, int rank, int64_t now);
 void    tr_liveness_left(tr_liveness *liveness, int rank);
-/* True when that is news. */
+/* True if the rank was not known to be dead. */
 bool    tr_liveness_kill(tr_liveness *liveness, int rank);
-/* It had left, and its process has ended: it waits for nothing any more. */
+/* The rank had left, and its process has ended: it needs no more signs of life. */
 void    tr_liveness_gone(tr_liveness *liveness, int rank);
-/* Is it dead, or was that said of it? */
+/* Is the rank dead, or was tr_liveness_gone called? */
 bool    tr_liveness_is_gone(const tr_liveness *liveness, int rank);
 tr_life tr_liveness_of(const tr_liveness *liveness, int rank);
-/* No rank is alive but this one. */
+/* Has every other rank left or died? */
 bool    tr_liveness_all_left(const tr_liveness *liveness);
 
-/* A rank that wants a BEAT now, one that left among them unless it is gone, or -1; it counts as sent. */
+/* Return a rank that needs a BEAT now, or -1; the BEAT counts as sent. A rank that has left needs BEATs, too, until it is gone. */
 int     tr_liveness_beat(tr_liveness *liveness, int64_t now);
-/* A rank that was silent for too long, or -1; it is dead from now on. A process that was stopped itself, or
- * starved, finds everybody silent: it gives the others one more period to be heard first. */
+/* Return a rank that was silent for too long, or -1; it is dead from now on. A process that was stopped itself finds all others silent.
+ * So it first gives them one more period. */
 int     tr_liveness_silent(tr_liveness *liveness, int64_t now);
 
 #endif

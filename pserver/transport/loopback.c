@@ -1,7 +1,8 @@
-/* loopback.c - MPI's daemon of a job of one host listens on this host alone.
+/* loopback.c - makes MPI's daemon of a job on one host listen on this host alone.
  *
- * mpirun has a port for daemons of other hosts. It listens on all interfaces, and no parameter of Open MPI 4.1 or 5 changes that. A job of one
- * host has no such daemons. `trireme launch` loads this into mpirun by LD_PRELOAD, and removes it again from the environment of the ranks.
+ * mpirun has a port for daemons of other hosts. It listens on all interfaces, and no parameter of Open MPI 4.1 or 5 changes that. A job
+ * of one host has no such daemons. `trireme launch` loads this library into mpirun by LD_PRELOAD, and removes it again from the
+ * environment of the ranks.
  *
  * What must stay true: only the address "any" is replaced, so that all other sockets are as mpirun wants them. */
 #include <dlfcn.h>
@@ -31,7 +32,7 @@ static int bind_v6(bind_fn *real, int fd, const struct sockaddr_in6 *any)
     return real(fd, (const struct sockaddr *)any, sizeof *any);
 }
 
-/* Called in the place of the C library's. */
+/* Called instead of the C library's function. */
 __attribute__((visibility("default"))) int bind(int fd, const struct sockaddr *address, socklen_t length)
 {
     bind_fn *const real = (bind_fn *)dlsym(RTLD_NEXT, "bind");

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* How long who was killed may take to be gone: milliseconds. */
+/* How long a killed process may take to end: milliseconds. */
 enum { KILLED_MAX = 100 };
 
 static int64_t now(void *self)
@@ -116,7 +116,7 @@ static bool can_read(void *self, int64_t pid)
     return process_vm_readv((pid_t)pid, &here, 1, &nowhere, 1, 0) < 0 && errno == EFAULT;
 }
 
-/* == words ===================================================================================== */
+/* == messages to users ========================================================================= */
 
 static bool tell(void *self, const char *what, int rank, const char *text)
 {
@@ -124,8 +124,8 @@ static bool tell(void *self, const char *what, int rank, const char *text)
     return tr__launcher_tell(what, rank, text);
 }
 
-/* On one host the word is taken by a file in mpirun's folder for this job, which goes with the job: a rank that
- * had no processor for a while may miss what the others said, and those who said it may have ended. */
+/* On one host the right to print is a file in mpirun's folder for this job; the folder goes with the job. Without it, a rank that had no
+ * processor for a while could miss the others' messages, and those ranks may have ended. */
 static bool take_word(void *self)
 {
     const char *folder = getenv("PMIX_SERVER_TMPDIR");
@@ -141,7 +141,7 @@ static bool take_word(void *self)
     return true;
 }
 
-/* In one write, so that lines of several ranks do not mix. */
+/* One write, so that lines of several ranks do not mix. */
 static void print(void *self, const char *text)
 {
     char      line[4200];
@@ -149,7 +149,7 @@ static void print(void *self, const char *text)
 
     (void)self;
     if (write(STDERR_FILENO, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1) < 0)
-        return;                                    /* nobody listens */
+        return;                                    /* standard error has no reader */
 }
 
 static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)

@@ -1,9 +1,9 @@
-/* machine.h - what an event loop needs of the computer that it runs on: time, wake-ups, processes, words to the launcher.
+/* machine.h - the services that an event loop needs of its computer: time, wake-ups, processes, messages to the launcher.
  *
- * A loop (comm_state.h) calls nothing of the operating system by itself. So two machines are possible: the real one below, and the
+ * A loop (comm_state.h) makes no call of the operating system by itself. So two machines are possible: the real one below, and the
  * simulator's (simulator.h), where time is virtual and all ranks of a job take turns in one thread.
  *
- * What must stay true: nothing here waits, but `kill`. Where a loop rests it says so, and who runs it waits (tr__rest). */
+ * What must stay true: no function here waits, except `kill`. A loop's turn says how to rest (tr__rest), and its caller waits. */
 #ifndef TR_PSERVER_MACHINE_H
 #define TR_PSERVER_MACHINE_H
 
@@ -14,35 +14,36 @@
 
 typedef struct tr_machine {
     void *self;
-    /* Nanoseconds of any origin; never goes back. */
+    /* Nanoseconds since any origin; never goes back. */
     int64_t (*clock)(void *self);
-    /* Processors that this process may use, and the one that it is on. */
+    /* The number of processors that this process may use; the processor that it is on. */
     int  (*processors)(void *self);
     int  (*processor)(void *self);
-    /* Change the word, and wake who sleeps on it under one of these bits (wake.h). */
+    /* Change the word, and wake the threads that sleep on it under one of these bits (wake.h). */
     void (*ring)(void *self, atomic_uint *word, unsigned who);
     tr_doorbell *(*make_doorbell)(void *self, int *file);
     tr_doorbell *(*open_doorbell)(void *self, int64_t pid, int file);
     void (*close_doorbell)(void *self, tr_doorbell *bell);
-    /* The transport; NULL: the text in `error` says why not. */
+    /* Load the transport. NULL: the reason is in `error`. */
     const tr_transport_table *(*load)(void *self, const char *path, char *error, size_t size);
-    /* What this process is, for the other ranks (roster.h). */
+    /* Make this process's hello for the other ranks (roster.h). */
     tr_status (*pack_hello)(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_inherit, int doorbell);
 
-    /* A process of this host; -1: it cannot be had. `kill` waits a moment until it is gone. */
+    /* Open a process of this host; -1: it is not accessible. `kill` waits a moment until the process is gone. */
     int  (*open_process)(void *self, int64_t pid);
     void (*close_process)(void *self, int process);
     bool (*has_ended)(void *self, int process);
     void (*kill)(void *self, int process);
-    /* May this process read that one's memory? Else MPI copies large messages piece by piece, and both sides have to look all the time. */
+    /* May this process read that process's memory? If not, MPI copies large messages piece by piece, and both sides must poll all the
+     * time. */
     bool (*can_read)(void *self, int64_t pid);
 
-    /* To the launcher (launcher.h). */
+    /* Tell the launcher (launcher.h). */
     bool (*tell)(void *self, const char *what, int rank, const char *text);
-    /* Is it this rank that prints why the job has failed? At most one of a host does. */
+    /* May this rank print why the job has failed? At most one rank of a host gets true. */
     bool (*take_word)(void *self);
     void (*print)(void *self, const char *text);
-    /* This process ends here (rank_end.h). */
+    /* End this process (rank_end.h). */
     __attribute__((noreturn)) void (*end)(void *self, tr_rank_end how, int code);
 } tr_machine;
 

@@ -1,4 +1,4 @@
-/* probe.c - an initiator, rank 0, and ranks that do what they are told; messages of its own over the transport. */
+/* probe.c - see probe.h. Rank 0 gives orders and the other ranks obey; their messages use the transport directly. */
 #include "pserver/transport/probe.h"
 
 #include "pserver/observe/launcher.h"
@@ -17,25 +17,25 @@
 enum { LARGEST = 16 << 20, NAME = 256 };
 static const struct { int64_t bytes; int rounds; } sizes[] = {{8, 1000}, {256 << 10, 200}, {LARGEST, 16}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
-static const int64_t BUDGET = 200000000;           /* nanoseconds for the rounds of one size, but for the first three */
+static const int64_t BUDGET = 200000000;           /* nanoseconds for all rounds of one size, except the first three */
 
 typedef enum kind {
     NONE = 0,
     HELLO,                            /* to rank 0: host and version, as text */
-    MEASURE,                          /* from rank 0: the way to `about` */
-    THERE, BACK,                      /* `bytes` of a pattern, which `is_checked` at both ends */
-    RESULT,                           /* to rank 0: the times, or that bytes were damaged */
-    STOP                              /* from rank 0 */
+    MEASURE,                          /* from rank 0: measure the connection to rank `about` */
+    THERE, BACK,                      /* `bytes` bytes of a pattern, compared at both ends if `is_checked` */
+    RESULT,                           /* to rank 0: the times, or the news that bytes were damaged */
+    STOP                              /* from rank 0: the end */
 } kind;
 
-/* The header of 64 bytes. */
+/* Notes between ranks, packed into the header of 64 bytes. */
 typedef struct note {
     char     magic[4];
     uint32_t kind;
     int64_t  bytes;
     uint32_t round, about;
     uint32_t is_checked, is_damaged;
-    double   time[SIZES];             /* seconds for there and back */
+    double   time[SIZES];             /* seconds for a round trip of each size */
     uint64_t unused;
 } note;
 _Static_assert(sizeof(note) == TR_TRANSPORT_HEADER, "a note is a header");
@@ -46,12 +46,12 @@ typedef struct probe {
     tr_transport *transport;
     int           rank, size;
     int64_t       timeout;
-    uint8_t      *out, *in;           /* LARGEST each */
-    note          got;                /* the last note that was not answered at once; kind NONE: there is none */
+    uint8_t      *out, *in;           /* memory for the largest message, one for each direction */
+    note          got;                /* the last note that nobody has handled yet; kind NONE: there is none */
     int           from;
-    int           sending;            /* messages whose memory is still needed */
+    int           sending;            /* messages whose memory is still in use */
     int           hellos;
-    char        (*host)[NAME];        /* rank 0: "HOST VERSION" of each rank; "": not known */
+    char        (*host)[NAME];        /* rank 0: "HOST VERSION" of each rank; "": not known yet */
     bool          is_dead, is_damaged;
     int           dead;
     bool          has_stopped;
@@ -59,7 +59,7 @@ typedef struct probe {
 
 /* == bytes ==================================================================================== */
 
-/* Different for each pair and size, and nowhere the same from one word to the next. */
+/* A pattern that differs for each pair and size, and from one word to the next. */
 static uint64_t word_of(uint64_t seed, int64_t at)
 {
     uint64_t x = (seed + (uint64_t)at) * 0x9e3779b97f4a7c15u;
@@ -80,7 +80,7 @@ static bool is_intact(const uint64_t *from, int64_t bytes, uint64_t seed)
     return true;
 }
 
-/* Of a message between two ranks, whichever way. */
+/* The same seed for both directions of a pair. */
 static uint64_t seed_of(int a, int b, int64_t bytes)
 {
     return ((uint64_t)(a < b ? a : b) << 40) + ((uint64_t)(a < b ? b : a) << 20) + (uint64_t)bytes * 7;
@@ -149,13 +149,13 @@ static void on_dead(void *self, int peer)
     p->dead = peer;
 }
 
-/* Let things move once. */
+/* Make one poll of the transport. */
 static void step(probe *p)
 {
     p->table->poll(p->transport);
 }
 
-/* Wait for a note of this kind (NONE: of any). False: it did not come in time, or somebody is dead. */
+/* Wait for a note of this kind (NONE: of any kind). False: it did not come in time, or a rank is dead. */
 static bool await(probe *p, kind wanted)
 {
     const int64_t begin = tr__clock();
@@ -164,7 +164,7 @@ static bool await(probe *p, kind wanted)
     while (p->got.kind == NONE || (wanted != NONE && p->got.kind != (uint32_t)wanted)) {
         if (p->is_dead || tr__clock() - begin > p->timeout)
             return false;
-        /* Who takes part in a measurement polls hot; the others leave the cores to them. */
+        /* Ranks in a measurement poll without a pause; the others sleep and leave the cores to them. */
         idle = p->table->poll(p->transport) ? 0 : idle + 1;
         if (idle > 20000)
             usleep(200);
@@ -195,7 +195,7 @@ static tr_status silent(const probe *p, int rank, const char *what)
 
 /* == one pair ================================================================================= */
 
-/* There and back, once; its time. Negative: it did not come back. */
+/* Make one round trip and return its time. Negative: the message did not come back. */
 static int64_t go_and_return(probe *p, int peer, int64_t bytes, uint32_t round)
 {
     note n = {.kind = THERE, .bytes = bytes, .round = round, .is_checked = round == 0};
@@ -212,8 +212,8 @@ static int64_t go_and_return(probe *p, int peer, int64_t bytes, uint32_t round)
     return time;
 }
 
-/* The time, in seconds, of messages of one size: the best, since what else runs on the hosts makes some rounds slow and a
- * slow way makes all of them slow. Negative: the peer has not answered. */
+/* Return the time, in seconds, of a message of one size: the best round. Other programs on the hosts make some rounds slow; a slow
+ * connection makes all of them slow. Negative: the peer has not answered. */
 static double measure_size(probe *p, int peer, int64_t bytes, int rounds)
 {
     int64_t       best = INT64_MAX;
@@ -231,7 +231,7 @@ static double measure_size(probe *p, int peer, int64_t bytes, int rounds)
     return (double)best / 1e9;
 }
 
-/* Measure the way to a peer; the result is a note for rank 0. */
+/* Measure the connection to a peer; the result is a note for rank 0. */
 static tr_status measure(probe *p, int peer, note *result)
 {
     memcpy(result->magic, MAGIC, sizeof MAGIC);
@@ -247,7 +247,7 @@ static tr_status measure(probe *p, int peer, note *result)
     return TR_OK;
 }
 
-/* Send back what has come. */
+/* Send a message back. */
 static tr_status answer(probe *p)
 {
     note      n = p->got;
@@ -277,8 +277,8 @@ static tr_status say_hello(probe *p)
     return send_note(p, 0, &n, text) ? TR_OK : silent(p, 0, "room for a hello");
 }
 
-/* Do what comes, until rank 0 says that it is enough. It may be busy with other pairs for long: its death is MPI's and the
- * launcher's to tell, so the bound is a generous one. */
+/* Obey notes until rank 0 says that the probe is over. Rank 0 may be busy with other pairs for long, so the bound is generous. MPI or
+ * the launcher reports rank 0's death. */
 static tr_status obey(probe *p)
 {
     const int64_t timeout = p->timeout;
@@ -363,7 +363,7 @@ static tr_status lead(probe *p, FILE *out)
     return TR_OK;
 }
 
-/* All that was sent is on its way. */
+/* Poll until all messages are sent. */
 static bool settle(probe *p)
 {
     const int64_t begin = tr__clock();
@@ -380,7 +380,7 @@ tr_status tr_probe_run(FILE *out, double timeout)
     char                      path[1024], error[2048] = "";
 
     tr_transport_find(path, sizeof path, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* not to outlive mpirun */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* this process ends with mpirun */
     p.table = tr_transport_load(path, error, sizeof error);
     if (p.table)
         p.transport = p.table->start(&events, error, sizeof error);

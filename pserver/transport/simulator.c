@@ -1,5 +1,5 @@
-/* simulator.c - a heap of events, and the next turn of each rank's two threads; the earliest of all is next, ties are broken by the order of
- * creation, and events come before turns. */
+/* simulator.c - a heap of events, and the next turn of each rank's two threads. The earliest of all comes next. At equal times events
+ * come before turns, and ties are broken by the order of creation. */
 #include "pserver/transport/simulator_state.h"
 
 #include "framework/memory.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds, as all here. */
+/* Times are nanoseconds, as in all files of the simulator. */
 static const int64_t MILLISECOND = 1000000;
 /* A command that calls a function of the program. */
 enum { CALL_KIND = -1 };
@@ -19,7 +19,7 @@ typedef struct call {
     void  *payload;
 } call;
 
-/* == a rank's core, with a word of the simulator's own ========================================= */
+/* == a rank's core, with one command of the simulator's own ==================================== */
 
 static tr_node make(void *self, const tr_roster *roster)
 {
@@ -109,7 +109,7 @@ static void free_rank(tr__sim_rank *r)
         free(early->payload);
         free(early);
     }
-    comm->doorbell_file = -1;                      /* it is none */
+    comm->doorbell_file = -1;                      /* the simulated number is no descriptor of this process */
     tr__comm_free(comm);
 }
 
@@ -174,7 +174,7 @@ void tr_sim_stop(tr_sim *sim, int rank, int64_t after, int64_t duration)
     tr__sim_push(sim, (tr__event){.kind = TR__STOP, .time = sim->now + after, .rank = rank, .duration = duration});
 }
 
-/* == whose turn it is ========================================================================== */
+/* == the next turn ============================================================================= */
 
 void tr_sim_wake(tr_sim *sim, int rank)
 {
@@ -228,7 +228,7 @@ static void owner_sleeps(tr__sim_rank *r, int64_t until)
     tr__sim_set_turn(r->sim, r->rank, TR__OWNER, until);
 }
 
-/* As tr_comm_leave in a job that has failed: until somebody has said why, and a little more. */
+/* Leave a failed job as tr_comm_leave does: wait until a rank has printed the reason, and a little longer. */
 static void fail(tr__sim_rank *r)
 {
     tr_sim *sim = r->sim;

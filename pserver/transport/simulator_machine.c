@@ -37,7 +37,7 @@ static int64_t clock_of(void *self)
     return ((tr__sim_rank *)self)->sim->now;
 }
 
-/* One for each rank, so that none of them wakes on another one's. */
+/* A processor for each rank, so that no rank wakes on another one's processor. */
 static int processors(void *self)
 {
     return ((tr__sim_rank *)self)->sim->size;
@@ -48,7 +48,7 @@ static int processor(void *self)
     return ((tr__sim_rank *)self)->rank;
 }
 
-/* Who sleeps on it wakes. An owner's own bell wakes it where it waits for what its loop says. */
+/* Wake the threads that sleep on the word. An owner's own bell wakes an owner that waits for its loop's state. */
 static void ring(void *self, atomic_uint *word, unsigned who)
 {
     tr__sim_rank *r = self;
@@ -153,7 +153,7 @@ static bool can_read(void *self, int64_t pid)
     return true;
 }
 
-/* == words ===================================================================================== */
+/* == messages to users ========================================================================= */
 
 static void hear(const tr__sim_rank *r, const char *what, int about, const char *text)
 {
@@ -164,7 +164,7 @@ static void hear(const tr__sim_rank *r, const char *what, int about, const char 
 
 static bool tell(void *self, const char *what, int rank, const char *text)
 {
-    if (strcmp(what, "told") == 0)                 /* there is no launcher that would say it */
+    if (strcmp(what, "told") == 0)                 /* without a launcher the rank itself prints */
         return false;
     hear(self, what, rank, text);
     return true;

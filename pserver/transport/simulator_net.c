@@ -1,5 +1,5 @@
-/* simulator_net.c - messages between simulated ranks, moved as transport_mpi.c moves them: a header has its turn in each look, a large payload
- * follows when its place is known, and a rank that MPI holds for dead is dropped with all that is under way. */
+/* simulator_net.c - messages between simulated ranks, moved as transport_mpi.c moves them. Each poll reads one header from each peer. A
+ * large payload follows when its place is known. A rank that MPI declares dead is dropped, with all of its messages under way. */
 #include "pserver/transport/simulator_state.h"
 
 #include "framework/memory.h"
@@ -69,7 +69,7 @@ void tr__sim_net_deinit(tr_transport *t)
             RING_POP(&way->in);
         for (; way->out.count;) {
             tr__parcel *p = RING_AT(&way->out, 0);
-            if (p->token && !((uintptr_t)p->token & 1))    /* else it is on loan (comm_state.h) */
+            if (p->token && !((uintptr_t)p->token & 1))    /* otherwise the payload is on loan (comm_state.h) */
                 free(p->token);
             RING_POP(&way->out);
         }
@@ -81,16 +81,16 @@ void tr__sim_net_deinit(tr_transport *t)
     free(t->way);
 }
 
-/* What repeats messages, as nobody does over MPI, must not read a payload that was acknowledged meanwhile, nor write one twice at the same time: then
- * all payloads are copied when they are sent, and are whole when they are placed. */
+/* In runs that repeat messages (MPI never does), a payload may be read after its acknowledgement, or be written twice at the same time.
+ * So in such runs all payloads are copied when they are sent, and arrive complete. */
 static bool is_lossy(const tr_sim *sim)
 {
     return sim->options.drop > 0 || sim->options.duplicate > 0;
 }
 
-/* == on the way =============================================================================== */
+/* == messages under way ======================================================================== */
 
-/* When so many bytes that leave now are through, at both ends. */
+/* Return when so many bytes, sent now, have left the sender and reached the receiver. */
 static int64_t through(tr_sim *sim, int from, int to, int64_t bytes)
 {
     if (sim->options.bandwidth <= 0)
@@ -113,7 +113,7 @@ static void post(tr_sim *sim, tr__parcel *p)
     tr__way      *back = &sim->rank[p->to].transport.way[p->from];
     const int64_t bytes = TR_TRANSPORT_HEADER + (p->is_large ? 0 : p->bytes);
 
-    p->holders++;                                  /* the event's */
+    p->holders++;                                  /* the event holds a reference */
     if (are_near(sim, p)) {
         tr__sim_arrive(sim, p);
         return;
@@ -125,7 +125,7 @@ static void post(tr_sim *sim, tr__parcel *p)
     tr__sim_push(sim, (tr__event){.kind = TR__ARRIVE, .time = time, .parcel = p});
 }
 
-/* What was on its way when its sender died arrives up to some moment. */
+/* Messages of a dead sender arrive up to a random moment; later ones are lost. */
 static bool is_lost(const tr_sim *sim, const tr__parcel *p)
 {
     const tr__way *way = &sim->rank[p->to].transport.way[p->from];
@@ -144,7 +144,7 @@ void tr__sim_arrive(tr_sim *sim, tr__parcel *p)
     release(p);
 }
 
-/* Its payload is read now, as late as may be. That of a dead rank is not there any more. */
+/* Read the payload now, as late as possible. If its sender is dead, the payload is gone. */
 void tr__sim_whole(tr_sim *sim, tr__parcel *p)
 {
     if (!is_lost(sim, p) && !(sim->rank[p->from].is_dead && p->payload != (void *)(p + 1))) {
@@ -176,7 +176,7 @@ void tr__sim_report(tr_sim *sim, int rank, int dead)
         return;
     t->reports += !t->way[dead].is_dropped;
     t->way[dead].is_reported = t->is_fresh = true;
-    for (int k = 0; k < TR__THREADS; k++)          /* a nap may end for no reason */
+    for (int k = 0; k < TR__THREADS; k++)          /* a nap may also end without a reason */
         if (sim->rank[rank].rest[k].kind == TR__REST_NAP)
             tr__sim_rouse(sim, rank, k);
     tr__sim_stir(sim, rank);
@@ -206,7 +206,7 @@ static int size_of(const tr_transport *t)
     return t->sim->size;
 }
 
-/* What was to be sent is abandoned, and its memory kept until the end of the run. */
+/* Abandon messages to a peer. Their memory is kept until the end of the run. */
 static void drop(tr_transport *t, int peer)
 {
     tr__way *way = &t->way[peer];
@@ -299,7 +299,7 @@ static int finish_sends(tr_transport *t, int peer)
     return count;
 }
 
-/* One header of each rank at a time. A small message is whole with it. */
+/* Take one header of each peer. A small message is complete with its header. */
 static int take_header(tr_transport *t, int peer)
 {
     tr__way *way = &t->way[peer];
@@ -325,7 +325,7 @@ static int take_header(tr_transport *t, int peer)
         return 1;
     }
     p->holders++;
-    if (is_lossy(t->sim) || are_near(t->sim, p))   /* its reader copies it */
+    if (is_lossy(t->sim) || are_near(t->sim, p))   /* the reader copies it */
         tr__sim_whole(t->sim, p);
     else
         tr__sim_push(t->sim, (tr__event){.kind = TR__WHOLE, .parcel = p,
@@ -340,7 +340,7 @@ static int deliver(tr_transport *t, int peer)
 
     while (way->in.count && RING_AT(&way->in, 0)->is_whole && !way->is_dropped) {
         tr__parcel *p = t->in_hand = RING_AT(&way->in, 0);
-        way->in.first++;                           /* this rank may drop its peer meanwhile, or end */
+        way->in.first++;                           /* meanwhile this rank may have dropped its peer, or ended */
         way->in.count--;
         if (!p->is_large || p->to_place) {
             watch(t, false, peer, p->header);
@@ -354,7 +354,7 @@ static int deliver(tr_transport *t, int peer)
     return count;
 }
 
-/* A dead rank is found by the receive that fails: when what has come of it is read, and the rest never will. */
+/* MPI notices a dead rank when its receive fails: after the messages that have arrived are read, and no more will come. */
 static void find_failed(tr_transport *t)
 {
     for (int i = 0; i < t->sim->size; i++) {

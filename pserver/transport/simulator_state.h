@@ -1,5 +1,5 @@
-/* simulator_state.h - the inside of the simulator, shared by simulator.c (events, and whose turn it is), simulator_machine.c (what a loop asks
- * of its machine) and simulator_net.c (messages on their way). */
+/* simulator_state.h - the inside of the simulator, shared by simulator.c (events and turns), simulator_machine.c (the services for a
+ * loop) and simulator_net.c (messages under way). */
 #ifndef TR_PSERVER_SIMULATOR_STATE_H
 #define TR_PSERVER_SIMULATOR_STATE_H
 
@@ -10,7 +10,7 @@
 
 /* == messages ================================================================================= */
 
-/* A message on its way. The payload of a small one is a copy behind the struct; that of a large one lies where its sender has it. */
+/* A message under way. A small payload is a copy after the struct; a large one is in its sender's memory. */
 typedef struct tr__parcel {
     int         from, to;
     uint8_t     header[TR_TRANSPORT_HEADER];
@@ -18,34 +18,34 @@ typedef struct tr__parcel {
     int64_t     bytes;
     void       *token;
     bool        is_large;
-    bool        is_sent;              /* its sender may have the token back, or has */
-    bool        is_placed;            /* a large one's reader has said where it goes */
-    bool        is_whole;             /* and its payload is there */
+    bool        is_sent;              /* the sender may get the token back, or has got it */
+    bool        is_placed;            /* large message: its reader has said where the payload goes */
+    bool        is_whole;             /* large message: the payload has arrived */
     void       *to_place;
-    int         holders;              /* of the two rings, and of an event */
+    int         holders;              /* references: of the two rings, and of an event */
 } tr__parcel;
 
-/* What one rank has on the way to another one and from it. */
+/* The messages of one rank to and from another rank. */
 typedef struct tr__way {
-    bool      is_dropped;             /* this rank has nothing more to do with that one */
-    bool      is_reported;            /* MPI knows that it is dead */
-    struct {  /* rings of parcels, in order */
+    bool      is_dropped;             /* this rank has dropped the other one */
+    bool      is_reported;            /* MPI has noticed that the other rank is dead */
+    struct {  /* rings of messages, in order */
         tr__parcel **item;
         unsigned     first, count, capacity;
     } in, out;
-    int64_t   last;                   /* arrival from there, so far */
-    int64_t   cut;                    /* that one has died: what was on its way arrives until then */
+    int64_t   last;                   /* latest arrival from the other rank so far */
+    int64_t   cut;                    /* the other rank has died: messages under way arrive until this time */
 } tr__way;
 
 struct tr_transport {
     tr_sim    *sim;
     int        rank;
     tr_transport_events events;
-    tr__way   *way;                   /* of each other rank */
-    bool       is_fresh;              /* a look may move something */
-    tr__parcel *in_hand;              /* that the loop gets now */
-    int        reports;               /* of deaths that the loop has not heard */
-    int64_t    out_free, in_free;     /* when what leaves it, and reaches it, is through */
+    tr__way   *way;                   /* one for each other rank */
+    bool       is_fresh;              /* the next poll may move something */
+    tr__parcel *in_hand;              /* the message that the loop receives now */
+    int        reports;               /* deaths that the loop has not been told */
+    int64_t    out_free, in_free;     /* when the messages leaving this rank, and those reaching it, are through */
 };
 
 /* == ranks ==================================================================================== */
@@ -60,7 +60,7 @@ typedef struct tr__sim_rank {
     tr_sim         *sim;
     int             rank;
     tr_sim_program  program;
-    int             host;                          /* the first rank on it */
+    int             host;                          /* the first rank on this host */
     tr_comm        *comm;
     tr_transport    transport;
     tr__thread      thread;
@@ -69,8 +69,8 @@ typedef struct tr__sim_rank {
     bool            has_begun, thread_is_over;
     bool            has_ended, is_dead, has_word;
     int64_t         stopped_until;
-    tr__rest        rest[TR__THREADS];             /* how each rests until its next turn */
-    int64_t         gone_at;                       /* TR__OWNER_FAILS: when it gives up */
+    tr__rest        rest[TR__THREADS];             /* how each thread rests until its next turn */
+    int64_t         gone_at;                       /* TR__OWNER_FAILS: when the owner gives up */
 } tr__sim_rank;
 
 typedef enum tr__event_kind { TR__ARRIVE, TR__WHOLE, TR__CALL, TR__KILL, TR__REPORT, TR__STOP } tr__event_kind;
@@ -92,32 +92,32 @@ struct tr_sim {
     uint64_t       random;
     int64_t        now;
     tr__sim_rank  *rank;
-    tr_doorbell   *bell;                           /* of each rank */
-    int64_t       *at;                             /* of each rank's threads: the next turn; INT64_MAX: somebody must wake it */
+    tr_doorbell   *bell;                           /* one for each rank */
+    int64_t       *at;                             /* next turn of each rank's threads; INT64_MAX: the thread sleeps until a ring */
     tr__event     *heap;
     size_t         count, capacity;
     uint64_t       created;
-    int            running;                        /* its turn it is; -1: nobody's */
-    jmp_buf        turn;                           /* where a turn ends that ends its rank */
-    int            left;                           /* processes that have not ended */
+    int            running;                        /* the rank whose turn runs; -1: none */
+    jmp_buf        turn;                           /* jumped to when a rank ends in its own turn */
+    int            left;                           /* processes that are still alive */
 };
 
 /* == simulator_events.c == */
 void tr__sim_push(tr_sim *sim, tr__event event);
 tr__event tr__sim_pop(tr_sim *sim);
 bool tr__sim_happens(tr_sim *sim, double probability);
-/* 1 to `most`, or just that. */
+/* A time from 1 to `most`; with is_steady exactly `most`. */
 int64_t tr__sim_time(tr_sim *sim, int64_t most);
-/* When a thread's next turn is. */
+/* Set the time of a thread's next turn. */
 int64_t *tr__sim_turn_of(tr_sim *sim, int rank, int thread);
 void tr__sim_set_turn(tr_sim *sim, int rank, int thread, int64_t at);
-/* This thread's next turn is now. */
+/* Set this thread's next turn to now. */
 void tr__sim_rouse(tr_sim *sim, int rank, int thread);
-/* Something is here that a look would move: whoever looks all the time sees it. */
+/* A poll of this rank would move something: wake its threads that poll. */
 void tr__sim_stir(tr_sim *sim, int rank);
 
 /* == simulator_machine.c == */
-/* The process ends now. */
+/* End the rank's process now. */
 void tr__sim_end(tr_sim *sim, int rank, bool is_dead);
 tr_machine tr__sim_machine(tr__sim_rank *r);
 
@@ -127,7 +127,7 @@ void tr__sim_net_init(tr_transport *transport, tr_sim *sim, int rank);
 void tr__sim_net_deinit(tr_transport *transport);
 void tr__sim_arrive(tr_sim *sim, tr__parcel *parcel);
 void tr__sim_whole(tr_sim *sim, tr__parcel *parcel);
-/* What a dead rank had on its way is lost from some message on. */
+/* The rank is dead: lose its messages under way from a random one on. */
 void tr__sim_net_die(tr_sim *sim, int rank);
 void tr__sim_report(tr_sim *sim, int rank, int dead);
 

@@ -1,4 +1,4 @@
-/* transport.c - finding and loading the MPI transport. */
+/* transport.c - finds and loads the MPI transport. */
 #include "pserver/transport/transport.h"
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beside the library or program that this code is in; else wherever its run path leads. */
+/* The path beside the library or program that holds this code; otherwise the name alone, for the loader's search path. */
 void tr_transport_find(char *out, size_t size, const char *given)
 {
     static const char name[] = "trireme_mpi.so";
@@ -27,8 +27,8 @@ void tr_transport_find(char *out, size_t size, const char *given)
     snprintf(out, size, "%s", name);
 }
 
-/* Load the library of the mpirun that started us, which is on the loader's path; else that of the environment: a wheel's transport lies in
- * lib/python3.x/site-packages/trireme, and names no library itself. False: *error says why not. */
+/* Load libmpi: that of the mpirun that started this process, which is on the loader's path, else that of the environment. A wheel's
+ * transport lies in lib/python3.x/site-packages/trireme, and names no library itself. False: the reason is in *error. */
 static bool load_mpi(const char *transport, char *error, size_t size)
 {
     const char *end = strrchr(transport, '/');
@@ -47,7 +47,7 @@ const tr_transport_table *tr_transport_load(const char *path, char *error, size_
     const bool has_mpi = load_mpi(path, why, sizeof why);
     void      *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
-    if (!library) {                                /* a transport that is linked with libmpi has a run path of its own to it */
+    if (!library) {                                /* a transport that is linked with libmpi has a run path of its own */
         const char *text = dlerror();
         snprintf(error, size, "cannot load the MPI transport: %s", !has_mpi && strstr(text, "undefined symbol") ? why : text);
         return NULL;

@@ -1,13 +1,13 @@
-/* transport.h - what moves the messages of one process: a table of functions.
+/* transport.h - a table of functions that move the messages of one process.
  *
- * `trireme_mpi.so` exports one symbol, tr_transport_mpi, which is such a table; it depends on nothing of ours, so
- * that a process that needs no MPI loads none. The simulator (simulator.h) has such a table, too.
+ * `trireme_mpi.so` exports one symbol, tr_transport_mpi, which is such a table. It depends on no library of Trireme, so a process that
+ * needs no MPI loads none. The simulator (simulator.h) has such a table, too.
  *
- * A message is a header of 64 bytes and a payload. Small ones travel in one piece. The payload of a larger one
- * follows its header, so that the receiver can say where it goes.
+ * A message is a header of 64 bytes and a payload. A small message travels in one piece. The payload of a larger one follows its header,
+ * so that the receiver can say where it goes.
  *
- * What must stay true: one thread at a time is in here, `start` and `stop` are one thread's; nothing waits for a peer. Messages
- * of one pair arrive in order. What is sent stays as it is until it is given back by `sent`. */
+ * What must stay true: one thread at a time calls these functions, and the same thread calls `start` and `stop`. No function waits for a
+ * peer. Messages of one pair arrive in order. The memory of a sent message does not change until `sent` returns it. */
 #ifndef TR_PSERVER_TRANSPORT_H
 #define TR_PSERVER_TRANSPORT_H
 
@@ -19,44 +19,44 @@ enum { TR_TRANSPORT_VERSION = 1, TR_TRANSPORT_HEADER = 64 };
 
 typedef struct tr_transport tr_transport;
 
-/* Called by `poll` and `send`. */
+/* Callbacks of `poll` and `send`. */
 typedef struct tr_transport_events {
     void *self;
-    /* A header whose payload follows is here: how many bytes, and where to; *to = NULL: they are thrown away.
-     * Negative: this is no message of ours, and the peer is dropped. Not called for small messages. */
+    /* The header of a large message is here. Return the bytes of its payload, and set *to to the place for it; *to = NULL: the payload
+     * is thrown away. Negative: the header is invalid, and the peer is dropped. */
     int64_t (*place)(void *self, int peer, const uint8_t *header, void **to);
-    /* A whole message is here. A payload that was not placed is gone after the call. */
+    /* A whole message is here. A payload that has no place of its own is gone after the call. */
     void (*receive)(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed);
-    /* The memory of a message is not needed any more. */
+    /* The memory of a message is no longer needed. */
     void (*sent)(void *self, void *token);
-    /* MPI says that the peer is dead. Nothing more comes from it. */
+    /* MPI reports that the peer is dead. No more messages come from it. */
     void (*dead)(void *self, int peer);
 } tr_transport_events;
 
 typedef struct tr_transport_table {
     int         version;              /* TR_TRANSPORT_VERSION */
     const char *name;
-    /* Start in this thread. NULL: the text in `error` says why not. */
+    /* Start in this thread. NULL: the reason is in `error`. */
     tr_transport *(*start)(const tr_transport_events *events, char *error, size_t error_size);
     int  (*rank)(const tr_transport *transport);
     int  (*size)(const tr_transport *transport);
-    /* False: too much is under way to this peer, try again later. A message to a dead peer is dropped. */
+    /* Send a message. False: too many messages to this peer are under way; try again later. A message to a dead peer is dropped. */
     bool (*send)(tr_transport *transport, int peer, const uint8_t *header, const void *payload, int64_t bytes,
                  void *token);
-    /* Let things move. Returns the number of messages that arrived or were sent. */
+    /* Move messages. Returns the number of messages that arrived or were sent. */
     int  (*poll)(tr_transport *transport);
-    /* Have nothing more to do with a peer. */
+    /* Stop all traffic with a peer. */
     void (*drop)(tr_transport *transport, int peer);
-    /* Messages under way to living peers. */
+    /* The number of messages under way to living peers. */
     int  (*unsent)(const tr_transport *transport);
-    /* `is_clean`: all peers are alive and stop too, nothing is under way. Otherwise MPI is left as it is, and the
-     * process must end by _exit. */
+    /* Stop. `is_clean`: all peers are alive and stop, too, and no message is under way. Otherwise MPI is not finalized, and the process
+     * must end by _exit. */
     void (*stop)(tr_transport *transport, bool is_clean);
 } tr_transport_table;
 
-/* The path of trireme_mpi.so: the one given, else that of TRIREME_TRANSPORT, else the one that belongs to this code. */
+/* The path of trireme_mpi.so: `path`, else TRIREME_TRANSPORT, else the file that belongs to this code. */
 void                      tr_transport_find(char *out, size_t size, const char *given);
-/* Its table. NULL: the text in `error` says why not. */
+/* Load the table of the transport at this path. NULL: the reason is in `error`. */
 const tr_transport_table *tr_transport_load(const char *path, char *error, size_t size);
 
 #endif

@@ -1,10 +1,10 @@
 /* transport_mpi.c - messages over MPI point-to-point; built as trireme_mpi.so, which needs libmpi alone.
  *
- * One binary runs on Open MPI 5 and 4.1. The fault-tolerance calls (MPIX_*, ULFM) are looked up when the process
- * starts; without them, or in a job started without --with-ft ulfm, deaths are for others to notice.
+ * One binary runs on Open MPI 5 and 4.1. The fault-tolerance calls (MPIX_*, ULFM) are looked up when the process starts. Without them,
+ * or in a job started without --with-ft ulfm, other code must notice deaths.
  *
- * Rules that measurements under killed ranks taught:
- *   - one thread at a time in MPI (SERIALIZED; MULTIPLE locks itself up at a death);
+ * These rules follow from measurements under killed ranks:
+ *   - one thread at a time in MPI (SERIALIZED; MULTIPLE deadlocks at a death);
  *   - no blocking call to a peer, no collective after the start, no MPI_Finalize after a death;
  *   - one receive posted for each peer, no MPI_ANY_SOURCE;
  *   - MPIX_Comm_get_failed before every MPI_Isend: streaming to a dead peer over tcp crashes;
@@ -25,13 +25,13 @@ enum { TAG_HEADER = 7701, TAG_BULK = 7702 };
 enum { SLOT = 4096, INLINE_MAX = SLOT - TR_TRANSPORT_HEADER };
 enum { RECV_DEPTH = 8, SEND_DEPTH = 32 };
 
-/* A message on its way in: the header is here, its payload may be coming. */
+/* An incoming message: its header is here, its payload may be on the way. */
 typedef struct inbound {
     uint8_t    *slot;
     bool        has_bulk;
     MPI_Request bulk;
     void       *to;
-    void       *scratch;              /* for a payload that nobody wants */
+    void       *scratch;              /* memory for a payload that is thrown away */
     int64_t     bytes;
 } inbound;
 
@@ -43,10 +43,10 @@ typedef struct outbound {
 
 typedef struct peer {
     bool     is_dead;
-    bool     is_posted;               /* a receive for a header is */
+    bool     is_posted;               /* a receive for a header is posted */
     unsigned in_first, in_count;      /* rings */
     unsigned out_first, out_count;
-    inbound  in[RECV_DEPTH + 1];      /* one more: the slot of the posted receive */
+    inbound  in[RECV_DEPTH + 1];      /* one more than messages: the slot of the posted receive */
     outbound out[SEND_DEPTH];
 } peer;
 
@@ -56,7 +56,7 @@ struct tr_transport {
     tr_transport_events events;
     int            rank, size;
     get_failed_fn  get_failed;
-    int            failed;            /* ranks MPI has told us of */
+    int            failed;            /* ranks whose failure MPI has reported */
     peer          *peer;
     MPI_Request   *header;            /* the posted receive of each peer */
     MPI_Status    *status;
@@ -65,7 +65,7 @@ struct tr_transport {
 
 /* == start ==================================================================================== */
 
-/* Open MPI's own mpirun says which one it is: 5 by OMPI_VERSION, 4 by its orte settings. */
+/* Find the version of the mpirun that started this process: Open MPI 5 sets OMPI_VERSION, version 4 its orte settings. */
 static int launcher_major(void)
 {
     const char *version = getenv("OMPI_VERSION");
@@ -85,7 +85,7 @@ static bool is_mixture(char *error, size_t size)
     const int launcher = launcher_major();
     if (sscanf(version, "Open MPI v%d", &major) != 1 || !launcher || launcher == major)
         return false;
-    /* 5's mpirun without ft starts 4.1's programs as single processes; both mixtures cost a silent hang at best. */
+    /* The mpirun of version 5 without ft starts programs of 4.1 as single processes. Both mixtures end in a silent hang at best. */
     dladdr((void *)(uintptr_t)MPI_Init_thread, &info);
     snprintf(error, size, "mpirun is Open MPI %d, but the library that was loaded is %s (%s): use the mpirun that belongs "
              "to it, or set LD_LIBRARY_PATH to the libraries of that mpirun", launcher, version,
@@ -107,8 +107,8 @@ static void post(tr_transport *t, int rank)
         t->header[rank] = MPI_REQUEST_NULL;
 }
 
-/* Where ranks exceed processors Open MPI yields whenever it has found nothing; when to do that comm.c knows better. The call is the library's own:
- * where it is missing Open MPI goes on as it does. */
+/* If ranks exceed processors, Open MPI yields after every poll that finds nothing. comm.c knows better when to yield. The call belongs
+ * to the library's inside: where it is missing, Open MPI keeps its own behaviour. */
 static void set_yielding(bool yields)
 {
     void (*set)(bool) = (void (*)(bool))(uintptr_t)dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle");
@@ -127,8 +127,8 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
         snprintf(error, error_size, "MPI was started by somebody else in this process");
         return NULL;
     }
-    signal(SIGPIPE, SIG_IGN);                      /* btl tcp writes to dead peers */
-    setenv("HOME", "/tmp", 0);                     /* the daemons need one */
+    signal(SIGPIPE, SIG_IGN);                      /* btl tcp writes to dead peers, which raises SIGPIPE */
+    setenv("HOME", "/tmp", 0);                     /* MPI's daemons need a home folder */
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
         provided < MPI_THREAD_SERIALIZED) {
         snprintf(error, error_size, "MPI_Init_thread failed (thread support %d)", provided);
@@ -167,7 +167,7 @@ static int size_of(const tr_transport *t)
 static void drop(tr_transport *t, int rank)
 {
     t->peer[rank].is_dead = true;
-    t->header[rank] = MPI_REQUEST_NULL;            /* abandoned */
+    t->header[rank] = MPI_REQUEST_NULL;            /* the request is abandoned */
 }
 
 static void die(tr_transport *t, int rank)
@@ -236,7 +236,7 @@ static bool send_message(tr_transport *t, int rank, const uint8_t *header, const
     return true;
 }
 
-/* Is it done? An error means death. */
+/* Is the request done? An error means that the peer is dead. */
 static bool is_complete(tr_transport *t, int rank, MPI_Request *request)
 {
     int done = 1;
@@ -268,7 +268,7 @@ static int finish_sends(tr_transport *t, int rank)
 
 /* == receiving ================================================================================ */
 
-/* The header of the posted receive is here, with `size` bytes. */
+/* The header in the posted receive is complete, with `size` bytes. */
 static void take_header(tr_transport *t, int rank, int size)
 {
     peer    *p = &t->peer[rank];
@@ -324,7 +324,7 @@ static int deliver(tr_transport *t, int rank)
     return count;
 }
 
-/* How many there were: their payloads come at the next look. */
+/* Return how many messages came. Payloads of large messages come at the next poll. */
 static int take_headers(tr_transport *t)
 {
     int count = 0, size;
@@ -348,7 +348,7 @@ static int take_headers(tr_transport *t)
     return count;
 }
 
-/* What is behind the last messages is done before the next ones are looked for, so that nothing stands between a message and its answer. */
+/* Do the work that the last messages left before polling again, so that nothing stands between a message and its answer. */
 static int poll_all(tr_transport *t)
 {
     int count = 0;
@@ -386,7 +386,7 @@ static void stop(tr_transport *t, bool is_clean)
             MPI_Cancel(&t->header[i]);
             MPI_Request_free(&t->header[i]);
         }
-    set_yielding(true);                            /* MPI's end waits hot */
+    set_yielding(true);                            /* MPI's end polls without a pause */
     MPI_Finalize();
     for (int i = 0; i < t->size; i++) {
         for (int k = 0; k <= RECV_DEPTH; k++)

@@ -12,7 +12,7 @@
 typedef struct tr_background {
     pthread_t   thread;
     bool        is_to_be_joined;
-    atomic_bool has_ended;            /* or nearly */
+    atomic_bool has_ended;            /* the task's function has returned, or is about to */
 } tr_background;
 
 /* `what` names the task in messages of failure. */
@@ -20,7 +20,7 @@ tr_status tr_background_begin(tr_background *background, void *(*run)(void *self
 /* Called on the task's own thread just before it ends. The caller wakes waiting threads right after it. */
 void      tr_background_end(tr_background *background);
 bool      tr_background_is_under_way(const tr_background *background);
-/* Wait for its end. Of none, nothing. */
+/* Wait for the end of the task, if there is one. */
 void      tr_background_join(tr_background *background);
 
 #endif

@@ -1,4 +1,4 @@
-/* buffer.c - a fourth more than is wanted, so that steps of about one size seldom grow it. */
+/* buffer.c - memory grows to a fourth more than requested, so that steps of similar size seldom grow it. */
 #include "pserver/util/buffer.h"
 
 #include <stdlib.h>

@@ -13,7 +13,7 @@ static const uint32_t POLYNOMIAL = 0x82f63b78;     /* reflected */
 enum { STRETCH = 4096 };
 
 static uint32_t table[8][256];
-static uint32_t shift[4][256];                     /* of each byte of a checksum: behind STRETCH zeros */
+static uint32_t shift[4][256];                     /* tables by byte of a checksum: the checksum after STRETCH zeros */
 
 static void fill_table(void)
 {

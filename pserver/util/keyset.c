@@ -1,4 +1,4 @@
-/* keyset.c - at most half of the places are taken. */
+/* keyset.c - see keyset.h. At most half of the places of the hash table are taken. */
 #include "pserver/util/keyset.h"
 
 #include "framework/compiler.h"
@@ -20,7 +20,7 @@ static tr_status reserve(tr_keyset *set, uint64_t places)
 {
     if (places <= set->places)
         return TR_OK;
-    int64_t  *keys = realloc(set->keys, (places / 2 + 1) * sizeof *keys);     /* one more is written before it is known to be new */
+    int64_t  *keys = realloc(set->keys, (places / 2 + 1) * sizeof *keys);     /* one place more, because a key is written before it is known to be new */
     uint32_t *place;
     if (keys)
         set->keys = keys;
@@ -68,7 +68,7 @@ static uint64_t home(const tr_keyset *set, int64_t key)
     return tr_hash_u64((uint64_t)key) & (set->places - 1);
 }
 
-/* The number + 1 of a key that its home does not have, from the place behind it on. */
+/* Return number + 1 of a key that is not at its home place; search from the next place on. */
 static uint32_t add_further(tr_keyset *set, uint64_t at, int64_t key)
 {
     do
@@ -81,7 +81,8 @@ static uint32_t add_further(tr_keyset *set, uint64_t at, int64_t key)
     return set->place[at];
 }
 
-/* The CPU cannot predict whether a key is new. So the key is written behind the others in any case, and the count grows only if it is new. */
+/* The CPU cannot predict whether a key is new. So each key is written to the end of the list in any case, and the count grows only if it
+ * is new. */
 TR_INLINE uint32_t add_at(tr_keyset *set, uint64_t at, int64_t key)
 {
     const uint32_t found = set->place[at], is_new = !found, number = found + (set->count + 1) * is_new;
@@ -107,7 +108,7 @@ void tr_keyset_add(tr_keyset *set, uint32_t *out, const int64_t *keys, int64_t n
     }
 }
 
-/* Twice the places, so that growing by one is cheap on average. */
+/* Double the places, so that growing by one key is cheap on average. */
 tr_status tr_keyset_grow(tr_keyset *set, int64_t more)
 {
     const uint32_t count = set->count;

@@ -8,24 +8,24 @@
 #include "framework/status.h"
 
 typedef struct tr_keyset {
-    int64_t  *keys;                   /* the different ones */
+    int64_t  *keys;                   /* the distinct keys */
     uint32_t  count;
-    uint32_t *place;                  /* number of a key + 1; 0: empty */
-    uint64_t  places;                 /* a power of two, or 0 */
-    uint32_t  capacity;               /* of keys */
-} tr_keyset;                          /* a zeroed one is empty */
+    uint32_t *place;                  /* hash table: the number of a key + 1; 0: empty */
+    uint64_t  places;                 /* places of the hash table: a power of two, or 0 */
+    uint32_t  capacity;               /* room for so many keys */
+} tr_keyset;                          /* a zeroed struct is an empty set */
 
 void      tr_keyset_deinit(tr_keyset *set);
-/* Empty it, with room for `most` keys. */
+/* Empty the set, and make room for `most` keys. */
 tr_status tr_keyset_reset(tr_keyset *set, int64_t most);
-/* Let it have the keys of another one, with their numbers. */
+/* Copy the keys of another set, with their numbers. */
 tr_status tr_keyset_copy(tr_keyset *set, const tr_keyset *from);
 /* Make room for `more` keys beside the present ones. */
 tr_status tr_keyset_grow(tr_keyset *set, int64_t more);
-/* Empty it; the room stays. */
+/* Empty the set; its memory stays. */
 void      tr_keyset_clear(tr_keyset *set);
 bool      tr_keyset_has(const tr_keyset *set, int64_t key);
-/* Put `n` keys in; out[i] is the number of keys[i]. Not more than there is room for, in all. */
+/* Add `n` keys; out[i] is the number of keys[i]. The set must have room for all of them. */
 void      tr_keyset_add(tr_keyset *set, uint32_t *out, const int64_t *keys, int64_t n);
 
 #endif

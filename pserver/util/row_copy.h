@@ -1,4 +1,4 @@
-/* row_copy.h - copying and adding the few numbers of a table's row: a call of memcpy for each would cost more than the copy. */
+/* row_copy.h - copies and adds the few numbers of a table's row. A call of memcpy for each row would cost more than the copy. */
 #ifndef TR_PSERVER_ROW_COPY_H
 #define TR_PSERVER_ROW_COPY_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* `bytes` is the same for many rows, so that the branches are foreseen. The arrays do not overlap. */
+/* `bytes` is the same for many rows, so the CPU predicts the branches. The arrays do not overlap. */
 static inline void tr_row_copy(void *restrict to, const void *restrict from, size_t bytes)
 {
     char       *out = to;

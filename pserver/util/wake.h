@@ -32,7 +32,7 @@ static inline void tr__bell_ring(atomic_uint *bell)
     syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The same where several threads sleep on one word. `who` is a set of bits: a ring wakes the threads that share a bit with it. */
+/* The same for several threads that sleep on one word. `who` is a set of bits: a ring wakes the threads that share a bit with it. */
 static inline void tr__bell_wait_as(atomic_uint *bell, unsigned who, unsigned seen, int64_t nanoseconds)
 {
     const int64_t         until = tr__clock() + nanoseconds;

@@ -1,7 +1,7 @@
 /* compress.c - the methods, each a pair of loops.
  *
- * What a value becomes is exact in float32 (a half, a bf16 scale of 8 bits times a number of 7, the value itself), so that the
- * residual has one rounding, with or without fused multiply-adds. */
+ * A decoded value is exact in float32: a half, a bf16 scale of 8 bits times a number of 7 bits, or the value itself. So the residual has
+ * one rounding, with or without fused multiply-adds. */
 #include "pserver/wire/compress.h"
 
 #include "framework/compiler.h"
@@ -63,7 +63,7 @@ static int64_t runs_of(int64_t count)
     return (count + RUN - 1) / RUN;
 }
 
-/* The values that topk sends of so many: at least one. */
+/* How many of `count` values topk sends: at least one. */
 static int64_t kept_of(const tr_compress *c, int64_t count)
 {
     const int64_t kept = (int64_t)ceil(c->share * (double)count);
@@ -89,7 +89,7 @@ uint64_t tr_compress_bytes(const tr_compress *c, int64_t count)
 
 /* == 16 bits ==================================================================================== */
 
-/* Finite, but beyond fp16: its largest. */
+/* A finite value beyond the range of fp16 becomes the largest one of fp16. */
 TR_INLINE float within_fp16(float x)
 {
     static const uint32_t most = 0x477fe000, infinite = 0x7f800000;
@@ -98,7 +98,7 @@ TR_INLINE float within_fp16(float x)
     return tr__f32_of_bits(is_beyond ? (bits & 0x80000000) | most : bits);
 }
 
-/* What is infinite or no number leaves nothing behind. */
+/* A value that is infinite or NaN leaves no residual. */
 TR_INLINE float rest_of(float value, float sent)
 {
     const float rest = value - sent;
@@ -142,12 +142,11 @@ TR_INLINE uint32_t magnitude_of(float x)
     return tr__bits_of_f32(x) & 0x7fffffff;
 }
 
-/* A run whose largest magnitude is below this is sent as zeros, and stays in the residual: the inverse of its scale might be
- * infinite. */
+/* A run whose largest magnitude is below this is sent as zeros, and stays in the residual. The inverse of its scale could be infinite. */
 static const float LEAST = 0x1p-100f;
 static const uint16_t NOT_A_NUMBER = 0x7fc0;
 
-/* The bf16 not below a 127th of the largest magnitude. */
+/* The smallest bf16 that is not below a 127th of the largest magnitude. */
 TR_INLINE uint16_t scale_of(float most)
 {
     return most < LEAST ? 0 : (uint16_t)((tr__bits_of_f32(most / 127) + 0xffff) >> 16);
@@ -191,7 +190,7 @@ TR_CLONES static void decode_int8(float *restrict out, const uint16_t *restrict 
 
 /* == nonzero ==================================================================================== */
 
-/* How many they are stands before them. */
+/* The number of values stands before the values. */
 static uint64_t encode_nonzero(uint8_t *payload, float *e, const float *x, int64_t count)
 {
     const int64_t kept = tr__sparse_encode_nonzero(payload + MORE_HEAD, e, x, count);

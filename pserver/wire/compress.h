@@ -29,13 +29,13 @@ enum { TR_COMPRESS_RUN = 256 };
 
 /* Does a gradient of this type and size travel compressed? Small ones, which travel together, and float64 do not. */
 bool      tr_compress_takes(const tr_compress *c, tr_dtype dtype, uint64_t bytes, uint64_t chunk_bytes);
-/* Bytes of the payload of a piece of `count` values that does not count for nothing; of nonzero the most that it may have. */
+/* The most bytes that the payload of a piece of `count` values can have. All methods except nonzero always use as many. */
 uint64_t  tr_compress_bytes(const tr_compress *c, int64_t count);
-/* Write the payload of x + residual, `count` values of float32, and leave in `residual` what it lacks. Returns its bytes. */
+/* Write the payload of x + residual, `count` float32 values. `residual` keeps what the payload lacks. Returns the payload's bytes. */
 uint64_t  tr_compress_encode(const tr_compress *c, uint8_t *payload, const float *x, float *residual, int64_t count);
-/* The payload of a piece that counts for nothing; its bytes. */
+/* Write the payload of a piece whose weight is 0. Returns its bytes. */
 uint64_t  tr_compress_encode_zeros(uint8_t *payload);
-/* TR_EFORMAT when these bytes, aligned to 8, are no payload of this method for so many values. */
+/* Check a payload, aligned to 8, for `count` values. TR_EFORMAT: it is no payload of this method. */
 tr_status tr_compress_check(const tr_compress *c, const uint8_t *payload, uint64_t bytes, int64_t count);
 void      tr_compress_decode(const tr_compress *c, float *out, const uint8_t *payload, int64_t count);
 

@@ -22,7 +22,7 @@ static int64_t words_of(int64_t count)
     return (count + 63) / 64;
 }
 
-/* u32 of values, and u64 of bits, are aligned where the payload is: the bits come first, behind a word of padding. */
+/* The u32 of values and the u64 of bits must be aligned if the payload is. So the bits come first, after a word of padding. */
 static bool has_bits(int64_t count, int64_t kept)
 {
     return words_of(count) * 8 + 4 < pages_of(count) * 4 + kept * 2;
@@ -57,7 +57,8 @@ TR_CLONES static uint32_t count_from(const uint32_t *magnitude, int64_t count, u
     return found;
 }
 
-/* The largest magnitude that at least `kept` values have, bit by bit from the highest, or a lower one that just so many have. */
+/* Find the largest magnitude that at least `kept` values reach, bit by bit from the highest. A lower one is good, too, if exactly `kept`
+ * values reach it. */
 static uint32_t threshold_of(const uint32_t *magnitude, int64_t count, int64_t kept)
 {
     uint32_t least = 0;
@@ -71,13 +72,13 @@ static uint32_t threshold_of(const uint32_t *magnitude, int64_t count, int64_t k
     return least;
 }
 
-/* Values that may be among the largest, in ascending order of place. */
+/* Candidates for the largest values, in ascending order of place. */
 typedef struct candidates {
     int64_t   count;
     uint32_t *place, *magnitude;
 } candidates;
 
-/* Does one of a group reach it? */
+/* Does any value of a group reach the magnitude? */
 TR_INLINE bool any_from(const float *values, int64_t count, uint32_t least)
 {
     uint32_t any = 0;
@@ -104,7 +105,7 @@ TR_CLONES static void find_from(candidates *found, const float *values, int64_t 
     found->count = n;
 }
 
-/* A magnitude that somewhat more than `kept` values will have, by a sample of them; 0 where that is not worth it. */
+/* Estimate, from a sample, a magnitude that somewhat more than `kept` values reach. 0: a sample is not worth it. */
 static uint32_t guess_threshold(uint32_t *scratch, const float *values, int64_t count, int64_t kept)
 {
     enum { EACH = 61, LEAST_COUNT = 8192 };
@@ -118,22 +119,22 @@ static uint32_t guess_threshold(uint32_t *scratch, const float *values, int64_t 
     return threshold_of(scratch, samples, rank);
 }
 
-/* All of the `kept` largest, and perhaps others. */
+/* Collect all of the `kept` largest values, and perhaps others. */
 static candidates candidates_of(const float *values, int64_t count, int64_t kept)
 {
     uint32_t  *scratch = tr_thread_scratch(TR_SCRATCH_PACK, 2 * ((size_t)count + 1) * sizeof *scratch);
     candidates found = {0, scratch, scratch + count + 1};
 
     find_from(&found, values, count, guess_threshold(scratch, values, count, kept));
-    if (found.count < kept)                            /* the sample was not like the rest */
+    if (found.count < kept)                            /* the sample was not typical of the rest */
         find_from(&found, values, count, 0);
     return found;
 }
 
-/* Places of a payload. */
+/* The list of places in a payload. */
 typedef struct places {
     float    *value;
-    uint32_t *page;                   /* how many in each; or NULL, and */
+    uint32_t *page;                   /* number of values in each page; or NULL, and */
     uint64_t *bits;
     uint16_t *index;
 } places;
@@ -151,7 +152,7 @@ static places places_of(uint8_t *payload, int64_t count, int64_t kept)
     return (places){value, page, NULL, (uint16_t *)(void *)(page + pages_of(count))};
 }
 
-/* Value number n of the payload. */
+/* Return value number n of the payload. */
 TR_INLINE void put(const places *to, int64_t n, uint32_t place, float value)
 {
     to->value[n] = value;
@@ -171,7 +172,7 @@ static void clear_places(const places *to, uint8_t *payload, int64_t count)
         memset(payload + HEAD, 0, 4 + (size_t)words_of(count) * sizeof *to->bits);
 }
 
-/* Of values that are equal in magnitude to the threshold the first ones go. */
+/* Of values whose magnitude equals the threshold, the first ones are sent. */
 static void put_largest(const places *to, float *e, const candidates *from, int64_t kept)
 {
     const uint32_t least = threshold_of(from->magnitude, from->count, kept);
@@ -210,7 +211,7 @@ void tr__sparse_decode(float *out, uint8_t *payload, int64_t count, int64_t kept
             out[word * 64 + __builtin_ctzll(bits)] = from.value[n++];
 }
 
-/* == those that are not zero ==================================================================== */
+/* == values that are not zero =================================================================== */
 
 int64_t tr__sparse_encode_nonzero(uint8_t *payload, float *e, const float *x, int64_t count)
 {
@@ -229,7 +230,7 @@ int64_t tr__sparse_encode_nonzero(uint8_t *payload, float *e, const float *x, in
     return kept;
 }
 
-/* == what comes =================================================================================== */
+/* == decoding =================================================================================== */
 
 static tr_status check_pages(const places *p, int64_t count, int64_t kept)
 {

@@ -1,6 +1,6 @@
-/* compress_sparse.h - payloads of compressed gradients that hold some of the values, and where they belong (compress.h).
+/* compress_sparse.h - payloads of compressed gradients that hold some of the values, and the places of these values (compress.h).
  *
- * Such a payload begins with 4 bytes that are the caller's. It is aligned to 8. */
+ * The first 4 bytes of such a payload belong to the caller. The payload is aligned to 8. */
 #ifndef TR_PSERVER_COMPRESS_SPARSE_H
 #define TR_PSERVER_COMPRESS_SPARSE_H
 
@@ -8,11 +8,11 @@
 
 /* Bytes of the payload of `kept` of `count` values. */
 uint64_t  tr__sparse_bytes(int64_t count, int64_t kept);
-/* Put the `kept` values of x + e of largest magnitude; the others stay in e. */
+/* Write the `kept` values of x + e that are largest in magnitude; the others stay in e. */
 void      tr__sparse_encode_largest(uint8_t *payload, float *e, const float *x, int64_t count, int64_t kept);
-/* Put the values of x + e that are not zero; e becomes zeros. Returns how many they are. */
+/* Write the values of x + e that are not zero; e becomes zeros. Returns their number. */
 int64_t   tr__sparse_encode_nonzero(uint8_t *payload, float *e, const float *x, int64_t count);
-/* Does a payload of the right size say where each value belongs? */
+/* Check that a payload of the right size has a valid place for each value. */
 tr_status tr__sparse_check(const uint8_t *payload, int64_t count, int64_t kept);
 void      tr__sparse_decode(float *out, uint8_t *payload, int64_t count, int64_t kept);
 

@@ -1,7 +1,7 @@
-/* membership.h - where a trainer stands in the job, as one server sees it: the states, and the legal moves between them.
+/* membership.h - the state of a trainer in the job, as one server sees it: the states, and the legal moves between them.
  *
- * Servers may differ for a while. docs/protocol.md draws the diagram and says which message or event causes each move; a test
- * compares it with this list. */
+ * Servers may differ for a while. docs/protocol.md draws the diagram and says which message or event causes each move; a test compares
+ * it with this list. */
 #ifndef TR_PSERVER_MEMBERSHIP_H
 #define TR_PSERVER_MEMBERSHIP_H
 
@@ -44,7 +44,7 @@ typedef enum tr_membership {
 
 const char *tr_membership_name(tr_membership state);
 bool        tr_membership_may_move(tr_membership from, tr_membership to);
-/* Are its steps over? */
+/* Will the trainer make no more steps? */
 bool        tr_membership_is_over(tr_membership state);
 
 #endif

@@ -9,18 +9,18 @@
 
 #include "pserver/trireme_dist.h"
 
-/* In PULL, beside the number of a block of float32: the answer is to be rounded. */
+/* A bit of a block's number in PULL: round the answer. Only for blocks of float32. */
 #define TR_ROUNDED_BIT 0x80000000u
 
-/* Bytes of the answer for values of so many bytes. */
+/* Bytes of the answer that carries values of `bytes` bytes. */
 static inline uint64_t tr_rounded_bytes(uint64_t bytes, bool is_rounded) { return is_rounded ? bytes / 2 : bytes; }
 
 /* Round `bytes` bytes of floats. `out` may be the floats' own memory; no alignment is needed. */
 void tr_rounded_make(void *out, const void *floats, uint64_t bytes);
-/* Where the answer for floats of `bytes` bytes is to arrive, and make the floats of it. */
+/* tr_rounded_place: where in the floats' memory the answer arrives. tr_rounded_widen: turn the answer there into floats. */
 uint8_t *tr_rounded_place(uint8_t *floats, uint64_t bytes);
 void     tr_rounded_widen(uint8_t *floats, uint64_t bytes);
-/* What a trainer has of these floats. `out` may be `floats`. */
+/* Compute the values that a trainer gets for these floats. `out` may be `floats`. */
 void     tr_rounded_floats(float *out, const float *floats, uint64_t bytes);
 
 #endif

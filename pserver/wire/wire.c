@@ -1,4 +1,4 @@
-/* wire.c - bytes are taken apart by shifts, so that neither alignment nor the machine's order matters. */
+/* wire.c - see wire.h. Shifts take the bytes apart, so neither alignment nor the machine's byte order matters. */
 #include "pserver/wire/wire.h"
 
 #include <assert.h>
@@ -86,7 +86,7 @@ static void write_weight(uint8_t *out, double value)
 /* A field that is being decoded. */
 typedef struct field {
     const char *message, *name;
-    uint64_t    most, bytes;          /* bytes: of the payload */
+    uint64_t    most, bytes;          /* bytes: size of the payload */
 } field;
 
 static tr_status out_of_range(const field *f, uint64_t value)
@@ -157,7 +157,7 @@ bool tr_wire_is_push(tr_wire_kind kind)
     return kind == TR_WIRE_PUSH || kind == TR_WIRE_PUSH_COMPRESSED || kind == TR_WIRE_PUSH_MANY || kind == TR_WIRE_PUSH_ROWS;
 }
 
-/* The fields of all these forms begin alike. */
+/* All these forms begin with the same field. */
 uint64_t tr_wire_step(const tr_wire *wire)
 {
     static_assert(offsetof(tr_form_push, step) == 0 && offsetof(tr_form_push_many, step) == 0 && offsetof(tr_form_push_rows, step) == 0 &&

@@ -36,25 +36,26 @@ typedef enum tr_wire_kind {
     TR_WIRE_KIND_COUNT
 } tr_wire_kind;
 
-/* ACK.initiator when no trainer makes checkpoints: nobody can, or the last one is made. */
+/* ACK.initiator when no trainer makes checkpoints: no trainer can, or the last checkpoint is made. */
 #define TR_INITIATOR_NONE (UINT32_MAX - 1)
 #define TR_INITIATOR_OVER UINT32_MAX
 
-/* READY.flags: the trainer is dead for this server; it has left; this server has all of the snapshot; it has given it up. */
+/* READY.flags: the trainer is dead for this server; the trainer has left; this server has the whole snapshot; this server has given the
+ * snapshot up. */
 enum {
     TR_READY_LOST = 1, TR_READY_LEFT = 2, TR_READY_GATHERED = 4, TR_READY_GIVEN_UP = 8,
     TR_READY_FLAGS = 15
 };
 
-/* REPLACE_DONE.progress: what a replacement has done on a server, in whose place another process may be by now. */
+/* REPLACE_DONE.progress: the progress of a replacement on a server. Another process may have taken the same place by now. */
 typedef enum tr_replacement_progress {
-    TR_REPLACEMENT_CALLED,            /* it has not joined there */
+    TR_REPLACEMENT_CALLED,            /* the replacement has not joined there */
     TR_REPLACEMENT_JOINED,            /* it has joined, and has made no step yet */
     TR_REPLACEMENT_STEPPED,
     TR_REPLACEMENT_COUNT
 } tr_replacement_progress;
 
-/* POST.until: the answer comes at once; when all trainers have posted that have not left; when that trainer has posted, or has left. */
+/* POST.until: when the server answers. At once; when all trainers have posted that have not left; when that trainer has posted or left. */
 typedef enum tr_wire_until { TR_UNTIL_NOW, TR_UNTIL_ALL, TR_UNTIL_ONE, TR_UNTIL_COUNT } tr_wire_until;
 
 /* The C types of fields (messages.h). */
@@ -75,11 +76,11 @@ TR_FORMS(TR_WIRE_STRUCT)
 
 typedef struct tr_wire {
     tr_wire_kind kind;
-    uint32_t     epoch;               /* start of the trainer that sends or receives; 0 where no trainer does */
-    uint32_t     sender;              /* rank */
-    uint64_t     seq;                 /* number in the sender's stream to the receiver: 1, 2, ...; of an answer: what it answers; else 0 */
-    uint64_t     bytes;               /* of the payload */
-    union {                           /* the fields of the form that `kind` has */
+    uint32_t     epoch;               /* epoch of the trainer that sends or receives; 0 if neither is a trainer */
+    uint32_t     sender;              /* the sender's rank */
+    uint64_t     seq;                 /* number of a request in the sender's stream to the receiver: 1, 2, ...; in an answer: the number of the request; else 0 */
+    uint64_t     bytes;               /* size of the payload */
+    union {                           /* the fields of the form of `kind` */
 #define TR_WIRE_MEMBER(form) tr_form_##form form;
         TR_FORMS(TR_WIRE_MEMBER)
 #undef TR_WIRE_MEMBER
@@ -88,28 +89,29 @@ typedef struct tr_wire {
 
 /* The name of a kind as in messages.h; "?" for a number that is no kind. */
 const char *tr_wire_kind_name(tr_wire_kind kind);
-/* Do the ranks' event loops say this to each other, and not their cores? */
+/* Is this a message between the ranks' event loops, and not between their cores? */
 bool        tr_wire_is_of_loop(tr_wire_kind kind);
 /* Is it part of a step's gradient? Such a message has a `step` in front. */
 bool        tr_wire_is_push(tr_wire_kind kind);
-/* The step in front of the fields; only of messages that have one. */
+/* The step, which is the first field. Only for messages that have one. */
 uint64_t    tr_wire_step(const tr_wire *wire);
 void        tr_wire_encode(uint8_t out[TR_WIRE_HEADER], const tr_wire *wire);
-/* TR_EFORMAT when these 64 bytes are no header of ours; the text names the message and the field. */
+/* Decode a header. TR_EFORMAT: these 64 bytes are no valid header; the text names the message and the field. */
 tr_status   tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER]);
-/* The message as text on one line, without its payload: "PUSH epoch=1 sender=3 seq=7 bytes=4096 step=3 weight=32 ...". Snapshot at `size`. */
+/* Print the message on one line, without its payload: "PUSH epoch=1 sender=3 seq=7 bytes=4096 step=3 weight=32 ...". The text is cut off
+ * at `size`. */
 void        tr_wire_print(char *out, size_t size, const tr_wire *wire);
 
 /* -- entries: the payload of PUSH_MANY and DATA_MANY ------------------------------------------------
  * `count` entries of { u32 block, u32 bytes }, then their data in the same order, each padded to 8 bytes. */
 enum { TR_WIRE_ENTRY = 8 };
 
-/* Whether blocks of this size travel together in MANY messages. */
+/* Do blocks of this size travel together in MANY messages? */
 bool     tr_wire_is_small(uint64_t bytes, uint64_t chunk_bytes);
 /* Bytes that an entry with this much data adds to a payload. */
 uint64_t tr_wire_entry_size(uint64_t bytes);
-/* Write entry `index` of a payload that will have `count`; `cursor` is where its data goes, at first
- * count * TR_WIRE_ENTRY, and moves on. Returns where the caller is to copy the data. */
+/* Write the head of entry `index` of a payload that will have `count` entries. `cursor` is the place for its data: at first count *
+ * TR_WIRE_ENTRY; the call moves it on. Returns where the caller copies the data to. */
 uint8_t *tr_wire_entry_put(uint8_t *payload, uint32_t index, uint64_t *cursor, uint32_t block, uint64_t bytes);
 
 typedef struct tr_wire_entries {
@@ -120,7 +122,7 @@ typedef struct tr_wire_entries {
 
 /* Check the whole payload before anything is read from it. */
 tr_status tr_wire_entries_open(tr_wire_entries *out, const uint8_t *payload, uint64_t size, uint32_t count);
-/* The next entry; false after the last. `data` is aligned to 8 where the payload is. */
+/* Read the next entry; false after the last. `data` is aligned to 8 if the payload is. */
 bool      tr_wire_entries_next(tr_wire_entries *entries, uint32_t *block, const uint8_t **data, uint64_t *bytes);
 
 /* Little-endian words, for payloads that are lists of numbers. */
