@@ -164,11 +164,11 @@ typedef struct tr_loop_options {
     int64_t            epochs;        /* passes over the data; 1 */
     int64_t            steps;         /* end after so many steps, even within a pass; 0: no limit */
     int                threads;       /* workers; 1. With more, each takes batches and updates the same parameters without waiting for
-                                       *                                        * the others (Hogwild), so results depend on chance. In a job only 1. */
+                                       * the others (Hogwild), so results depend on chance. In a job only 1. */
     bool               is_shuffled;   /* shuffle the lines, which are in memory, before each epoch: */
     uint64_t           shuffle_seed;  /* the seed of the order, together with the number of the epoch, from 0 */
     bool               has_leases;    /* in a job of mode async, ssp or geo, with split in tasks: lease the tasks from server 0,
-                                       *                                        * for `lease` seconds each (300), in `epochs` passes of all trainers together */
+                                       * for `lease` seconds each (300), in `epochs` passes of all trainers together */
     double             lease;
     bool               has_weight;    /* in a job: the gradients of each step get the weight `weight`; otherwise their number of samples */
     double             weight;
@@ -176,7 +176,7 @@ typedef struct tr_loop_options {
     int64_t            runs;          /* runs of the program that were made before: random numbers continue after them */
     tr_program        *idle;          /* in a job: the program of a step without samples; NULL: the loop's program */
     tr_program        *flush;         /* with leases: a program that runs when a task ends, so that the servers get all of the task's updates;
-                                       *                                          NULL: none */
+                                       * NULL: none */
     bool               has_means;     /* fetch in each step, for tr_loop_means */
     bool               check_finite;
     bool               has_precision; /* precision of matrix products; otherwise that of the process */
