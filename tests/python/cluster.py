@@ -46,6 +46,7 @@ esac; done
 sshd_config=$(cat "$folder/$name/sshd_config")
 mount --rbind "$folder/$name/tmp" /tmp
 mount -t tmpfs -o mode=755 tmpfs /run
+mount -t sysfs sysfs /sys              # of this host's network
 mkdir /run/sshd
 echo "$sshd_config" > /run/sshd_config
 """

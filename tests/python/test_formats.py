@@ -84,12 +84,3 @@ def test_dlpack_goes_both_ways_without_a_copy() -> None:
     found = exe.run(feed={"x": Foreign(given)}, fetch_list=[y], return_numpy=False)[0]
     array = np.from_dlpack(found)
     assert np.array_equal(array, 2 * given) and np.shares_memory(array, found.numpy())
-
-
-def test_ways_are_open_mpis_settings() -> None:
-    from trireme.launch import fabric
-
-    assert fabric.chosen("auto", False) == "sm" and fabric.chosen("auto", True, []) == "tcp" and fabric.chosen("auto", True, ["mlx5_0"]) == "free"
-    assert dict(fabric.settings("tcp"))["btl"] == "self,vader,tcp" and dict(fabric.settings("sm"))["btl"] == "self,vader"
-    assert fabric.settings("ucx") == [("pml", "ucx")] and fabric.settings("free") == []
-    assert all(fabric.words(fabric.chosen(one, True, [])) for one in fabric.TRANSPORTS)

@@ -16,7 +16,7 @@ from job_support import MPIS, SCRIPT, assert_within, each_mpi, environment, job_
 
 from trireme import cli
 from trireme.errors import NotFoundError
-from trireme.launch import advice, hosts, pipes
+from trireme.launch import advice, fabric, hosts, pipes
 from trireme.launch import agent as agents
 from trireme.launch.figures import figures_of
 from trireme.launch.logs import read as read_logs
@@ -193,11 +193,11 @@ class Job(OnHosts):
     """A job under ``trireme launch`` on the hosts of a cluster, started on its first one."""
 
     def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0,
-                 standbys_for="all", script=SCRIPT):
+                 standbys_for="all", script=SCRIPT, way="auto"):
         super().__init__(hosts)
         command = launch_command(servers, trainers, *args, version=version, script=script, options=(
             "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
-            "--standbys-for", standbys_for))
+            "--standbys-for", standbys_for, "--transport", way))
         with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
             self.process = subprocess.Popen(hosts.command(command), env=environment(), stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=subprocess.STDOUT)
@@ -222,10 +222,12 @@ def mark(three):
     return fresh_mark(three)
 
 
-def assert_trains_as_on_one_host(three, version, tmp_path):
-    job = Job(three, "--steps", 12, "--optimizer", "adam", "--out", three.folder / "r.npz", version=version)
+def assert_trains_as_on_one_host(three, version, tmp_path, way="tcp", words="over TCP"):
+    """``way`` and ``words``: which one messages take, and how the job's first line says it."""
+    job = Job(three, "--steps", 12, "--optimizer", "adam", "--out", three.folder / "r.npz", version=version, way=way)
     code, text = job.end(60)
     assert code == 0, text
+    assert re.search(rf"^trireme launch: 2 servers, 2 trainers, .*, {words}$", text, re.M), text
     launch(2, 2, "--steps", 12, "--optimizer", "adam", "--out", tmp_path / "r.npz", version=version)
     assert_same(three.folder / "r.npz", tmp_path / "r.npz")
     job.assert_nothing_left()
@@ -262,8 +264,31 @@ def running(*words):
 
 
 @needs_mpi
-def test_a_job_on_three_hosts_is_the_job_of_one(three, tmp_path):
-    assert_trains_as_on_one_host(three, None, tmp_path)
+@pytest.mark.parametrize("way, words", [("auto", "over TCP"), ("ucx", "over UCX"), ("ofi", "over libfabric")])
+def test_a_job_on_three_hosts_is_the_job_of_one(way, words, three, tmp_path):
+    if way == "auto" and fabric.devices():
+        words = "over what Open MPI takes for .*"
+    assert_trains_as_on_one_host(three, None, tmp_path, way, words)
+
+
+@needs_mpi
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["ucx", "ofi"])
+def test_a_job_over_ucx_or_libfabric_starts_again_when_a_rank_is_killed(way, three, mark):
+    """Open MPI reports deaths over its own TCP alone: over these the launcher starts the job again."""
+    job = Job(three, "--steps", 300, "--pause", 0.02, "--mark", mark, way=way, restarts=1)
+    job.await_training(mark)
+    rank, pid = next(iter(job.ranks_on("h2").items()))
+    three.run(["kill", "-KILL", str(pid)], "h2")
+    code, text = job.end(60)
+    assert code == 0 and "starting the job again (1 of 1)" in text, (rank, text)
+
+
+@each_mpi
+@pytest.mark.soak
+@pytest.mark.parametrize("way, words", [("tcp", "over TCP"), ("ucx", "over UCX"), ("ofi", "over libfabric")])
+def test_each_way_under_each_mpi(version, way, words, three, tmp_path):
+    assert_trains_as_on_one_host(three, version, tmp_path, way, words)
 
 
 @each_mpi

@@ -88,9 +88,9 @@ def check_bfloat16() -> Check:
     return Check("bfloat16 products", "any of AMX-BF16, AVX512_BF16, float32", ways[bfloat16_way()])
 
 
-def check_mpi(mpirun: str | None) -> Iterable[Check]:
+def check_mpi(mpirun: str | None, way: str = "") -> Iterable[Check]:
     try:
-        mpi = mpis.find(mpirun)
+        mpi = mpis.find(mpirun, way)
     except TriremeError as error:
         yield Check("mpirun", "Open MPI 5 or 4.1", "none", str(error))
         return
@@ -158,11 +158,11 @@ def check_environment() -> Check:
                  "start jobs from outside of mpirun and srun" if is_rank else "")
 
 
-def installation(mpirun: str | None = None) -> list[Check]:
+def installation(mpirun: str | None = None, way: str = "") -> list[Check]:
     """Make all findings on this host."""
     checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_bfloat16, check_server, check_shared_memory, check_pages,
                                          check_temporary, check_files, check_memory, check_environment]
-    return [*(check() for check in checks[:5]), *check_mpi(mpirun), *(check() for check in checks[5:])]
+    return [*(check() for check in checks[:5]), *check_mpi(mpirun, way), *(check() for check in checks[5:])]
 
 
 def table(checks: list[Check]) -> str:
@@ -182,7 +182,7 @@ def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.
     """Print the findings. Return 0 when all is well, else 1. ``layout.trainers`` is the number of ranks to measure between. 0: one on
     each host, or two on a single host.
     """
-    checks = installation(mpirun)
+    checks = installation(mpirun, layout.way)
     print(table(checks), flush=True)
     if any(check.advice for check in checks if check.what in ("mpirun", "its library", "server program", "environment")):
         print("\nno job can be started; nothing was measured")

@@ -4,8 +4,8 @@
 |---|---|
 | ``auto`` | shared memory on one host; TCP on several; if this host has an InfiniBand or RoCE device, Open MPI chooses |
 | ``tcp`` | shared memory, and TCP between hosts |
-| ``ucx`` | UCX: InfiniBand, RoCE, and its own shared memory and TCP |
-| ``ofi`` | libfabric: Omni-Path, EFA, Slingshot |
+| ``ucx`` | UCX: InfiniBand, RoCE, else its own shared memory and TCP |
+| ``ofi`` | libfabric: Omni-Path, EFA, Slingshot, else its own TCP |
 """
 
 from __future__ import annotations
@@ -35,15 +35,26 @@ def chosen(transport: str, is_remote: bool, found: list[str] | None = None) -> s
 
 
 def settings(way: str) -> list[tuple[str, str]]:
-    """Return Open MPI's parameters for a transport."""
+    """Return Open MPI's parameters for a transport. Open MPI uses UCX and libfabric for some devices only. These parameters allow all devices,
+    unless the user's environment names devices.
+    """
     if way == "free":
         return []
     if way == "ucx":
-        return [("pml", "ucx")]
+        return [("pml", "ucx"), *_unless_set(("opal_common_ucx_tls", "any"), ("opal_common_ucx_devices", "any"))]
     if way == "ofi":
-        return [("pml", "cm"), ("mtl", "ofi")]
+        return [("pml", "cm"), ("mtl", "ofi"), *([] if "OMPI_MCA_mtl_ofi_provider_include" in os.environ else _unless_set(("mtl_ofi_provider_exclude", "shm,udp")))]
     # On one host ranks use shared memory alone, because MPI's TCP component listens on all interfaces in any case.
     return [("pml", "ob1"), ("btl", "self,vader" + ",tcp" * (way == "tcp"))]
+
+
+def _unless_set(*pairs: tuple[str, str]) -> list[tuple[str, str]]:
+    return [(key, value) for key, value in pairs if f"OMPI_MCA_{key}" not in os.environ]
+
+
+def needed(way: str) -> tuple[str, str] | None:
+    """Return what a transport needs in an Open MPI: the component, as `ompi_info --parsable` names it, and the library behind it."""
+    return {"ucx": ("mca:pml:ucx:", "UCX"), "ofi": ("mca:mtl:ofi:", "libfabric")}.get(way)
 
 
 def words(way: str) -> str:
@@ -53,4 +64,4 @@ def words(way: str) -> str:
     return {"sm": "over shared memory", "tcp": "over TCP", "ucx": "over UCX", "ofi": "over libfabric"}[way]
 
 
-__all__ = ["TRANSPORTS", "chosen", "devices", "settings", "words"]
+__all__ = ["TRANSPORTS", "chosen", "devices", "needed", "settings", "words"]

@@ -47,8 +47,8 @@ class Mpi:
         return f"Open MPI {'.'.join(map(str, self.version))} ({self.mpirun}, {self.libdir}/{LIBMPI})"
 
 
-def find(mpirun: str | None = None) -> Mpi:
-    """Return the MPI to use: the requested one, else that of this environment, else that on the PATH."""
+def find(mpirun: str | None = None, way: str = "") -> Mpi:
+    """Return the MPI to use: the requested one, else that of this environment, else that on the PATH. ``way``: the transport, as fabric.chosen says it."""
     path = _find_mpirun(mpirun)
     text = _ask(path, "--version")
     found = re.search(r"\((?:Open MPI|OpenRTE)\) (\d+(?:\.\d+)*)", text)      # 4.1's binaries other than mpirun call themselves OpenRTE
@@ -57,7 +57,17 @@ def find(mpirun: str | None = None) -> Mpi:
     version = tuple(int(part) for part in found[1].split("."))
     if version < (4, 1):
         raise UnsupportedError(f"{path} is Open MPI {found[1]}; 4.1 or newer is needed. {BRING_ONE} brings one")
-    return Mpi(path, version, _find_libdir(path))
+    mpi = Mpi(path, version, _find_libdir(path))
+    _check_way(mpi, way)
+    return mpi
+
+
+def _check_way(mpi: Mpi, way: str) -> None:
+    """Refuse a transport whose component this Open MPI lacks. An installation without `ompi_info` is not checked."""
+    needed, info = fabric.needed(way), Path(mpi.mpirun).with_name("ompi_info")
+    if needed and info.exists() and needed[0] not in _ask(str(info), "--parsable"):
+        raise UnsupportedError(f"--transport {way}: {mpi} was built without {needed[1]}. Use --transport tcp, or name the mpirun of an Open MPI with {needed[1]} "
+                               "by --mpirun (on a cluster: load the site's module)")
 
 
 def _find_mpirun(asked: str | None) -> str:
@@ -253,8 +263,12 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
     flags = ["--oversubscribe", "--bind-to", "none"]
     if os.geteuid() == 0:
         flags.append("--allow-run-as-root")
-    # Version 5 reports deaths. Both versions let living ranks go on until they have told what happened.
-    flags += ["--with-ft", "ulfm"] if mpi.major >= 5 else ["--enable-recovery"]
+    # Version 5 reports deaths. Both versions let living ranks go on until they have told what happened. With UCX and libfabric 5 has no such
+    # reports: it reads fields that their requests do not have, and crashes. There mpirun ends all ranks when one dies.
+    if mpi.major < 5:
+        flags += ["--enable-recovery"]
+    elif fabric.needed(layout.way) is None:
+        flags += ["--with-ft", "ulfm"]
     for key, value in (*fabric.settings(layout.way), ("mpi_yield_when_idle", "1")):
         flags += ["--mca", key, value]
     if mpi.major < 5:

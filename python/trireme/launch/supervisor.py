@@ -242,7 +242,7 @@ class Launch:
         self.console = Console(is_live=progress > 0 and Console.is_terminal(), tags=tag_output)
         self.log = RunLog(log, self.console)
         self.progress = Progress(self.console, progress)
-        self.mpi: Mpi = mpis.find(mpirun)
+        self.mpi: Mpi = mpis.find(mpirun, layout.way)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         self.server = [server_program(), *server_options]
         self.trainer = trainer_command(script)
