@@ -176,6 +176,7 @@ def a_long_start(job):
         job.trainer(index, began={"t_s": 301.0}, t_s=310.0)
 
 
+PULLED = every_trainer(wait=12.0, traffic={"gradients": (MB, 10), "parameters": (25 * MB, 10)})
 DENSE = every_trainer(wait=12.0, traffic={"gradients": (25 * MB, 10), "parameters": (25 * MB, 10)})
 SPARSE = every_trainer(wait=12.0, traffic={"gradients": (MB // 4, 2), "parameters": (MB // 4, 2), "rows": (20 * MB, 8), "keys": (5 * MB, 8),
                                          "row_gradients": (25 * MB, 8)}, rows=(10000, 100, 0))
@@ -208,6 +209,10 @@ ADVICE = [
     ("servers_apply", "async", a_queue, r"trainers wait 5\.2 ms a step \(45%\) for servers that apply; server 0"),
     ("compressible", "sync", DENSE, r"waiting for the wire takes 11\.8 ms a step \(67%\); a trainer moves 52\.4 MB in 20 messages, of which 26\.2 MB are dense "
      r"gradients: --compress fp16 makes these half as long \(at most 17% of a step\), int8 a quarter \(at most 25% of a step\)"),
+    ("roundable", "sync", PULLED, r"waiting for the wire takes 11\.8 ms a step \(67%\); a trainer moves 27\.3 MB in 20 messages, of which 26\.2 MB are parameters, to trainers: "
+     r"--compress-parameters bf16 makes these half as long \(at most 32% of a step\)"),
+    ("roundable", "async", every_trainer(wait=12.0, traffic={"rows": (20 * MB, 8), "keys": (5 * MB, 8)}), r".* of which 21 MB rows of sparse tables, to trainers: "
+     r"--compress-parameters bf16 .* \(at most 27% of a step\)"),
     ("exchanging_less_often", "sync", DENSE, r"waiting .* of which 52\.4 MB are dense gradients and parameters: --mode 'geo\(10\)', .* \(at most 61% of a step\)"),
     ("exchanging_less_often", "geo(4)", DENSE, r".*: --mode with a greater k than now, or larger batches"),
     ("rows_travel", "ssp(2)", SPARSE, r"waiting .* of which 26\.2 MB are rows of sparse tables and their keys, and 26\.2 MB gradients of rows, which --compress does not "
@@ -253,8 +258,9 @@ def test_each_rule_is_tested():
 @pytest.mark.parametrize(("happens", "rules"), [
     (SPARSE, {"compressible", "exchanging_less_often", "few_bytes"}), (TABLES, {"compressible", "exchanging_less_often", "few_bytes"}),
     (a_trainer_that_sleeps, {"slow_trainer", "uneven_steps"}), (every_trainer(wait=12.0, traffic={"small_gradients": (25 * MB, 10)}), {"compressible"}),
-    (every_trainer(wait=12.0, began={"compressible_bytes": 0}, traffic={"gradients": (25 * MB, 10)}), {"compressible"})],
-    ids=["rows", "tables", "standing still", "small gradients", "float64"])
+    (every_trainer(wait=12.0, began={"compressible_bytes": 0}, traffic={"gradients": (25 * MB, 10), "parameters": (25 * MB, 10)}), {"compressible", "roundable"}),
+    (every_trainer(wait=12.0, began={"compress_parameters": "bf16"}, traffic={"gradients": (MB, 10), "parameters": (25 * MB, 10)}), {"roundable"})],
+    ids=["rows", "tables", "standing still", "small gradients", "float64", "rounded already"])
 def test_advice_is_not_given_where_it_would_bring_nothing(tmp_path, happens, rules):
     job = Job(tmp_path)
     happens(job)
@@ -487,15 +493,16 @@ def test_many_tables_are_seen_and_one_has_fewer_messages(tmp_path):
 @pytest.mark.mpi
 def test_bytes_that_compression_would_save_are_those_that_it_saves(tmp_path):
     figures = {}
-    for compress in ("none", "fp16"):
+    for compress, back in (("none", "none"), ("fp16", "bf16")):
         launch(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, script=PACED,
-               options=("--log", tmp_path / compress, "--standbys", 0, "--compress", compress))
+               options=("--log", tmp_path / compress, "--standbys", 0, "--compress", compress, "--compress-parameters", back))
         figures[compress] = figures_in(tmp_path / compress)
     plain, smaller = figures["none"], figures["fp16"]
     touched = plain.traffic("gradients")[0]
     assert touched == pytest.approx(plain.compressible, rel=0.01)      # headers
     assert smaller.traffic("compressed")[0] == pytest.approx(touched / 2, rel=0.01) and smaller.traffic("gradients")[0] == 0
-    assert advice.compressible(smaller) is None
+    assert smaller.traffic("parameters")[0] == pytest.approx(plain.traffic("parameters")[0] / 2, rel=0.02)
+    assert advice.compressible(smaller) is None and advice.roundable(smaller) is None and smaller.compress_parameters == "bf16"
 
 
 @needs_mpi

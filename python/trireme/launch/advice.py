@@ -174,6 +174,15 @@ def compressible(figures: Figures) -> Advice | None:
     return Advice(_bound(figures, 0.75 * bytes, 0), text)
 
 
+def roundable(figures: Figures) -> Advice | None:
+    """Parameters and rows come back in 32 bits a value."""
+    dense, rows = figures.traffic("parameters")[0] if figures.compressible else 0.0, figures.traffic("rows")[0]
+    if figures.compress_parameters != "none" or not _is_worth_it(figures, 0.5 * (dense + rows), 0):
+        return None
+    what = " and ".join([f"{in_bytes(dense)} are parameters"] * (dense > 0) + [f"{in_bytes(rows)} rows of sparse tables"] * (rows > 0))
+    return Advice(_bound(figures, 0.5 * (dense + rows), 0), f"{_moved(figures)}, of which {what}, to trainers: --compress-parameters bf16 makes these half as long")
+
+
 def exchanging_less_often(figures: Figures) -> Advice | None:
     """Most bytes on the wire are dense parameters and gradients."""
     bytes, messages = _sum_of(figures, "gradients", "small_gradients", "compressed", "parameters")
@@ -304,7 +313,7 @@ def stale(figures: Figures) -> Advice | None:
                   "or look at the slowest trainer", "of the gradients")
 
 
-RULES: tuple[Rule, ...] = (standing_still, without_steps, slow_trainer, uneven_steps, servers_apply, compressible, exchanging_less_often,
+RULES: tuple[Rule, ...] = (standing_still, without_steps, slow_trainer, uneven_steps, servers_apply, compressible, roundable, exchanging_less_often,
                            rows_travel, many_tables, few_bytes, one_servers_bytes, far_host, compressing, slow_scripts, interruptions,
                            before_steps, stale)
 

@@ -75,6 +75,7 @@ class Server:
 class Figures:
     mode: str
     compress: str
+    compress_parameters: str
     all_trainers: list[Trainer]
     servers: list[Server]
     seconds: float                     # the longest time over which a trainer made steps
@@ -219,7 +220,7 @@ def figures_of(logs: Logs) -> Figures:
     apply = max([server.apply for server in servers], default=0.0)
     trainers = [_trainer(logs, log, kind, apply) for _, log in sorted(logs.trainers.items())]
     bins = [[int(count) for count in log.numbers("staleness", 16)] for log in logs.servers.values()]
-    return Figures(logs.mode, logs.compress, trainers, servers, max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
+    return Figures(logs.mode, logs.compress, logs.compress_parameters, trainers, servers, max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
                    logs.began_number("tables"), logs.began_number("compressible_bytes"), add_bins(bins),
                    int(sum(log.number("dropped") for log in logs.servers.values())),
                    int(sum(log.number("skipped") for log in logs.trainers.values())), _tables(logs))

@@ -81,6 +81,10 @@ class Logs:
     def compress(self) -> str:
         return self._began("compress", "none")
 
+    @property
+    def compress_parameters(self) -> str:
+        return self._began("compress_parameters", "none")
+
     def began_number(self, name: str) -> int:
         """Return a number that all trainers were told alike."""
         return whole_of(max([number_of(line.get(name)) for log in self.trainers.values() for line in log.events("began")], default=0))
