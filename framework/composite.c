@@ -27,7 +27,6 @@ struct tr_composite {
     tr_block         *block;          /* of the parts */
     tr__body        *parts;
     void             *attrs;
-    tr_map            stopped;        /* names without a gradient */
 };
 
 static bool is_there(const char *name) { return strcmp(name, "@EMPTY@") != 0; }
@@ -150,7 +149,7 @@ tr_status tr_composite_known_rank(int *out, const tr_composite *c, const char *n
 
 void tr_composite_stop_gradient(tr_composite *c, const char *name)
 {
-    must_put(&c->stopped, own(c->parts, tr__must_strdup(name)), c);
+    must_put(&c->parts->stopped, own(c->parts, tr__must_strdup(name)), c->parts);
 }
 
 /* -- parts ------------------------------------------------------------------------------------------------ */
@@ -208,6 +207,16 @@ tr_status tr_composite_add(tr_composite *c, const char *format, ...)
     if (status != TR_OK)
         tr_op_desc_free(part);
     return status;
+}
+
+const char *tr_composite_text(tr_composite *c, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    char *made = tr__must_vformat(format, args);
+    va_end(args);
+    return own(c->parts, made);
 }
 
 static const char *own_text(tr_composite *c, tr_text *text)
@@ -300,8 +309,9 @@ static tr_status find_ends(tr_composite *c, ends *e)
             if (!wanted_gradient(c, def, i))
                 tr__name_list_add(&e->stopped, own(c->parts, part_name(def, i)));
     }
-    for (size_t i = 0; i < c->stopped.entry_count; i++)
-        tr__name_list_add(&e->stopped, c->stopped.entries[i].key);
+    for (size_t i = 0; i < c->parts->stopped.entry_count; i++)
+        if (c->parts->stopped.entries[i].key)
+            tr__name_list_add(&e->stopped, c->parts->stopped.entries[i].key);
     return TR_OK;
 }
 
@@ -447,16 +457,16 @@ static tr_status init_body(tr__body *parts, tr_composite *c, const tr_op *op, co
     }
     tr_op_desc_free(copy);
     tr_op_desc_free(forward);
-    tr_map_deinit(&c->stopped);
     free(c->attrs);
     return status;
 }
 
 tr_status tr__body_init(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block)
 {
-    tr_composite c = {.op = op->expand ? op : op->grad_of, .around = block};
+    const bool   has_own = op->expand || (op->grad && op->grad->parts);
+    tr_composite c = {.op = has_own ? op : op->grad_of, .around = block};
 
-    c.expand = c.op->expand;
+    c.expand = c.op->expand ? c.op->expand : c.op->grad->parts;
     return init_body(parts, &c, op, desc);
 }
 
@@ -464,13 +474,14 @@ tr_status tr__body_init_gradient(tr__body *parts, const tr_op *op, const tr_op_d
 {
     tr_composite c = {.op = op, .expand = op->grad_of->grad->body, .around = block};
 
-    return op->grad_of->expand ? tr__body_init(parts, op, desc, block) : init_body(parts, &c, op, desc);
+    return c.expand ? init_body(parts, &c, op, desc) : tr__body_init(parts, op, desc, block);
 }
 
 void tr__body_deinit(tr__body *parts)
 {
     tr_program_free(parts->program);
     tr_map_deinit(&parts->names);
+    tr_map_deinit(&parts->stopped);
     for (int i = 0; i < parts->owned_count; i++)
         free(parts->owned[i]);
     free(parts->owned);

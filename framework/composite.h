@@ -20,6 +20,7 @@
  *     when the plan runs.
  *   - Each variable is written once, and no part draws random numbers if there is a gradient: the parts may be computed a
  *     second time for it.
+ *   - A variable whose gradient is stopped is a constant in gradients of gradients, too.
  *   - The gradient rule reads all inputs and outputs. What the derived gradient does not need costs nothing. */
 #ifndef TR_FRAMEWORK_COMPOSITE_H
 #define TR_FRAMEWORK_COMPOSITE_H
@@ -30,8 +31,9 @@ typedef struct tr_composite tr_composite;
 
 /* Append a part: a line as in op_text.h, made by printf. */
 tr_status tr_composite_add(tr_composite *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Lists for such a line, of any length: "3, 1, 2", and "part0, part1" of the variables `part`0 to `part`count-1. The texts belong to
+/* Pieces of such a line: a text made by printf, and lists of any length: "3, 1, 2", and "part0, part1" of the variables `part`0 to `part`count-1. The texts belong to
  * the body. */
+const char *tr_composite_text(tr_composite *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *tr_composite_ints(tr_composite *c, const tr_ints *list);
 const char *tr_composite_names(tr_composite *c, const char *part, int count);
 /* No gradient flows back through this variable of the body. */
@@ -56,13 +58,15 @@ typedef struct tr__body {
     bool       *keep;                 /* per operator: does an output depend on it? */
     tr_map      names;                /* variable of the parts -> argument of the operator that it stands for. Of a gradient
                                          operator not those that the body writes: it has them as inputs */
+    tr_map      stopped;              /* variables of the parts that no gradient flows back through */
     char      **owned;                /* the names that are keys and values there */
     int         owned_count;
 } tr__body;
 
-/* Expand `desc`, an operator that stands (or may stand) in `block`. */
+/* Expand `desc`, an operator that stands (or may stand) in `block`: by its own body, or by the `parts` of its gradient rule. */
 tr_status tr__body_init(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block);
-/* As tr__body_init for a gradient operator: its parts, or, where its forward operator has kernels, the `body` of the rule. */
+/* As tr__body_init for a gradient operator: its parts, or, where its forward operator has kernels, the `body` of the rule or the
+ * gradient of the rule's `parts`. */
 tr_status tr__body_init_gradient(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block);
 /* Keep the parts on which the variables in `needed` depend, which gets these parts' inputs, too. */
 void      tr__body_mark(tr__body *parts, tr_map *needed);

@@ -6,6 +6,7 @@
 #include "framework/grad_body.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "framework/composite.h"
 #include "framework/grad_walk.h"
@@ -18,6 +19,7 @@ typedef struct derived {
     tr__body       body;
     tr_block      *block;             /* of the body */
     int            body_ops;          /* without those of its gradient */
+    const tr_op   *only_rest;         /* targets are only outputs whose gradients this operator's rule does not read; NULL: all */
     tr_map         name;              /* variable of the body -> variable of the walk's block */
     int            number;            /* makes names unique */
 } derived;
@@ -52,11 +54,25 @@ static tr_status declare_given(const char **out, derived *d, const char *part, c
     return tr_var_desc_set_shape(var, like->shape.rank, like->shape.dim);
 }
 
-/* What a call of tr_append_gradients takes: as many of each as the body has names. */
+/* What a call of tr_append_gradients takes: as many of each as the body has names and stopped variables. */
 typedef struct ends {
     const char **target, **given, **stopped;
     int          targets, stops;
 } ends;
+
+/* A part's name is that of its slot, or the slot's with a number. */
+static bool is_target(const derived *d, const char *part, const char *arg)
+{
+    if (!tr_grad_of_output(d->maker, arg))
+        return false;
+    const tr_slot_def *out = d->only_rest ? tr__op_proto(d->only_rest)->out : NULL;
+    for (int slot = 0; out && out[slot].name; slot++) {
+        const size_t length = strlen(out[slot].name);
+        if (strncmp(part, out[slot].name, length) == 0 && (part[length] == '\0' || part[length] == '.'))
+            return tr__grad_item_find(d->only_rest->grad->reads, TR_GRAD_DOUT, slot) < 0;
+    }
+    return true;
+}
 
 static tr_status sort_name(ends *e, derived *d, const char *part, const char *arg)
 {
@@ -64,7 +80,7 @@ static tr_status sort_name(ends *e, derived *d, const char *part, const char *ar
         put(d, part, arg);
         if (!tr__grad_is_wanted(d->maker->w, arg))
             e->stopped[e->stops++] = part;
-    } else if (tr_grad_of_output(d->maker, arg)) {
+    } else if (is_target(d, part, arg)) {
         TR_TRY(declare_given(&e->given[e->targets], d, part, tr_grad_of_output(d->maker, arg)));
         e->target[e->targets++] = part;
     }
@@ -73,13 +89,17 @@ static tr_status sort_name(ends *e, derived *d, const char *part, const char *ar
 
 static tr_status derive(derived *d)
 {
-    const size_t count = d->body.names.entry_count + 1;
-    ends         e = {.target = tr__must_alloc(3 * count * sizeof *e.target)};
-    tr_status    status = TR_OK;
+    const tr_map *stopped = &d->body.stopped;
+    const size_t  names = d->body.names.entry_count, count = names + stopped->entry_count + 1;
+    ends          e = {.target = tr__must_alloc(3 * count * sizeof *e.target)};
+    tr_status     status = TR_OK;
 
     e.given = e.target + count;
     e.stopped = e.given + count;
-    for (size_t i = 0; status == TR_OK && i + 1 < count; i++)
+    for (size_t i = 0; i < stopped->entry_count; i++)
+        if (stopped->entries[i].key)
+            e.stopped[e.stops++] = stopped->entries[i].key;
+    for (size_t i = 0; status == TR_OK && i < names; i++)
         if (d->body.names.entries[i].key)
             status = sort_name(&e, d, d->body.names.entries[i].key, d->body.names.entries[i].value);
     if (status == TR_OK && e.targets > 0)
@@ -156,19 +176,36 @@ static tr_status move(derived *d)
     return status;
 }
 
+static tr_status derive_and_move(derived *d)
+{
+    tr_status status;
+
+    d->block = tr_program_block(d->body.program, 0);
+    d->body_ops = d->block->op_count;
+    TR_TRY_GOTO(done, derive(d));
+    TR_TRY_GOTO(done, move(d));
+done:
+    tr_map_deinit(&d->name);
+    tr__body_deinit(&d->body);
+    return status;
+}
+
 tr_status tr__second_body(tr_grad_maker *maker)
 {
     const tr_op_desc *op = tr_grad_forward(maker);
     derived           d = {.maker = maker};
-    tr_status         status;
 
     TR_TRY(tr__body_init_gradient(&d.body, tr_op_find(op->type), op, maker->w->block));
-    d.block = tr_program_block(d.body.program, 0);
-    d.body_ops = d.block->op_count;
-    TR_TRY_GOTO(done, derive(&d));
-    TR_TRY_GOTO(done, move(&d));
-done:
-    tr_map_deinit(&d.name);
-    tr__body_deinit(&d.body);
-    return status;
+    return derive_and_move(&d);
+}
+
+/* -- outputs that a rule forgets --------------------------------------------------------------------------------------- */
+
+tr_status tr__grad_by_parts(tr_grad_maker *maker)
+{
+    const tr_op_desc *op = tr_grad_forward(maker);
+    derived           d = {.maker = maker, .only_rest = tr_op_find(op->type)};
+
+    TR_TRY(tr__body_init(&d.body, d.only_rest, op, maker->w->block));
+    return derive_and_move(&d);
 }

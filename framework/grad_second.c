@@ -147,6 +147,18 @@ static bool wants_any(const second *s, const char *name)
 
 /* -- F again --------------------------------------------------------------------------------------------------------- */
 
+/* An output of F that F_grad reads and has no gradient of: a third gradient will read it, too. */
+static void write_beside(tr_op_desc *to, const second *s, int slot)
+{
+    const char    *name = s->proto->out[slot].name;
+    const tr_slot *read = tr__op_desc_slot(s->op, false, name);
+
+    if (!read || read->count != 1 || tr__op_desc_slot(to, true, name))
+        return;
+    const char *made = tr__grad_intern(s->maker->w, "%s@UNUSED@%d", read->arg[0], ++s->maker->w->renames);
+    set_args(to, true, name, 1, &made);
+}
+
 /* F with the gradient that arrived in place of input `replaced` (-1: of all inputs that F is linear in); its outputs are
  * contributions to the gradients of Out@GRAD. */
 static tr_status forward_again(const second *s, int replaced)
@@ -162,8 +174,10 @@ static tr_status forward_again(const second *s, int replaced)
         else
             read_again(to, s, def->name);
     }
-    for (const tr_slot_def *def = s->proto->out; status == TR_OK && def->name; def++)
-        any |= write_gradients(to, s, tr__grad_intern(s->maker->w, "%s@GRAD", def->name), def->name);
+    for (int i = 0; status == TR_OK && s->proto->out[i].name; i++) {
+        any |= write_gradients(to, s, tr__grad_intern(s->maker->w, "%s@GRAD", s->proto->out[i].name), s->proto->out[i].name);
+        write_beside(to, s, i);
+    }
     if (status == TR_OK && any)
         return tr_grad_append(s->maker, to);
     tr_op_desc_free(to);

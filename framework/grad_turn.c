@@ -57,6 +57,41 @@ static bool writes_array(const tr_grad_walk *w, const tr_op_desc *op)
     return false;
 }
 
+/* The first argument of output `slot` that has a gradient, or NULL. */
+static const char *find_arrived(const tr_grad_maker *maker, const tr_slot_def *def)
+{
+    const tr_slot *slot = tr__op_desc_slot(maker->forward, true, def->name);
+
+    for (int i = 0; slot && i < slot->count; i++)
+        if (tr_grad_of_output(maker, slot->arg[i]))
+            return slot->arg[i];
+    return NULL;
+}
+
+/* A gradient may have arrived for an output alone whose gradient the rule does not read. Such gradients end at running statistics. At an
+ * intermediate output, which second gradients lead to, none is lost. */
+static tr_status apply_rule(tr_grad_maker *maker, const tr_op *record)
+{
+    const tr_slot_def *out = tr__op_proto(record)->out;
+    const char        *lost = NULL;
+    bool               any_read = false, any_rest = false;
+
+    for (int s = 0; out && out[s].name; s++) {
+        const char *arrived = find_arrived(maker, &out[s]);
+        const bool  is_read = tr__grad_item_find(record->grad->reads, TR_GRAD_DOUT, s) >= 0;
+        any_read |= arrived && is_read;
+        any_rest |= arrived && !is_read;
+        if (arrived && !is_read && out[s].flags & TR_SLOT_INTERMEDIATE)
+            lost = arrived;
+    }
+    if (any_read)
+        TR_TRY(tr__grad_apply_rule(maker, record));
+    if (any_rest && record->grad->rest)
+        return record->grad->rest(maker);
+    return lost ? tr_fail(TR_EUNSUPPORTED, "%s: no gradient flows through its output '%s', on which the target depends; set stop_gradient of this "
+                          "variable to take it for a constant", maker->forward->type, lost) : TR_OK;
+}
+
 static tr_status take_turn(tr_grad_walk *w, tr_op_desc *op)
 {
     const tr_op *record = tr_op_find(op->type);
@@ -71,7 +106,7 @@ static tr_status take_turn(tr_grad_walk *w, tr_op_desc *op)
     if (!record->grad)
         status = tr__grad_second(&maker, record);
     else
-        status = record->grad->make ? record->grad->make(&maker) : tr__grad_apply_rule(&maker, record);
+        status = record->grad->make ? record->grad->make(&maker) : apply_rule(&maker, record);
     if (status != TR_OK)
         tr_context(status, "while making the gradient of operator '%s' (block %d)", op->type, w->block->index);
 done:

@@ -7,6 +7,7 @@
  * Forward, Out may lie in X's memory, backward, X@GRAD in Out@GRAD's. */
 #ifndef T
 
+#include "kernels/body_lines.h"
 #include "kernels/math/activation.h"
 #include "framework/grad_body.h"
 #include "framework/grad_second.h"
@@ -80,9 +81,10 @@ ACTIVATION(atan,        "Out = arc tangent of X",         NO_ATTRS, SLOPE(atan))
 ACTIVATION(ceil,        "Out = the smallest whole number >= X; the gradient is 0", TR_ATTRS(LIBRARY_ATTRS), GATE)
 ACTIVATION(cos,         "Out = cos(scale * X)",
            TR_ATTRS(PARAM(scale, p, 1.0, "factor of X", .range = TR_GREATER(0)), LIBRARY_ATTRS), SLOPE(cos))
+ACTIVATION(erf,         "Out = erf(X), the integral of 2 e^(-t^2) / sqrt(pi) from 0 to X", NO_ATTRS, SLOPE(erf))
 ACTIVATION(exp,         "Out = e^X",                      TR_ATTRS(LIBRARY_ATTRS), SLOPE(exp))
 ACTIVATION(floor,       "Out = the largest whole number <= X; the gradient is 0", TR_ATTRS(LIBRARY_ATTRS), GATE)
-ACTIVATION(gelu,        "Out = X * P(N(0, 1) <= X) = X * (1 + erf(X / sqrt(2))) / 2", TR_ATTRS(LIBRARY_ATTRS))
+ACTIVATION(gelu,        "Out = X * P(N(0, 1) <= X) = X * (1 + erf(X / sqrt(2))) / 2", TR_ATTRS(LIBRARY_ATTRS), SLOPE(gelu))
 ACTIVATION(log,         "Out = natural logarithm of X",   TR_ATTRS(LIBRARY_ATTRS), SLOPE(log))
 ACTIVATION(logsigmoid,  "Out = log(1 / (1 + e^-X))",      TR_ATTRS(LIBRARY_ATTRS), SLOPE(logsigmoid))
 ACTIVATION(reciprocal,  "Out = 1 / X",                    TR_ATTRS(LIBRARY_ATTRS), SLOPE(reciprocal))
@@ -118,7 +120,7 @@ ACTIVATION(selu, "Out = scale * (X where X > 0, else alpha * (e^X - 1))",
            TR_ATTRS(PARAM(scale, p, 1.0507009873554804934193349852946, "factor of the whole"),
                     PARAM(alpha, q, 1.6732632423543772848170429916717, "what -Out / scale tends to for small X")), SLOPE(selu))
 ACTIVATION(soft_relu, "Out = log(1 + e^min(max(X, -threshold), threshold))",
-           TR_ATTRS(PARAM(threshold, p, 40.0, "X is cut to this range")))
+           TR_ATTRS(PARAM(threshold, p, 40.0, "X is cut to this range")), SLOPE(soft_relu))
 ACTIVATION(softshrink, "Out = X - lambda where X > lambda, X + lambda where X < -lambda, else 0",
            TR_ATTRS(PARAM(lambda, p, 0.5, "how much |X| shrinks")), GATE)
 ACTIVATION(stanh, "Out = scale_b * tanh(scale_a * X)",

@@ -36,6 +36,22 @@ TR_SLOPE(sigmoid,    "square(X=Out) -> squares", "elementwise_sub(X=Out, Y=squar
 TR_SLOPE(sqrt,       "reciprocal(X=Out) -> shares", "scale(X=shares) {scale=0.5} -> slope")
 TR_SLOPE(tanh,       "square(X=Out) -> squares", "scale(X=squares) {scale=-1.0, bias=1.0} -> slope")
 
+/* 1 - e^-Out where X was not cut, which is where the gradient is not 0 */
+static tr_status soft_relu_slope(tr_composite *c)
+{
+    const params *a = tr_composite_attrs(c);
+
+    TR_TRY(tr__add_ones(c, "Out", "ones"));
+    TR_TRY(tr_composite_add(c, "soft_relu_grad(Out=Out, Out@GRAD=ones) {threshold=%.9g} -> inner", (double)a->p));
+    TR_TRY(tr_composite_add(c, "sign(X=inner) -> is_within"));
+    tr_composite_stop_gradient(c, "is_within");
+    TR_TRY(tr_composite_add(c, "scale(X=Out) {scale=-1.0} -> turned"));
+    TR_TRY(tr_composite_add(c, "exp(X=turned) -> power"));
+    TR_TRY(tr_composite_add(c, "scale(X=power) {scale=-1.0, bias=1.0} -> steep"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=steep, Y=is_within) -> slope"));
+    return times_slope(c);
+}
+
 /* scale where X > 0, else scale alpha e^X = Out + scale alpha */
 static tr_status selu_slope(tr_composite *c)
 {
@@ -60,6 +76,13 @@ TR_SLOPE(acos,        "square(X=X) -> squares", "scale(X=squares) {scale=-1.0, b
                       "scale(X=shares) {scale=-1.0} -> slope")
 TR_SLOPE(asin,        "square(X=X) -> squares", "scale(X=squares) {scale=-1.0, bias=1.0} -> rest", "rsqrt(X=rest) -> slope")
 TR_SLOPE(atan,        "square(X=X) -> squares", "scale(X=squares) {bias=1.0} -> sum", "reciprocal(X=sum) -> slope")
+TR_SLOPE(erf,         "square(X=X) -> squares", "scale(X=squares) {scale=-1.0} -> powers", "exp(X=powers) -> bell",
+                      "scale(X=bell) {scale=1.12837917} -> slope")
+/* P + X p, with the normal distribution's function P and density p */
+TR_SLOPE(gelu,        "scale(X=X) {scale=0.707106781} -> x", "erf(X=x) -> bent", "scale(X=bent) {scale=0.5, bias=0.5} -> level",
+                      "square(X=x) -> squares", "scale(X=squares) {scale=-1.0} -> powers", "exp(X=powers) -> bell",
+                      "scale(X=bell) {scale=0.39894228} -> density", "elementwise_mul(X=X, Y=density) -> rest",
+                      "elementwise_add(X=level, Y=rest) -> slope")
 TR_SLOPE(logsigmoid,  "scale(X=X) {scale=-1.0} -> turned", "sigmoid(X=turned) -> slope")
 TR_SLOPE(sin,         "cos(X=X) -> slope")
 TR_SLOPE(softplus,    "sigmoid(X=X) -> slope")

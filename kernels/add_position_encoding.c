@@ -4,6 +4,8 @@
  * (Vaswani et al., 2017). P is a constant, so dX = alpha dOut. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/sequence.h"
@@ -47,8 +49,14 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
+static tr_status slope(tr_composite *c)
+{
+    return tr_composite_add(c, "scale(X=Out@GRAD) {scale=%.9g} -> X@GRAD", (double)((const attrs *)tr_composite_attrs(c))->alpha);
+}
+
 static const tr_grad_rule grad = {
     .op = "add_position_encoding_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = slope,
 };
 
 TR_REGISTER_OP(add_position_encoding, .proto = &proto, .infer = infer,

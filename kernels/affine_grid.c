@@ -5,6 +5,7 @@
  * an extent of 1 is at -1. Backward: dTheta[n] = sum over y, x of dOutput[n,y,x] (u, v, 1)^T. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -75,7 +76,8 @@ static double place(int64_t i, int64_t n) { return n > 1 ? 2 * (double)i / (doub
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {
-    .op = "affine_grid_grad", .reads = {TR_IN_SHAPE(THETA), TR_IN_SHAPE(OUTPUT_SHAPE), TR_DOUT(OUTPUT)}, .makes = {TR_DIN(THETA)},
+    .op = "affine_grid_grad", .reads = {TR_IN_SHAPE(THETA), TR_IN(OUTPUT_SHAPE), TR_DOUT(OUTPUT)}, .makes = {TR_DIN(THETA)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(affine_grid, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(affine_grid), .grad = &grad);
 TR_REGISTER_OP(affine_grid_grad, .grad_of = &tr_op_record_affine_grid, .kernels = TR_FLOAT_KERNELS(affine_grid_grad));

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/meeting.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
@@ -133,19 +135,78 @@ static double total_count(const double *const *offers, int replicas)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-#define BATCH_NORM(name, ...)                                                                                             \
+/* The dimensions that a channel's statistics are over. */
+static const char *other_dims(tr_composite *c, int rank, int axis)
+{
+    const char *dims = "";
+
+    for (int i = 0; i < rank; i++)
+        if (i != axis)
+            dims = tr_composite_text(c, "%s%s%d", dims, *dims ? ", " : "", i);
+    return dims;
+}
+
+/* normal = (X - mean) share, with share = 1 / sqrt(variance + epsilon). The statistics that are given are constants. */
+static tr_status add_normal(tr_composite *c, const attrs *a, const char *dims, int axis)
+{
+    const bool  given = is_global(a);
+    const char *mean = given ? "SavedMean" : "mean", *share = given ? "SavedVariance" : "share";
+
+    tr_composite_stop_gradient(c, "SavedMean");
+    tr_composite_stop_gradient(c, "SavedVariance");
+    if (!given)
+        TR_TRY(tr_composite_add(c, "reduce_mean(X=X) {dim=[%s]} -> mean", dims));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=X, Y=%s) {axis=%d} -> centred", mean, axis));
+    if (!given) {
+        TR_TRY(tr_composite_add(c, "square(X=centred) -> squares"));
+        TR_TRY(tr_composite_add(c, "reduce_mean(X=squares) {dim=[%s]} -> variance", dims));
+        TR_TRY(tr_composite_add(c, "scale(X=variance) {bias=%.9g} -> padded", (double)a->epsilon));
+        TR_TRY(tr_composite_add(c, "rsqrt(X=padded) -> share"));
+    }
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=centred, Y=%s) {axis=%d} -> normal", share, axis));
+    return tr_composite_add(c, "elementwise_mul(X=Scale, Y=%s) -> steep", share);
+}
+
+/* With d = Y@GRAD: X@GRAD = Scale share (d - mean of d - normal (mean of d normal)), without the means where statistics are given;
+ * Scale@GRAD = sum of d normal, Bias@GRAD = sum of d. */
+static tr_status slope(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+    int          rank;
+
+    TR_TRY(tr_composite_known_rank(&rank, c, "X"));
+    const int   axis = channel_axis(a, rank);
+    const char *dims = other_dims(c, rank, axis), *rest = "Y@GRAD";
+    TR_TRY(add_normal(c, a, dims, axis));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Y@GRAD, Y=normal) -> along"));
+    if (!is_global(a)) {
+        TR_TRY(tr_composite_add(c, "reduce_mean(X=Y@GRAD) {dim=[%s]} -> level", dims));
+        TR_TRY(tr_composite_add(c, "reduce_mean(X=along) {dim=[%s]} -> pull", dims));
+        TR_TRY(tr_composite_add(c, "elementwise_mul(X=normal, Y=pull) {axis=%d} -> drawn", axis));
+        TR_TRY(tr_composite_add(c, "elementwise_sub(X=Y@GRAD, Y=level) {axis=%d} -> shifted", axis));
+        TR_TRY(tr_composite_add(c, "elementwise_sub(X=shifted, Y=drawn) -> rest"));
+        rest = "rest";
+    }
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=%s, Y=steep) {axis=%d} -> X@GRAD", rest, axis));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=along) {dim=[%s]} -> Scale@GRAD", dims));
+    return tr_composite_add(c, "reduce_sum(X=Y@GRAD) {dim=[%s]} -> Bias@GRAD", dims);
+}
+
+/* SECOND is that of gradients of gradients. sync_batch_norm has none: its statistics are those of several programs. */
+#define BATCH_NORM(name, SECOND, ...)                                                                                     \
     static const tr_grad_rule name##_rule = {                                                                             \
         .op = #name "_grad",                                                                                              \
         .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(SAVED_MEAN), TR_OUT(SAVED_INV_STD), TR_DOUT(Y)},      \
         .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},                                                                \
+        .second = SECOND, .body = slope,                                                                                  \
     };                                                                                                                    \
     TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule, \
                    .inplace = {{X, Y}, {MEAN, MEAN_OUT}, {VARIANCE, VARIANCE_OUT}}, .inplace_count = 3, __VA_ARGS__);     \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .infer = infer_grad,                                     \
                    .kernels = TR_FLOAT_KERNELS(name##_grad), .inplace = {{G_DY, G_DX}}, .inplace_count = 1, __VA_ARGS__)
 
-BATCH_NORM(batch_norm, .meets = false);
-BATCH_NORM(sync_batch_norm, .meets = true);
+BATCH_NORM(batch_norm, tr__second_body, .meets = false);
+BATCH_NORM(sync_batch_norm, NULL, .meets = true);
 
 #else /* the kernels, for each T */
 

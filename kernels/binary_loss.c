@@ -7,6 +7,9 @@
 
 #include <inttypes.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 #include "kernels/selected_rows.h"
@@ -87,12 +90,62 @@ static tr_status infer_teacher(const tr_infer *io)
 /* -- gradients and registration ------------------------------------------------------------------- */
 static const tr_grad_rule hinge_grad = {
     .op = "hinge_loss_grad", .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(LOSS)}, .makes = {TR_DIN(X)},
+    .second = tr__second_gate,
 };
+/* X@GRAD = -2 Out@GRAD (2 Y - 1) min(max(1 - z, 0), 2) */
+static tr_status modified_huber_slope(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "scale(X=IntermediateVal) {scale=-1.0, bias=1.0} -> rest"));
+    TR_TRY(tr_composite_add(c, "clip(X=rest) {min=0.0, max=2.0} -> level"));
+    TR_TRY(tr_composite_add(c, "scale(X=Y) {scale=-4.0, bias=2.0} -> sign"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=level, Y=sign) -> steep"));
+    return tr_composite_add(c, "elementwise_mul(X=steep, Y=Out@GRAD) -> X@GRAD");
+}
+
+static tr_status z_part(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "scale(X=Y) {scale=2.0, bias=-1.0} -> sign"));
+    return tr_composite_add(c, "elementwise_mul(X=X, Y=sign) -> IntermediateVal");
+}
+
 static const tr_grad_rule modified_huber_grad = {
     .op = "modified_huber_loss_grad", .reads = {TR_OUT(Z), TR_IN(LABEL), TR_DOUT(HUBER)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = modified_huber_slope, .rest = tr__grad_by_parts, .parts = z_part,
 };
+/* `out` = 1 where `factor` Label + `bias` is above 0, else 0. */
+static tr_status add_case(tr_composite *c, const char *of, double factor, double bias, const char *out)
+{
+    TR_TRY(tr_composite_add(c, "scale(X=%s) {scale=%.9g, bias=%.9g} -> %s.lead", of, factor, bias, out));
+    TR_TRY(tr_composite_add(c, "relu(X=%s.lead) -> %s.above", out, out));
+    TR_TRY(tr_composite_add(c, "sign(X=%s.above) -> %s", out, out));
+    tr_composite_stop_gradient(c, out);
+    return TR_OK;
+}
+
+/* Within the bounds X@GRAD = Y@GRAD (k sigmoid(X) - clicks): k is 2 from label 0 on, else 1; the clicks are 0 below -1, then 1, then the label. */
+static tr_status teacher_slope(tr_composite *c)
+{
+    const teacher_attrs *a = tr_composite_attrs(c);
+
+    TR_TRY(add_case(c, "Label", -1, 0, "below_0"));
+    TR_TRY(add_case(c, "Label", -1, -1, "below_minus_1"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=below_0, Y=below_minus_1) -> click"));
+    TR_TRY(tr_composite_add(c, "relu(X=Label) -> share"));
+    TR_TRY(tr_composite_add(c, "elementwise_add(X=click, Y=share) -> clicks"));
+    TR_TRY(tr_composite_add(c, "scale(X=below_0) {scale=-1.0, bias=2.0} -> k"));
+    TR_TRY(tr_composite_add(c, "sigmoid(X=X) -> chance"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=chance, Y=k) -> expected"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=expected, Y=clicks) -> slope"));
+    TR_TRY(add_case(c, "X", 1, -(double)a->soft_max_lower_bound, "above_low"));
+    TR_TRY(add_case(c, "X", -1, (double)a->soft_max_up_bound, "below_high"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=above_low, Y=below_high) -> within"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=slope, Y=within) -> steep"));
+    return tr_composite_add(c, "elementwise_mul(X=steep, Y=Y@GRAD) -> X@GRAD");
+}
+
 static const tr_grad_rule teacher_grad = {
     .op = "teacher_student_sigmoid_loss_grad", .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(LOSS)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = teacher_slope,
 };
 
 TR_REGISTER_OP(hinge_loss, .locality = TR_ROWWISE, .proto = &hinge_proto, .infer = infer_hinge, .kernels = TR_FLOAT_KERNELS(hinge_loss), .grad = &hinge_grad,

@@ -3,6 +3,9 @@
  * Y[i] = mean over j other than Label[i] of log(1 + exp(X[i][j] - X[i][Label[i]])), from Rendle et al. (2009) as Hidasi et al. (2016) use it. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
+#include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/labels.h"
 #include "kernels/math/loss.h"
@@ -35,8 +38,25 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* The class of a row's label counts among the others as log(1 + exp(0)), which is taken out again. */
+static tr_status parts(tr_composite *c)
+{
+    TR_TRY(tr__add_marks(c, "X", -100));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=X, Y=marks) -> picked"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=picked) {dim=[-1], keep_dim=true} -> turned"));
+    TR_TRY(tr_composite_add(c, "elementwise_add(X=X, Y=turned) {axis=0} -> difference"));
+    TR_TRY(tr_composite_add(c, "softplus(X=difference) -> each"));
+    TR_TRY(tr_composite_add(c, "scale(X=marks) {bias=1.0} -> others"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=each, Y=others) -> counted"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=counted) {dim=[-1], keep_dim=true} -> sum"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=others) {dim=[-1], keep_dim=true} -> number"));
+    TR_TRY(tr_composite_add(c, "clip(X=number) {min=1.0, max=1e+30} -> divisor"));
+    return tr_composite_add(c, "elementwise_div(X=sum, Y=divisor) -> Y");
+}
+
 static const tr_grad_rule grad = {
     .op = "bpr_loss_grad", .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .parts = parts,
 };
 
 TR_REGISTER_OP(bpr_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(bpr_loss), .grad = &grad);

@@ -4,6 +4,7 @@
  * X has rows of m, Y of n, which is odd. Backward: both gradients are such sums. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "framework/threadpool.h"
 #include "kernels/check.h"
 
@@ -44,6 +45,7 @@ static tr_status infer(const tr_infer *io)
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {
     .op = "conv_shift_grad", .reads = {TR_IN(X), TR_IN(Y), TR_DOUT(OUT)}, .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_bilinear,
 };
 TR_REGISTER_OP(conv_shift, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(conv_shift), .grad = &grad);
 TR_REGISTER_OP(conv_shift_grad, .grad_of = &tr_op_record_conv_shift, .kernels = TR_FLOAT_KERNELS(conv_shift_grad));

@@ -3,6 +3,9 @@
  * X holds probabilities. Backward: dX[i][j] = -dY[i] / X[i][j] at the label, 0 elsewhere. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
+#include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/labels.h"
 #include "kernels/view.h"
@@ -72,10 +75,29 @@ static tr_status infer2(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* X@GRAD = -Y@GRAD / X where the label is, or -Y@GRAD Label / X. X counts only where it is divided by. */
+static tr_status slope(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    if (a->soft_label) {
+        TR_TRY(tr_composite_add(c, "scale(X=Label) {scale=-1.0} -> weights"));
+        TR_TRY(tr_composite_add(c, "elementwise_div(X=weights, Y=X) -> shares"));
+        return tr_composite_add(c, "elementwise_mul(X=shares, Y=Y@GRAD) {axis=0} -> X@GRAD");
+    }
+    TR_TRY(tr__add_marks(c, "X", a->ignore_index));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=X, Y=marks) -> picked"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=picked, Y=marks) -> less"));
+    TR_TRY(tr_composite_add(c, "scale(X=less) {scale=-1.0, bias=1.0} -> divisors"));
+    TR_TRY(tr_composite_add(c, "elementwise_div(X=marks, Y=divisors) -> shares"));
+    return tr_composite_add(c, "elementwise_mul(X=shares, Y=Y@GRAD) {axis=0} -> X@GRAD");
+}
+
 static const tr_grad_rule grad = {
     .op = "cross_entropy_grad",
     .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(Y)},
     .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = slope,
 };
 
 TR_REGISTER_OP(cross_entropy, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(cross_entropy),
@@ -83,10 +105,30 @@ TR_REGISTER_OP(cross_entropy, .locality = TR_ROWWISE, .proto = &proto, .infer = 
 TR_REGISTER_OP(cross_entropy_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_cross_entropy,
                .kernels = TR_FLOAT_KERNELS(cross_entropy_grad));
 
+/* The same, from MatchX. It is 0 where the label is ignored, and X counts nowhere. */
+static tr_status slope2(tr_composite *c)
+{
+    TR_TRY(tr__add_marks(c, "X", ((const attrs2 *)tr_composite_attrs(c))->ignore_index));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=marks) {dim=[-1], keep_dim=true} -> less"));
+    TR_TRY(tr_composite_add(c, "scale(X=less) {bias=1.0} -> ignored"));
+    TR_TRY(tr_composite_add(c, "elementwise_add(X=MatchX, Y=ignored) -> divisor"));
+    TR_TRY(tr_composite_add(c, "elementwise_div(X=Y@GRAD, Y=divisor) -> share"));
+    return tr_composite_add(c, "elementwise_mul(X=marks, Y=share) {axis=0} -> X@GRAD");
+}
+
+static tr_status match_parts(tr_composite *c)
+{
+    TR_TRY(tr__add_marks(c, "X", ((const attrs2 *)tr_composite_attrs(c))->ignore_index));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=X, Y=marks) -> picked"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=picked) {dim=[-1], keep_dim=true} -> turned"));
+    return tr_composite_add(c, "scale(X=turned) {scale=-1.0} -> MatchX");
+}
+
 static const tr_grad_rule grad2 = {
     .op = "cross_entropy_grad2",
     .reads = {TR_IN_SHAPE(X), TR_IN(LABEL), TR_OUT(MATCH_X), TR_DOUT(Y)},
     .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = slope2, .rest = tr__grad_by_parts, .parts = match_parts,
 };
 
 TR_REGISTER_OP(cross_entropy2, .locality = TR_ROWWISE, .proto = &proto2, .infer = infer2, .kernels = TR_FLOAT_KERNELS(cross_entropy2), .grad = &grad2);

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/sequence.h"
 
@@ -69,8 +71,18 @@ static tr_status find_samples(tr_sequences *out, const tr_run *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* What is left of X@GRAD without the two columns that CVM gives. */
+static tr_status slope(tr_composite *c)
+{
+    if (!((const attrs *)tr_composite_attrs(c))->use_cvm)
+        return tr_composite_add(c, "pad(X=Y@GRAD) {paddings=[0, 0, 2, 0]} -> X@GRAD");
+    TR_TRY(tr_composite_add(c, "slice(Input=Y@GRAD) {axes=[1], starts=[2], ends=[2147483647]} -> rest"));
+    return tr_composite_add(c, "pad(X=rest) {paddings=[0, 0, 2, 0]} -> X@GRAD");
+}
+
 static const tr_grad_rule grad = {
     .op = "cvm_grad", .reads = {TR_IN_SHAPE(X), TR_IN(CVM), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = slope,
 };
 
 TR_REGISTER_OP(cvm, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(cvm), .grad = &grad);

@@ -8,6 +8,8 @@
  * the statistics become summary_decay_rate times what they were, and what the batch adds. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/reduce.h"
@@ -66,10 +68,31 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+static tr_status slope(tr_composite *c)
+{
+    tr_composite_stop_gradient(c, "Scales");
+    return tr_composite_add(c, "elementwise_mul(X=Y@GRAD, Y=Scales) {axis=1} -> X@GRAD");
+}
+
+/* The gradients of the statistics are none: they are what a batch adds. */
+static tr_status make_second(tr_grad_maker *maker)
+{
+    static const char *const slots[] = {"BatchSize@GRAD", "BatchSum@GRAD", "BatchSquareSum@GRAD"};
+    const tr_op_desc        *op = tr_grad_forward(maker);
+
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+        const char *arg = tr_op_desc_output(op, slots[i], 0);
+        if (arg && tr_grad_of_output(maker, arg))
+            return tr_fail(TR_EUNSUPPORTED, "gradients of gradients: %s has none for %s; set stop_gradient of '%s'", op->type, slots[i], arg);
+    }
+    return tr__second_body(maker);
+}
+
 static const tr_grad_rule grad = {
     .op = "data_norm_grad",
     .reads = {TR_IN(X), TR_IN_SHAPE(SIZE), TR_IN_SHAPE(SUM), TR_IN_SHAPE(SQUARES), TR_OUT(MEANS), TR_OUT(SCALES), TR_DOUT(Y)},
     .makes = {TR_DIN(X), TR_DIN(SIZE), TR_DIN(SUM), TR_DIN(SQUARES)},
+    .second = make_second, .body = slope,
 };
 TR_REGISTER_OP(data_norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(data_norm), .grad = &grad,
                .inplace = {{SIZE, SIZE_OUT}, {SUM, SUM_OUT}, {SQUARES, SQUARES_OUT}}, .inplace_count = 3);

@@ -123,8 +123,9 @@ static tr_status choose_back(tr_composite *c, double sign)
     TR_TRY(tr_composite_add(c, "scale(X=difference) {scale=%.1f} -> lead", sign));
     TR_TRY(tr_composite_add(c, "relu(X=lead) -> positive"));
     TR_TRY(tr_composite_add(c, "sign(X=positive) -> is_x"));
-    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=is_x) -> X@GRAD"));
-    TR_TRY(tr_composite_add(c, "elementwise_sub(X=Out@GRAD, Y=X@GRAD) -> rest"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=is_x) -> share"));
+    TR_TRY(tr_composite_add(c, "assign(X=share) -> X@GRAD"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=Out@GRAD, Y=share) -> rest"));
     return tr_composite_add(c, "elementwise_add_grad(X=X, Y=Y, Out@GRAD=rest) {axis=%d} -> Y@GRAD=Y@GRAD", axis);
 }
 
@@ -145,7 +146,24 @@ FLOAT_KERNELS(elementwise_pow, POW)
 GRAD_KERNELS(elementwise_pow, POW)
 PROTO(elementwise_pow, "Out = X to the power of Y")
 TR_DECLARE_OP(elementwise_pow);
-GRADIENT(elementwise_pow, TR_IN)
+
+/* dX = dOut Y X^(Y - 1), and dY = dOut X^Y log X as the gradient of a sum, which adds up what was broadcast. */
+static tr_status power_back(tr_composite *c)
+{
+    const int axis = ((const tr_broadcast_attrs *)tr_composite_attrs(c))->axis;
+
+    TR_TRY(tr_composite_add(c, "scale(X=Y) {bias=-1.0} -> less"));
+    TR_TRY(tr_composite_add(c, "elementwise_pow(X=X, Y=less) {axis=%d} -> lower", axis));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=lower, Y=Y) {axis=%d} -> slope", axis));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=slope) -> X@GRAD"));
+    TR_TRY(tr_composite_add(c, "elementwise_pow(X=X, Y=Y) {axis=%d} -> power", axis));
+    TR_TRY(tr_composite_add(c, "log(X=X) -> logs"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=power, Y=logs) -> growth"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=growth) -> weighted"));
+    return tr_composite_add(c, "elementwise_add_grad(X=X, Y=Y, Out@GRAD=weighted) {axis=%d} -> Y@GRAD=Y@GRAD", axis);
+}
+
+GRADIENT(elementwise_pow, TR_IN, .second = tr__second_body, .body = power_back)
 OPERATOR(elementwise_pow, TR_FLOAT_KERNELS(elementwise_pow), infer, .grad = &elementwise_pow_rule)
 
 #define TR_INT_KERNELS(name) {{[TR_INT32] = name##_i32, [TR_INT64] = name##_i64}}

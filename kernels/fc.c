@@ -6,6 +6,8 @@
  * Backward, with dZ = dOut * activation'(Out):  dInput = dZ W^T,  dW = Input^T dZ,  dBias = sum of dZ's rows. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/activation.h"
 #include "kernels/math/blas.h"
@@ -82,10 +84,25 @@ static tr_status infer(const tr_infer *io)
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 
+static tr_status parts(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+    const char  *sum = "product";
+
+    TR_TRY(tr_composite_add(c, "mul(X=Input, Y=W) {x_num_col_dims=%d} -> product", a->in_num_col_dims));
+    if (tr_composite_count(c, "Bias") > 0) {
+        TR_TRY(tr_composite_add(c, "reshape(X=Bias) {shape=[-1]} -> row"));
+        TR_TRY(tr_composite_add(c, "elementwise_add(X=product, Y=row) -> sum"));
+        sum = "sum";
+    }
+    return tr_composite_add(c, "%s(X=%s) -> Out", a->activation_type == TR_ACT_identity ? "assign" : tr_act_name(a->activation_type), sum);
+}
+
 static const tr_grad_rule grad = {
     .op = "fc_grad",
     .reads = {TR_IN(INPUT), TR_IN(W), TR_IN_SHAPE(BIAS), TR_OUT(OUT), TR_DOUT(OUT)},
     .makes = {TR_DIN(INPUT), TR_DIN(W), TR_DIN(BIAS)},
+    .second = tr__second_body, .parts = parts,
 };
 
 TR_REGISTER_OP(fc, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(fc), .grad = &grad);

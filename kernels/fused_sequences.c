@@ -1,6 +1,7 @@
 /* fused_sequences.c - fused operators of saved programs on sequences: fused_embedding_seq_pool, fusion_seqpool_concat,
  * fusion_seqexpand_concat_fc, fusion_seqconv_eltadd_relu. Each is made of the operators that Fluid had fused. */
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/math/activation.h"
@@ -66,6 +67,7 @@ static tr_status infer_embedding_grad(const tr_infer *io)
 
 static const tr_grad_rule embedding_rule = {
     .op = "fused_embedding_seq_pool_grad", .reads = {TR_IN(W), TR_IN(IDS), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(W)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(fused_embedding_seq_pool, .proto = &embedding_proto, .infer = infer_embedding, .expand = expand_embedding,
                .types = TR_FLOAT_TYPES, .grad = &embedding_rule);

@@ -3,6 +3,8 @@
  * Backward reads X, Scale and the saved Mean and Variance. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/norm.h"
 #include "kernels/pieces.h"
@@ -56,10 +58,34 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+static tr_status parts(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+    const char  *last = "normal";
+
+    TR_TRY(tr_composite_add(c, "reshape(X=X) {shape=[0, %d, -1]} -> groups", a->groups));
+    TR_TRY(tr_composite_add(c, "reduce_mean(X=groups) {dim=[2]} -> mean"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=groups, Y=mean) {axis=0} -> centred"));
+    TR_TRY(tr_composite_add(c, "square(X=centred) -> squares"));
+    TR_TRY(tr_composite_add(c, "reduce_mean(X=squares) {dim=[2]} -> variance"));
+    TR_TRY(tr_composite_add(c, "scale(X=variance) {bias=%.9g} -> padded", (double)a->epsilon));
+    TR_TRY(tr_composite_add(c, "rsqrt(X=padded) -> share"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=centred, Y=share) {axis=0} -> scaled"));
+    TR_TRY(tr_composite_add(c, "reshape_grad(X=X, Out@GRAD=scaled) {shape=[0, %d, -1]} -> normal", a->groups));
+    if (tr_composite_count(c, "Scale") > 0) {
+        TR_TRY(tr_composite_add(c, "elementwise_mul(X=normal, Y=Scale) {axis=1} -> stretched"));
+        last = "stretched";
+    }
+    if (tr_composite_count(c, "Bias") > 0)
+        return tr_composite_add(c, "elementwise_add(X=%s, Y=Bias) {axis=1} -> Y", last);
+    return tr_composite_add(c, "assign(X=%s) -> Y", last);
+}
+
 static const tr_grad_rule grad = {
     .op = "group_norm_grad",
     .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(MEAN), TR_OUT(VARIANCE), TR_DOUT(Y)},
     .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},
+    .second = tr__second_body, .parts = parts,
 };
 
 TR_REGISTER_OP(group_norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(group_norm), .grad = &grad);

@@ -4,6 +4,8 @@
  * residual alone: dY = clip(Residual, -delta, delta) dOut and dX = -dY. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 
@@ -48,10 +50,23 @@ static tr_status infer_grad(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+static tr_status slope(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    TR_TRY(tr_composite_add(c, "clip(X=Residual) {min=%.9g, max=%.9g} -> level", -(double)a->delta, (double)a->delta));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=level, Y=Out@GRAD) -> steep"));
+    TR_TRY(tr_composite_add(c, "assign(X=steep) -> Y@GRAD"));
+    return tr_composite_add(c, "scale(X=steep) {scale=-1.0} -> X@GRAD");
+}
+
+static tr_status residual_part(tr_composite *c) { return tr_composite_add(c, "elementwise_sub(X=Y, Y=X) -> Residual"); }
+
 static const tr_grad_rule grad = {
     .op = "huber_loss_grad",
     .reads = {TR_OUT(RESIDUAL), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_body, .body = slope, .rest = tr__grad_by_parts, .parts = residual_part,
 };
 
 TR_REGISTER_OP(huber_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(huber_loss), .grad = &grad,

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
@@ -144,6 +145,7 @@ static tr_status find_sequences(tr_sequences *s, const tr_run *io)
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "im2sequence_grad", .reads = {TR_IN_SHAPE(X), TR_IN(Y), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(im2sequence, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(im2sequence),

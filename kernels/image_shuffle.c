@@ -8,6 +8,7 @@
  *
  * space_to_depth is that of Fluid, which is the reorganization of Darknet: what lies in memory then is read as
  * [n, c b^2, h / b, w / b]. */
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/math/transpose.h"
@@ -148,6 +149,7 @@ static void move_back(tr_tensor *dx, const tr_tensor *dout, const view *v)
     }                                                                                                          \
     static const tr_grad_rule type_##_rule = {                                                                 \
         .op = #type_ "_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},                   \
+        .second = tr__second_linear,                                                                                   \
     };                                                                                                         \
     TR_REGISTER_OP(type_, .locality = TR_ROWWISE, .proto = &proto_, .infer = infer_, .run = run_##type_, .grad = &type_##_rule);       \
     TR_REGISTER_OP(type_##_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_##type_, .run = run_##type_##_grad)

@@ -11,6 +11,7 @@
  * Backward: each element of dOut goes back to where it came from, with the same weights. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "framework/threadpool.h"
 #include "kernels/check.h"
@@ -149,7 +150,8 @@ static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int64_t in, in
         .doc = about, .in = in_slots, .out = out_slots, .attr = INTERP_ATTRS(method), .attrs_size = sizeof(attrs),     \
     };                                                                                                                 \
     static const tr_grad_rule name##_rule = {                                                                          \
-        .op = #name "_grad", .reads = {TR_IN_SHAPE(X), TR_IN_SHAPE(OUT_SIZE), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},     \
+        .op = #name "_grad", .reads = {TR_IN_SHAPE(X), TR_IN(OUT_SIZE), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},     \
+        .second = tr__second_linear,                                                                                   \
     };                                                                                                                 \
     TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule); \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .kernels = TR_FLOAT_KERNELS(name##_grad))

@@ -4,6 +4,8 @@
  * loss is; it does not read X. No gradient goes to Target. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 #include "kernels/math/reduce.h"
@@ -53,8 +55,27 @@ static int64_t divisor(const attrs *a, const tr_tensor *x)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* Without the term that does not depend on X. */
+static tr_status parts(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    TR_TRY(tr_composite_add(c, "relu(X=Target) -> chance"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=X, Y=chance) -> product"));
+    TR_TRY(tr_composite_add(c, "scale(X=product) {scale=-1.0} -> each"));
+    if (a->reduction == KLDIV_NONE)
+        return tr_composite_add(c, "assign(X=each) -> Loss");
+    if (a->reduction == KLDIV_MEAN)
+        return tr_composite_add(c, "mean(X=each) -> Loss");
+    if (a->reduction == KLDIV_SUM)
+        return tr_composite_add(c, "reduce_sum(X=each) {reduce_all=true} -> Loss");
+    TR_TRY(tr_composite_add(c, "reduce_mean(X=each) {dim=[0]} -> row"));
+    return tr_composite_add(c, "reduce_sum(X=row) {reduce_all=true} -> Loss");
+}
+
 static const tr_grad_rule grad = {
     .op = "kldiv_loss_grad", .reads = {TR_IN_SHAPE(X), TR_IN(TARGET), TR_DOUT(LOSS)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .parts = parts,
 };
 
 TR_REGISTER_OP(kldiv_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(kldiv_loss), .grad = &grad);

@@ -3,6 +3,7 @@
  * Both only copy, and Out may lie in X's memory. */
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/view.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
@@ -134,8 +135,28 @@ static tr_status run_grad(const tr_run *io)
 }
 
 /* -- gradients and registration ----------------------------------------------------------------- */
+/* What arrives for X@GRAD gets the sequences of target_lod, or those of Out@GRAD, which are Y's. */
+static tr_status make_reset_second(tr_grad_maker *maker)
+{
+    const tr_op_desc *op = tr_grad_forward(maker);
+    const char       *dout = tr_op_desc_input(op, "Out@GRAD", 0);
+
+    if (tr_op_desc_attr_size(op, "target_lod") > 0)
+        return tr__second_linear(maker);
+    const char *from = tr_grad_of_output(maker, tr_op_desc_output(op, "X@GRAD", 0)), *to = tr_grad_for_input(maker, dout);
+    if (!from || !to)
+        return TR_OK;
+    tr_op_desc *again = tr_op_desc_new("lod_reset");
+    const char *like = tr_grad_saved(maker, dout, false);
+    tr_op_desc_set_input(again, "X", 1, &from);
+    tr_op_desc_set_input(again, "Y", 1, &like);
+    tr_op_desc_set_output(again, "Out", 1, &to);
+    return tr_grad_append(maker, again);
+}
+
 static const tr_grad_rule reset_rule = {
     .op = "lod_reset_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = make_reset_second,
 };
 TR_REGISTER_OP(lod_reset, .proto = &reset_proto, .infer = infer_reset, .run = run_reset, .grad = &reset_rule,
                .inplace = {{X, OUT}}, .inplace_count = 1);
@@ -144,6 +165,7 @@ TR_REGISTER_OP(lod_reset_grad, .grad_of = &tr_op_record_lod_reset, .infer = tr__
 
 static const tr_grad_rule reshape_rule = {
     .op = "sequence_reshape_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(sequence_reshape, .proto = &reshape_proto, .infer = infer_reshape, .run = run_reshape,
                .grad = &reshape_rule, .inplace = {{X, OUT}}, .inplace_count = 1);

@@ -3,6 +3,8 @@
  * Backward: dPredicted = ((1 - Labels) / (1 - Predicted + epsilon) - Labels / (Predicted + epsilon)) dLoss. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 #include "kernels/selected_rows.h"
@@ -42,10 +44,25 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+static tr_status parts(tr_composite *c)
+{
+    const double epsilon = ((const attrs *)tr_composite_attrs(c))->epsilon;
+
+    TR_TRY(tr_composite_add(c, "scale(X=Predicted) {bias=%.9g} -> yes", epsilon));
+    TR_TRY(tr_composite_add(c, "log(X=yes) -> log_yes"));
+    TR_TRY(tr_composite_add(c, "scale(X=Predicted) {scale=-1.0, bias=1.0} -> rest"));
+    TR_TRY(tr_composite_add(c, "scale(X=rest) {bias=%.9g} -> no", epsilon));
+    TR_TRY(tr_composite_add(c, "log(X=no) -> log_no"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=log_no, Y=log_yes) -> ahead"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=ahead, Y=Labels) -> weighted"));
+    return tr_composite_add(c, "elementwise_sub(X=weighted, Y=log_no) -> Loss");
+}
+
 static const tr_grad_rule grad = {
     .op = "log_loss_grad",
     .reads = {TR_IN(PREDICTED), TR_IN(LABELS), TR_DOUT(LOSS)},
     .makes = {TR_DIN(PREDICTED)},
+    .second = tr__second_body, .parts = parts,
 };
 
 TR_REGISTER_OP(log_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(log_loss), .grad = &grad,

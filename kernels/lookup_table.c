@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/rows.h"
 #include "kernels/selected_rows.h"
@@ -132,10 +133,21 @@ static tr_status lookup_table(const tr_run *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+static tr_status make_second(tr_grad_maker *maker)
+{
+    const tr_op_desc *op = tr_grad_forward(maker);
+
+    if (tr_op_desc_attr_int(op, "is_sparse", 0))
+        return tr_fail(TR_EUNSUPPORTED, "gradients of gradients: %s with is_sparse makes selected rows, which have no gradient; leave is_sparse out, "
+                       "or set stop_gradient of '%s'", op->type, tr_op_desc_output_arg(op, 0));
+    return tr__second_linear(maker);
+}
+
 static const tr_grad_rule grad = {
     .op = "lookup_table_grad",
     .reads = {TR_IN_SHAPE(W), TR_IN(IDS), TR_DOUT(OUT)},
     .makes = {TR_DIN(W)},
+    .second = make_second,
 };
 
 TR_REGISTER_OP(lookup_table, .proto = &proto, .infer = infer, .kernels = {LOOKUPS}, .grad = &grad);

@@ -4,6 +4,8 @@
  * Backward: dX[c] = dOut[c] MidOut[c]^-beta - 2 alpha beta X[c] sum_e dOut[e] Out[e] / MidOut[e], over the channels e whose window has c. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/image_attrs.h"
@@ -46,8 +48,25 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* The sum over channels is an average over windows of a volume that has the channels for its depth. */
+static tr_status parts(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+    const int    before = (a->n - 1) / 2, behind = a->n - 1 - before;
+
+    TR_TRY(tr_composite_add(c, "square(X=X) -> squares"));
+    TR_TRY(tr_composite_add(c, "unsqueeze(X=squares) {axes=[1]} -> volume"));
+    TR_TRY(tr_composite_add(c, "pad(X=volume) {paddings=[0, 0, 0, 0, %d, %d, 0, 0, 0, 0]} -> padded", before, behind));
+    TR_TRY(tr_composite_add(c, "pool3d(X=padded) {pooling_type=avg, ksize=[%d, 1, 1]} -> average", a->n));
+    TR_TRY(tr_composite_add(c, "squeeze(X=average) {axes=[1]} -> level"));
+    TR_TRY(tr_composite_add(c, "scale(X=level) {scale=%.9g, bias=%.9g} -> mid", (double)a->alpha * a->n, (double)a->k));
+    TR_TRY(tr_composite_add(c, "pow(X=mid) {factor=%.9g} -> factor", -(double)a->beta));
+    return tr_composite_add(c, "elementwise_mul(X=X, Y=factor) -> Out");
+}
+
 static const tr_grad_rule grad = {
     .op = "lrn_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_OUT(MID), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .parts = parts,
 };
 TR_REGISTER_OP(lrn, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lrn), .grad = &grad);
 TR_REGISTER_OP(lrn_grad, .grad_of = &tr_op_record_lrn, .kernels = TR_FLOAT_KERNELS(lrn_grad));

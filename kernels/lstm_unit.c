@@ -2,6 +2,8 @@
 #ifndef T
 
 #include "framework/compiler.h"
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/math/activation_scalar.h"
@@ -48,10 +50,29 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+static tr_status parts(tr_composite *c)
+{
+    const double bias = ((const attrs *)tr_composite_attrs(c))->forget_bias;
+
+    TR_TRY(tr_composite_add(c, "split(X=X) {num=4, axis=1} -> Out=[i, f, o, j]"));
+    TR_TRY(tr_composite_add(c, "scale(X=f) {bias=%.9g} -> f_biased", bias));
+    TR_TRY(tr_composite_add(c, "sigmoid(X=f_biased) -> forget"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=C_prev, Y=forget) -> kept"));
+    TR_TRY(tr_composite_add(c, "sigmoid(X=i) -> input"));
+    TR_TRY(tr_composite_add(c, "tanh(X=j) -> candidate"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=input, Y=candidate) -> added"));
+    TR_TRY(tr_composite_add(c, "elementwise_add(X=kept, Y=added) -> cell"));
+    TR_TRY(tr_composite_add(c, "assign(X=cell) -> C"));
+    TR_TRY(tr_composite_add(c, "tanh(X=cell) -> active"));
+    TR_TRY(tr_composite_add(c, "sigmoid(X=o) -> output"));
+    return tr_composite_add(c, "elementwise_mul(X=active, Y=output) -> H");
+}
+
 static const tr_grad_rule grad = {
     .op = "lstm_unit_grad",
     .reads = {TR_IN(X), TR_IN(C_PREV), TR_OUT(C), TR_DOUT(C), TR_DOUT(H)},
     .makes = {TR_DIN(X), TR_DIN(C_PREV)},
+    .second = tr__second_body, .parts = parts,
 };
 
 TR_REGISTER_OP(lstm_unit, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lstm_unit), .grad = &grad,

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/threadpool.h"
 #include "kernels/check.h"
 
@@ -49,8 +51,19 @@ static int64_t planes_of_slice(int64_t items) { return 1 + 16384 / (items > 0 ? 
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */
+/* The groups are windows of a volume that has the channels for its depth. */
+static tr_status parts(tr_composite *c)
+{
+    const int32_t groups = ((const attrs *)tr_composite_attrs(c))->groups;
+
+    TR_TRY(tr_composite_add(c, "unsqueeze(X=X) {axes=[1]} -> volume"));
+    TR_TRY(tr_composite_add(c, "pool3d(X=volume) {pooling_type=max, ksize=[%d, 1, 1], strides=[%d, 1, 1]} -> largest", groups, groups));
+    return tr_composite_add(c, "squeeze(X=largest) {axes=[1]} -> Out");
+}
+
 static const tr_grad_rule grad = {
     .op = "maxout_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .parts = parts,
 };
 TR_REGISTER_OP(maxout, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(maxout), .grad = &grad);
 TR_REGISTER_OP(maxout_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_maxout, .kernels = TR_FLOAT_KERNELS(maxout_grad));

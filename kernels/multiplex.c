@@ -1,6 +1,7 @@
 /* multiplex.c - each row from one of several tensors:  Out[i] = X[Ids[i]][i].
  *
  * Backward: row i of dOut is row i of the gradient of X[Ids[i]]; the others have zeros there. */
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/selected_rows.h"
 
@@ -84,6 +85,7 @@ static tr_status run_grad(const tr_run *io)
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {
     .op = "multiplex_grad", .reads = {TR_IN(IDS), TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(multiplex, .proto = &proto, .infer = infer, .run = run, .grad = &grad);
 TR_REGISTER_OP(multiplex_grad, .grad_of = &tr_op_record_multiplex, .run = run_grad);

@@ -3,6 +3,8 @@
  * Backward: dX = (dOut - Out sum(dOut Out)) / Norm. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
@@ -66,8 +68,33 @@ static tr_status infer_grad(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* X@GRAD = (Out@GRAD - Out (sum of Out Out@GRAD)) / Norm */
+static tr_status slope(tr_composite *c)
+{
+    const int axis = ((const attrs *)tr_composite_attrs(c))->axis;
+
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out, Y=Out@GRAD) -> weighted"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=weighted) {dim=[%d], keep_dim=true} -> total", axis));
+    TR_TRY(tr_composite_add(c, "reduce_sum_grad(X=Out, Out=total, Out@GRAD=total) {dim=[%d], keep_dim=true} -> spread", axis));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out, Y=spread) -> drawn"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=Out@GRAD, Y=drawn) -> across"));
+    TR_TRY(tr_composite_add(c, "reduce_sum_grad(X=Out, Out=Norm, Out@GRAD=Norm) {dim=[%d], keep_dim=true} -> lengths", axis));
+    return tr_composite_add(c, "elementwise_div(X=across, Y=lengths) -> X@GRAD");
+}
+
+static tr_status length_part(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    TR_TRY(tr_composite_add(c, "square(X=X) -> squares"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=squares) {dim=[%d], keep_dim=true} -> sum", a->axis));
+    TR_TRY(tr_composite_add(c, "scale(X=sum) {bias=%.9g} -> padded", (double)a->epsilon));
+    return tr_composite_add(c, "sqrt(X=padded) -> Norm");
+}
+
 static const tr_grad_rule grad = {
     .op = "norm_grad", .reads = {TR_OUT(NORM), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = slope, .rest = tr__grad_by_parts, .parts = length_part,
 };
 TR_REGISTER_OP(norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(norm), .grad = &grad);
 TR_REGISTER_OP(norm_grad, .grad_of = &tr_op_record_norm, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(norm_grad));

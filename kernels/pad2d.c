@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "framework/threadpool.h"
 #include "kernels/check.h"
@@ -188,8 +191,27 @@ static tr_status pad2d_grad_f64(const tr_run *io)
 }
 
 /* -- gradient and registration ---------------------------------------------------------------- */
+/* Zeros are added to a gradient, whatever value is added to X. */
+static tr_status without_value(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    return tr_composite_add(c, "pad2d_grad(X=X, Paddings=Paddings, Out@GRAD=Out@GRAD) {paddings=[%s], data_format=%s} -> X@GRAD=X@GRAD",
+                            tr_composite_ints(c, &a->paddings), a->data_format == NCHW ? "NCHW" : "NHWC");
+}
+
+static tr_status make_second(tr_grad_maker *maker)
+{
+    const tr_op_desc *op = tr_grad_forward(maker);
+    const char       *mode = tr_op_desc_attr_string(op, "mode", 0, NULL);
+    const bool        is_linear = tr_op_desc_attr_float(op, "pad_value", 0) == 0 || (mode && strcmp(mode, "constant") != 0);
+
+    return is_linear ? tr__second_linear(maker) : tr__second_body(maker);
+}
+
 static const tr_grad_rule grad = {
     .op = "pad2d_grad", .reads = {TR_IN_SHAPE(X), TR_IN(PADDINGS), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = make_second, .body = without_value,
 };
 TR_REGISTER_OP(pad2d, .locality = TR_ROWWISE, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(pad2d), .grad = &grad);
 TR_REGISTER_OP(pad2d_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_pad2d, .kernels = TR_FLOAT_KERNELS(pad2d_grad));

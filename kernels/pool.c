@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/image_attrs.h"
@@ -166,31 +168,62 @@ static tr_status check_places(const tr_run *io, const tr_tensor *mask)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-/* An average is linear. Which element is a maximum may change with each element. */
-static tr_status make_second(tr_grad_maker *maker)
+/* The spatial dimensions of paddings that make ceil_mode superfluous: a window that begins within the plane then ends within it. */
+static const char *ends_of(tr_composite *c, const attrs *a)
 {
-    const tr_op_desc *op = tr_grad_forward(maker);
-    const char       *way = tr_op_desc_attr_string(op, "pooling_type", 0, NULL);
+    const char *ends = "0, 0, 0, 0";
 
-    if (!way || strcmp(way, "avg") != 0)
-        return tr_fail(TR_EUNSUPPORTED, "gradients of gradients: %s of a maximum has no gradient; pool averages, or set stop_gradient of '%s'",
-                       op->type, tr_op_desc_output_arg(op, 0));
-    return tr__second_linear(maker);
+    for (int i = 0; i < a->strides.count; i++)
+        ends = tr_composite_text(c, "%s, 0, %d", ends, a->strides.item[i] - 1);
+    return ends;
 }
 
-#define POOL(type_, proto_, check_, infer_, kernel_, ...)                                                          \
+/* Which elements are the largest ones is constant almost everywhere: the gradient goes to their places. */
+static tr_status max_back(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+    const char  *x = "X", *dx = "X@GRAD";
+
+    if (a->ceil_mode && !a->global_pooling && !a->adaptive) {
+        TR_TRY(tr_composite_add(c, "pad(X=X) {paddings=[%s], pad_value=-3.4e+38} -> padded", ends_of(c, a)));
+        x = "padded";
+        dx = "dpadded";
+    }
+    TR_TRY(tr_composite_add(c, "max_pool%dd_with_index(X=%s) {ksize=[%s], strides=[%s], paddings=[%s], global_pooling=%s, adaptive=%s} -> Out=largest, "
+                            "Mask=places", a->strides.count, x, tr_composite_ints(c, &a->ksize), tr_composite_ints(c, &a->strides),
+                            tr_composite_ints(c, &a->paddings), a->global_pooling ? "true" : "false", a->adaptive ? "true" : "false"));
+    TR_TRY(tr_composite_add(c, "take_places_grad(X=%s, Places=places, Out@GRAD=Out@GRAD) -> X@GRAD=%s", x, dx));
+    if (x[0] == 'X')
+        return TR_OK;
+    return tr_composite_add(c, "pad_grad(X=X, Out@GRAD=dpadded) {paddings=[%s]} -> X@GRAD=X@GRAD", ends_of(c, a));
+}
+
+static tr_status index_back(tr_composite *c)
+{
+    return tr_composite_add(c, "take_places_grad(X=X, Places=Mask, Out@GRAD=Out@GRAD) -> X@GRAD=X@GRAD");
+}
+
+/* An average is linear. */
+static tr_status make_second(tr_grad_maker *maker)
+{
+    const char *way = tr_op_desc_attr_string(tr_grad_forward(maker), "pooling_type", 0, NULL);
+
+    return way && strcmp(way, "avg") == 0 ? tr__second_linear(maker) : tr__second_body(maker);
+}
+
+#define POOL(type_, proto_, check_, infer_, kernel_, body_, ...)                                                        \
     static const tr_grad_rule type_##_rule = {                                                                     \
         .op = #type_ "_grad", .reads = {__VA_ARGS__, TR_DOUT(OUT)}, .makes = {TR_DIN(X)},                          \
-        .second = make_second,                                                                                     \
+        .second = make_second, .body = body_,                                                                     \
     };                                                                                                             \
     TR_REGISTER_OP(type_, .locality = TR_ROWWISE, .proto = &proto_, .check = check_, .infer = infer_, .kernels = TR_FLOAT_KERNELS(kernel_), \
                    .grad = &type_##_rule);                                                                         \
     TR_REGISTER_OP(type_##_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_##type_, .kernels = TR_FLOAT_KERNELS(kernel_##_grad))
 
-POOL(pool2d, proto_2d, check_2d, infer_2d, pool, TR_IN(X), TR_OUT(OUT));
-POOL(pool3d, proto_3d, check_3d, infer_3d, pool, TR_IN(X), TR_OUT(OUT));
-POOL(max_pool2d_with_index, index_proto_2d, check_index_2d, infer_index_2d, index_pool, TR_IN_SHAPE(X), TR_OUT(MASK));
-POOL(max_pool3d_with_index, index_proto_3d, check_index_3d, infer_index_3d, index_pool, TR_IN_SHAPE(X), TR_OUT(MASK));
+POOL(pool2d, proto_2d, check_2d, infer_2d, pool, max_back, TR_IN(X), TR_OUT(OUT));
+POOL(pool3d, proto_3d, check_3d, infer_3d, pool, max_back, TR_IN(X), TR_OUT(OUT));
+POOL(max_pool2d_with_index, index_proto_2d, check_index_2d, infer_index_2d, index_pool, index_back, TR_IN_SHAPE(X), TR_OUT(MASK));
+POOL(max_pool3d_with_index, index_proto_3d, check_index_3d, infer_index_3d, index_pool, index_back, TR_IN_SHAPE(X), TR_OUT(MASK));
 
 #else /* the kernels, for each T */
 

@@ -4,6 +4,8 @@
  * Backward: dX = X > 0 ? dOut : Alpha dOut, and dAlpha is the sum of dOut min(X, 0) over what a number was used for. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
@@ -59,8 +61,26 @@ static tr_cut cut_of(const attrs *a, const tr_shape *x)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+static tr_status parts(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    TR_TRY(tr_composite_add(c, "relu(X=X) -> above"));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=X, Y=above) -> below"));
+    TR_TRY(tr_composite_add(c, "reshape(X=Alpha) {shape=[-1]} -> slopes"));
+    if (a->mode != ELEMENT) {
+        TR_TRY(tr_composite_add(c, "elementwise_mul(X=below, Y=slopes) {axis=%d} -> bent", a->mode == CHANNEL ? 1 : -1));
+    } else {
+        TR_TRY(tr_composite_add(c, "flatten(X=below) {axis=1} -> rows"));
+        TR_TRY(tr_composite_add(c, "elementwise_mul(X=rows, Y=slopes) {axis=1} -> bent_rows"));
+        TR_TRY(tr_composite_add(c, "flatten_grad(X=X, Out@GRAD=bent_rows) {axis=1} -> bent"));
+    }
+    return tr_composite_add(c, "elementwise_add(X=above, Y=bent) -> Out");
+}
+
 static const tr_grad_rule grad = {
     .op = "prelu_grad", .reads = {TR_IN(X), TR_IN(ALPHA), TR_DOUT(OUT)}, .makes = {TR_DIN(X), TR_DIN(ALPHA)},
+    .second = tr__second_body, .parts = parts,
 };
 TR_REGISTER_OP(prelu, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(prelu), .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/call.h"
+#include "framework/grad_walk.h"
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
 
@@ -136,13 +137,22 @@ static tr_status make_parts(tr_op_desc *op, names *in, names *like, names *out, 
     return TR_OK;
 }
 
+/* The gradient ends here, unless this is the call of a function for the gradient, which another gradient has arrived at. */
+static tr_status without_backward(const tr_op_desc *op)
+{
+    if (!(tr_op_desc_attr_int(op, "op_role", 0) & TR_ROLE_BACKWARD))
+        return TR_OK;
+    return tr_fail(TR_EUNSUPPORTED, "gradients of gradients: the backward_func of py_func has no gradient, and it computes '%s', on which the target "
+                   "depends; set stop_gradient of this variable to take it for a constant", tr_op_desc_output_arg(op, 0));
+}
+
 static tr_status make_grad(tr_grad_maker *maker)
 {
     const tr_op_desc *forward = tr_grad_forward(maker);
     const int         ins = tr_op_desc_input_count(forward, "X"), outs = tr_op_desc_output_count(forward, "Out");
 
     if (!tr_op_desc_has_attr(forward, "backward_callable_id") || tr_op_desc_attr_int(forward, "backward_callable_id", 0) < 0)
-        return TR_OK;
+        return without_backward(forward);
     const char **room = malloc((size_t)(3 * ins + 2 * outs + 1) * sizeof *room);
     if (!room)
         return tr_fail(TR_ENOMEM, "py_func: no memory for its gradient");

@@ -3,6 +3,8 @@
  * rank_loss is from Burges et al., Learning to rank using gradient descent (2005). Backward of margin_rank_loss reads Activated, not the scores. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 
@@ -74,11 +76,31 @@ static tr_status infer_margin_grad(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradients and registration ------------------------------------------------------------------- */
+static tr_status rank_parts(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=Left, Y=Right) -> o"));
+    TR_TRY(tr_composite_add(c, "softplus(X=o) -> bent"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=o, Y=Label) -> weighted"));
+    return tr_composite_add(c, "elementwise_sub(X=bent, Y=weighted) -> Out");
+}
+
 static const tr_grad_rule rank_grad = {
     .op = "rank_loss_grad", .reads = {TR_IN(LABEL), TR_IN(LEFT), TR_IN(RIGHT), TR_DOUT(OUT)}, .makes = {TR_DIN(LEFT), TR_DIN(RIGHT)},
+    .second = tr__second_body, .parts = rank_parts,
 };
+/* X2@GRAD = Out@GRAD Label Activated, X1@GRAD the same turned; where a pair is activated is constant almost everywhere. */
+static tr_status margin_slope(tr_composite *c)
+{
+    tr_composite_stop_gradient(c, "Activated");
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Label, Y=Activated) -> signed"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=signed, Y=Out@GRAD) -> pulled"));
+    TR_TRY(tr_composite_add(c, "assign(X=pulled) -> X2@GRAD"));
+    return tr_composite_add(c, "scale(X=pulled) {scale=-1.0} -> X1@GRAD");
+}
+
 static const tr_grad_rule margin_grad = {
     .op = "margin_rank_loss_grad", .reads = {TR_IN(SIGN), TR_OUT(ACTIVATED), TR_DOUT(MARGIN_OUT)}, .makes = {TR_DIN(X1), TR_DIN(X2)},
+    .second = tr__second_body, .body = margin_slope,
 };
 
 TR_REGISTER_OP(rank_loss, .locality = TR_ROWWISE, .proto = &rank_proto, .infer = infer_rank, .kernels = TR_FLOAT_KERNELS(rank_loss), .grad = &rank_grad,

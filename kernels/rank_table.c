@@ -1,5 +1,6 @@
 /* rank_table.c - lod_rank_table, and what is read from a table alone: max_sequence_len, shrink_rnn_memory,
  * reorder_lod_tensor_by_rank. */
+#include "framework/grad_second.h"
 #include "kernels/rank_table.h"
 
 #include <inttypes.h>
@@ -338,6 +339,7 @@ static tr_status run_reorder_grad(const tr_run *io)
 static const tr_grad_rule reorder_rule = {
     .op = "reorder_lod_tensor_by_rank_grad", .reads = {TR_IN_SHAPE(O_X), TR_IN(O_TABLE), TR_DOUT(0)},
     .makes = {TR_DIN(O_X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(reorder_lod_tensor_by_rank, .proto = &reorder_proto, .infer = infer_fewer_rows, .run = run_reorder,

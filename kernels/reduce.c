@@ -8,7 +8,10 @@
  * result. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/grad_second.h"
+#include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/reduce.h"
@@ -154,10 +157,40 @@ static void from_end(void *out, const void *x, const tr_shape *shape, const layo
                    .grad = &name##_rule);                                                           \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .kernels = TR_FLOAT_KERNELS(name##_grad));
 
-REDUCTION(reduce_max,  MAX,  "Out = the largest of X over the dimensions dim",  TR_IN,       TR_OUT)
+static const char *how(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+    return tr_composite_text(c, "dim=[%s], keep_dim=%s, reduce_all=%s", tr_composite_ints(c, &a->dim), a->keep_dim ? "true" : "false",
+                             a->reduce_all ? "true" : "false");
+}
+
+/* X@GRAD = Out@GRAD at each element that equals Out, the places of which are constant almost everywhere. */
+static tr_status extreme_back(tr_composite *c, const char *type)
+{
+    TR_TRY(tr__add_ones(c, "Out@GRAD", "ones"));
+    TR_TRY(tr_composite_add(c, "%s(X=X, Out=Out, Out@GRAD=ones) {%s} -> places", type, how(c)));
+    tr_composite_stop_gradient(c, "places");
+    TR_TRY(tr_composite_add(c, "reduce_sum_grad(X=X, Out=Out, Out@GRAD=Out@GRAD) {%s} -> spread", how(c)));
+    return tr_composite_add(c, "elementwise_mul(X=spread, Y=places) -> X@GRAD");
+}
+
+static tr_status max_back(tr_composite *c) { return extreme_back(c, "reduce_max_grad"); }
+static tr_status min_back(tr_composite *c) { return extreme_back(c, "reduce_min_grad"); }
+
+/* X@GRAD = Out@GRAD Out / X, as the kernel has it */
+static tr_status product_back(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out@GRAD, Y=Out) -> weighted"));
+    TR_TRY(tr_composite_add(c, "reduce_sum_grad(X=X, Out=Out, Out@GRAD=weighted) {%s} -> spread", how(c)));
+    return tr_composite_add(c, "elementwise_div(X=spread, Y=X) -> X@GRAD");
+}
+
+#define BODY(name) .second = tr__second_body, .body = name
+
+REDUCTION(reduce_max,  MAX,  "Out = the largest of X over the dimensions dim",  TR_IN,       TR_OUT,       BODY(max_back))
 REDUCTION(reduce_mean, MEAN, "Out = the mean of X over the dimensions dim",     TR_IN_SHAPE, TR_OUT_SHAPE, .second = tr__second_linear)
-REDUCTION(reduce_min,  MIN,  "Out = the smallest of X over the dimensions dim", TR_IN,       TR_OUT)
-REDUCTION(reduce_prod, PROD, "Out = the product of X over the dimensions dim",  TR_IN,       TR_OUT)
+REDUCTION(reduce_min,  MIN,  "Out = the smallest of X over the dimensions dim", TR_IN,       TR_OUT,       BODY(min_back))
+REDUCTION(reduce_prod, PROD, "Out = the product of X over the dimensions dim",  TR_IN,       TR_OUT,       BODY(product_back))
 REDUCTION(reduce_sum,  SUM,  "Out = the sum of X over the dimensions dim",      TR_IN_SHAPE, TR_OUT_SHAPE, .second = tr__second_linear)
 
 /* -- of bools --------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* row_conv.c - lookahead convolution: Out[t] = sum of X[t + i] * Filter[i], element by element, within each sequence. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/context.h"
 #include "kernels/sequence.h"
@@ -39,6 +40,7 @@ static const tr_grad_rule grad = {
     .op = "row_conv_grad",
     .reads = {TR_IN(X), TR_IN(FILTER), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(FILTER)},
+    .second = tr__second_bilinear,
 };
 
 TR_REGISTER_OP(row_conv, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(row_conv), .grad = &grad);

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "framework/random.h"
 #include "kernels/check.h"
 #include "kernels/math/nce.h"
@@ -128,8 +130,20 @@ static double expected_of(double p, int64_t count, int64_t tries)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* A row's scores are a plane, whose places are the classes. */
+static tr_status spread(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "unsqueeze(X=Logits) {axes=[1]} -> planes"));
+    TR_TRY(tr_composite_add(c, "cast(X=Samples) {in_dtype=%d, out_dtype=%d} -> classes", TR_INT64, TR_INT32));
+    TR_TRY(tr_composite_add(c, "unsqueeze(X=classes) {axes=[1]} -> places"));
+    TR_TRY(tr_composite_add(c, "unsqueeze(X=SampledLogits@GRAD) {axes=[1]} -> given"));
+    TR_TRY(tr_composite_add(c, "take_places_grad(X=planes, Places=places, Out@GRAD=given) -> X@GRAD=spread"));
+    return tr_composite_add(c, "unsqueeze_grad(X=Logits, Out@GRAD=spread) {axes=[1]} -> X@GRAD=Logits@GRAD");
+}
+
 static const tr_grad_rule grad = {
     .op = "sample_logits_grad", .reads = {TR_IN_SHAPE(LOGITS), TR_IN_SHAPE(LABELS), TR_OUT(SAMPLES), TR_DOUT(SAMPLED_LOGITS)}, .makes = {TR_DIN(LOGITS)},
+    .second = tr__second_body, .body = spread,
 };
 
 TR_REGISTER_OP(sample_logits, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(sample_logits), .grad = &grad, .is_random = true,

@@ -4,6 +4,7 @@
  * never counts. Backward: dX is dOut with zeros in the rows of Ids, and dUpdates[i] is dOut[Ids[i]], or zeros where a later one won. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/rows.h"
@@ -71,6 +72,7 @@ static const tr_grad_rule grad = {
     .op = "scatter_grad",
     .reads = {TR_IN_SHAPE(X), TR_IN(IDS), TR_IN_SHAPE(UPDATES), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(UPDATES)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(scatter, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(scatter), .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);

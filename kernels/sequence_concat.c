@@ -3,6 +3,7 @@
  * Rows move and nothing is computed, so there is one kernel for all types; backward moves them back. */
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
@@ -123,6 +124,7 @@ static tr_status run_grad(const tr_run *io)
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_concat_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(sequence_concat, .proto = &proto, .infer = infer, .run = run, .grad = &grad);

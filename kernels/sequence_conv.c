@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/context.h"
@@ -15,7 +16,7 @@
 enum { X, PADDING, FILTER };
 enum { OUT };
 enum { G_X, G_PADDING, G_FILTER, G_DOUT };
-enum { G_DX, G_DPADDING, G_DFILTER };
+enum { G_DX, G_DFILTER, G_DPADDING };
 
 typedef struct attrs {
     bool    paddingTrainable;
@@ -85,10 +86,21 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
+static tr_status make_second(tr_grad_maker *maker)
+{
+    const tr_op_desc *op = tr_grad_forward(maker);
+
+    if (tr_op_desc_attr_int(op, "paddingTrainable", 0))
+        return tr_fail(TR_EUNSUPPORTED, "gradients of gradients: %s with PaddingData has none; leave paddingTrainable out, or set stop_gradient of '%s'",
+                       op->type, tr_op_desc_output_arg(op, 0));
+    return tr__second_bilinear(maker);
+}
+
 static const tr_grad_rule grad = {
     .op = "sequence_conv_grad",
     .reads = {TR_IN(X), TR_IN(PADDING), TR_IN(FILTER), TR_DOUT(OUT)},
-    .makes = {TR_DIN(X), TR_DIN(PADDING), TR_DIN(FILTER)},
+    .makes = {TR_DIN(X), TR_DIN(FILTER), TR_DIN(PADDING)},
+    .second = make_second,
 };
 
 TR_REGISTER_OP(sequence_conv, .proto = &proto, .check = check, .infer = infer,

@@ -5,6 +5,7 @@
  * has Y's sequences: there the shape is known beforehand. Backward: copies add up; only shapes and sequences are read. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
@@ -165,6 +166,7 @@ static const tr_grad_rule expand_rule = {
     .op = "sequence_expand_grad",
     .reads = {TR_IN_SHAPE(X), TR_IN_SHAPE(Y), TR_DOUT(OUT)},
     .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(sequence_expand, .proto = &expand_proto, .infer = infer_expand, .run = run_expand, .grad = &expand_rule);
 TR_REGISTER_OP(sequence_expand_grad, .grad_of = &tr_op_record_sequence_expand,
@@ -174,6 +176,7 @@ static const tr_grad_rule expand_as_rule = {
     .op = "sequence_expand_as_grad",
     .reads = {TR_IN_SHAPE(X), TR_IN_SHAPE(Y), TR_DOUT(OUT)},
     .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(sequence_expand_as, .proto = &expand_as_proto, .infer = infer_expand_as, .run = run_expand_as,
                .grad = &expand_as_rule);

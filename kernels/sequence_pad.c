@@ -3,6 +3,9 @@
  * Each one's backward is the other's forward, with zeros for padding. */
 #include <string.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/elementwise.h"
@@ -261,14 +264,25 @@ static tr_status run_unpad_grad(const tr_run *io)
 }
 
 /* -- gradients and registration ----------------------------------------------------------------- */
+/* X@GRAD has the rows of Out@GRAD that were not added, which the lengths of X's sequences tell. */
+static tr_status pad_back(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "fill_constant() {shape=[1], dtype=%d} -> zero", (int)tr_composite_dtype(c, "X")));
+    TR_TRY(tr_composite_add(c, "sequence_pad(X=X, PadValue=zero) {padded_length=%d} -> Out=padded, Length=lengths",
+                            ((const pad_attrs *)tr_composite_attrs(c))->padded_length));
+    return tr_composite_add(c, "sequence_unpad(X=Out@GRAD, Length=lengths) -> X@GRAD");
+}
+
 static const tr_grad_rule pad_rule = {
     .op = "sequence_pad_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = pad_back,
 };
 TR_REGISTER_OP(sequence_pad, .proto = &pad_proto, .infer = infer_pad, .run = run_pad, .grad = &pad_rule);
 TR_REGISTER_OP(sequence_pad_grad, .grad_of = &tr_op_record_sequence_pad, .infer = infer_pad_grad, .run = run_pad_grad);
 
 static const tr_grad_rule unpad_rule = {
     .op = "sequence_unpad_grad", .reads = {TR_IN_SHAPE(X), TR_IN(LENGTH), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(sequence_unpad, .proto = &unpad_proto, .infer = infer_unpad, .run = run_unpad, .grad = &unpad_rule);
 TR_REGISTER_OP(sequence_unpad_grad, .grad_of = &tr_op_record_sequence_unpad, .run = run_unpad_grad);

@@ -6,6 +6,10 @@
 
 #include <string.h>
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
+#include "framework/grad_second.h"
+#include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
@@ -84,10 +88,40 @@ static tr_status check_max_index(const tr_run *io, const tr_sequences *s)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
+static const char *const pool_names[] = {
+    [TR_POOL_AVERAGE] = "AVERAGE", [TR_POOL_SUM] = "SUM", [TR_POOL_SQRT] = "SQRT", [TR_POOL_LAST] = "LAST", [TR_POOL_FIRST] = "FIRST",
+};
+
+/* Which rows are the largest ones is constant almost everywhere. Of the other pools, a sequence without rows gives zeros here. */
+static tr_status slope(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    if (a->pooltype != TR_POOL_MAX)
+        return tr_composite_add(c, "sequence_pool_grad(X=X, MaxIndex=MaxIndex, Out@GRAD=Out@GRAD) {pooltype=%s} -> X@GRAD=X@GRAD",
+                                pool_names[a->pooltype]);
+    TR_TRY(tr__add_ones(c, "Out@GRAD", "ones"));
+    TR_TRY(tr_composite_add(c, "sequence_pool_grad(X=X, MaxIndex=MaxIndex, Out@GRAD=ones) {pooltype=MAX} -> places"));
+    tr_composite_stop_gradient(c, "places");
+    TR_TRY(tr_composite_add(c, "sequence_expand_as(X=Out@GRAD, Y=X) -> spread"));
+    return tr_composite_add(c, "elementwise_mul(X=spread, Y=places) -> X@GRAD");
+}
+
+/* All pools but MAX are linear, where a sequence without rows is zeros. */
+static tr_status make_second(tr_grad_maker *maker)
+{
+    const tr_op_desc *op = tr_grad_forward(maker);
+    const char       *type = tr_op_desc_attr_string(op, "pooltype", 0, NULL);
+    const bool        is_linear = !(type && strcmp(type, "MAX") == 0) && tr_op_desc_attr_float(op, "pad_value", 0) == 0;
+
+    return is_linear ? tr__second_linear(maker) : tr__second_body(maker);
+}
+
 static const tr_grad_rule grad = {
     .op = "sequence_pool_grad",
     .reads = {TR_IN_SHAPE(X), TR_OUT(MAX_INDEX), TR_DOUT(OUT)},
     .makes = {TR_DIN(X)},
+    .second = make_second, .body = slope,
 };
 
 TR_REGISTER_OP(sequence_pool, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(sequence_pool), .grad = &grad);

@@ -1,5 +1,6 @@
 /* sequence_reverse.c - each sequence with its rows in the opposite order. Backward is the same again, with X's sequences:
  * a gradient need not have any. */
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
@@ -41,6 +42,7 @@ static tr_status run_grad(const tr_run *io) { return reverse(io, io->out[G_DX], 
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_reverse_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(sequence_reverse, .proto = &proto, .infer = infer, .run = run, .grad = &grad);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/wrap.h"
@@ -77,6 +78,7 @@ static const tr_grad_rule grad = {
     .op = "sequence_scatter_grad",
     .reads = {TR_IN_SHAPE(X), TR_IN(IDS), TR_IN_SHAPE(UPDATES), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(UPDATES)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(sequence_scatter, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(sequence_scatter),

@@ -3,6 +3,7 @@
  * Backward puts them back among zeros. */
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/sequence.h"
@@ -125,6 +126,7 @@ static const tr_grad_rule grad = {
     .op = "sequence_slice_grad",
     .reads = {TR_IN_SHAPE(X), TR_IN(OFFSET), TR_IN(LENGTH), TR_DOUT(OUT)},
     .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(sequence_slice, .proto = &proto, .infer = infer, .run = run, .grad = &grad);

@@ -3,6 +3,8 @@
  * Backward: dX = Out * (dOut - sum(Out * dOut)), from Out and its sequences alone; X's memory may be Out's. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
@@ -45,8 +47,18 @@ static tr_status infer_grad(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
+static tr_status slope(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out, Y=Out@GRAD) -> weighted"));
+    TR_TRY(tr_composite_add(c, "sequence_pool(X=weighted) {pooltype=SUM} -> Out=total, MaxIndex=none"));
+    TR_TRY(tr_composite_add(c, "sequence_expand_as(X=total, Y=Out) -> spread"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Out, Y=spread) -> drawn"));
+    return tr_composite_add(c, "elementwise_sub(X=weighted, Y=drawn) -> X@GRAD");
+}
+
 static const tr_grad_rule grad = {
     .op = "sequence_softmax_grad", .reads = {TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body, .body = slope,
 };
 
 TR_REGISTER_OP(sequence_softmax, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(sequence_softmax),

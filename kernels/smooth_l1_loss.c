@@ -4,6 +4,8 @@
  * dY = -dX. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 
@@ -62,10 +64,36 @@ static tr_status infer_grad(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+static tr_status weigh(tr_composite *c, const char *from, const char *weight, const char *to)
+{
+    return tr_composite_count(c, weight) > 0 ? tr_composite_add(c, "elementwise_mul(X=%s, Y=%s) -> %s", from, weight, to)
+                                             : tr_composite_add(c, "assign(X=%s) -> %s", from, to);
+}
+
+static tr_status slope(tr_composite *c)
+{
+    const double sigma = ((const attrs *)tr_composite_attrs(c))->sigma;
+
+    TR_TRY(tr_composite_add(c, "scale(X=Diff) {scale=%.9g} -> stretched", sigma * sigma));
+    TR_TRY(tr_composite_add(c, "clip(X=stretched) {min=-1.0, max=1.0} -> level"));
+    TR_TRY(weigh(c, "level", "OutsideWeight", "steep"));
+    TR_TRY(weigh(c, "steep", "InsideWeight", "steeper"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=steeper, Y=Out@GRAD) {axis=0} -> pulled"));
+    TR_TRY(tr_composite_add(c, "assign(X=pulled) -> X@GRAD"));
+    return tr_composite_add(c, "scale(X=pulled) {scale=-1.0} -> Y@GRAD");
+}
+
+static tr_status difference_part(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=X, Y=Y) -> difference"));
+    return weigh(c, "difference", "InsideWeight", "Diff");
+}
+
 static const tr_grad_rule grad = {
     .op = "smooth_l1_loss_grad",
     .reads = {TR_IN(INSIDE), TR_IN(OUTSIDE), TR_OUT(DIFF), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
+    .second = tr__second_body, .body = slope, .rest = tr__grad_by_parts, .parts = difference_part,
 };
 
 TR_REGISTER_OP(smooth_l1_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(smooth_l1_loss),

@@ -5,6 +5,9 @@
  * and dLogits in Softmax's. No gradient flows through Softmax, as in Fluid. */
 #ifndef T
 
+#include "framework/composite.h"
+#include "framework/grad_body.h"
+#include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/labels.h"
 #include "kernels/math/softmax.h"
@@ -55,10 +58,29 @@ static tr_status infer_grad(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
+/* Logits@GRAD = Loss@GRAD (Softmax weight - Label), the weight of a row being the sum of its labels: 1, or 0 where it is ignored. */
+static tr_status slope(tr_composite *c)
+{
+    const attrs *a = tr_composite_attrs(c);
+
+    if (a->soft_label)
+        TR_TRY(tr_composite_add(c, "scale(X=Label) {scale=-1.0} -> marks"));
+    else
+        TR_TRY(tr__add_marks(c, "Softmax", a->ignore_index));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=marks) {dim=[-1], keep_dim=true} -> less"));
+    TR_TRY(tr_composite_add(c, "scale(X=less) {scale=-1.0} -> weight"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Softmax, Y=weight) {axis=0} -> share"));
+    TR_TRY(tr_composite_add(c, "elementwise_add(X=share, Y=marks) -> steep"));
+    return tr_composite_add(c, "elementwise_mul(X=steep, Y=Loss@GRAD) {axis=0} -> Logits@GRAD");
+}
+
+static tr_status softmax_part(tr_composite *c) { return tr_composite_add(c, "softmax(X=Logits) -> Softmax"); }
+
 static const tr_grad_rule grad = {
     .op = "softmax_with_cross_entropy_grad",
     .reads = {TR_OUT(SOFTMAX), TR_IN(LABEL), TR_DOUT(LOSS)},
     .makes = {TR_DIN(LOGITS)},
+    .second = tr__second_body, .body = slope, .rest = tr__grad_by_parts, .parts = softmax_part,
 };
 
 TR_REGISTER_OP(softmax_with_cross_entropy, .locality = TR_ROWWISE, .proto = &proto, .infer = infer,

@@ -4,6 +4,7 @@
  * v = W^T u / |W^T u|, u = W v / |W v|. Made of products; the gradient takes u and v as constants, which is exact once they have
  * converged. U and V themselves stay as they are. */
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 
 #include <stdio.h>
@@ -103,6 +104,7 @@ static const tr_grad_rule grad = {
     .op = "spectral_norm_grad",
     .reads = {TR_IN(WEIGHT), TR_IN(U), TR_IN(V), TR_OUT(OUT), TR_DOUT(OUT)},
     .makes = {TR_DIN(WEIGHT)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(spectral_norm, .proto = &proto, .infer = infer, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
 TR_REGISTER_OP(spectral_norm_grad, .grad_of = &tr_op_record_spectral_norm);

@@ -1,5 +1,6 @@
 /* split_byref.c - a tensor cut into pieces of whole rows, as Fluid's transpiler cuts parameters: split along dimension 0. */
 #include "framework/composite.h"
+#include "framework/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -59,6 +60,7 @@ static tr_status expand(tr_composite *c)
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "split_byref_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_body,
 };
 TR_REGISTER_OP(split_byref, .proto = &proto, .infer = infer, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
 TR_REGISTER_OP(split_byref_grad, .grad_of = &tr_op_record_split_byref);

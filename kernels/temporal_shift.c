@@ -5,6 +5,7 @@
  * shift_ratio those of the frame behind; there are zeros where a video has no such frame. Backward moves them back. */
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -85,6 +86,7 @@ static tr_status run_grad(const tr_run *io)
 /* -- gradient and registration ---------------------------------------------------------------- */
 static const tr_grad_rule grad = {
     .op = "temporal_shift_grad", .reads = {TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 
 TR_REGISTER_OP(temporal_shift, .proto = &proto, .infer = infer, .run = run, .grad = &grad);

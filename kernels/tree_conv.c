@@ -11,6 +11,7 @@
  * The windows make a matrix `columns`, [nodes, features * 3], so the rest is a product, and so are the gradients. */
 #ifndef T
 
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
@@ -129,6 +130,7 @@ static const tr_grad_rule grad = {
     .op = "tree_conv_grad",
     .reads = {TR_IN(NODES), TR_IN(EDGES), TR_IN(FILTER), TR_DOUT(OUT)},
     .makes = {TR_DIN(NODES), TR_DIN(FILTER)},
+    .second = tr__second_bilinear,
 };
 TR_REGISTER_OP(tree_conv, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(tree_conv), .grad = &grad);
 TR_REGISTER_OP(tree_conv_grad, .grad_of = &tr_op_record_tree_conv, .kernels = TR_FLOAT_KERNELS(tree_conv_grad));

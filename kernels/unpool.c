@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "framework/grad_second.h"
 #include "framework/size.h"
 #include "kernels/check.h"
 
@@ -90,6 +91,7 @@ static tr_status check_places(const tr_tensor *indices, const tr_shape *out)
 /* -- gradient and registration ---------------------------------------------------------------- */
 static const tr_grad_rule grad = {
     .op = "unpool_grad", .reads = {TR_IN(INDICES), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+    .second = tr__second_linear,
 };
 TR_REGISTER_OP(unpool, .locality = TR_ROWWISE, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(unpool), .grad = &grad);
 TR_REGISTER_OP(unpool_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_unpool, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(unpool_grad),

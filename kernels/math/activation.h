@@ -18,7 +18,7 @@
     DO(round, NONE) DO(sign, NONE) DO(softsign, X) DO(softplus, X) DO(logsigmoid, X)                \
     DO(tanh_shrink, X) DO(gelu, X) DO(relu6, OUT) DO(brelu, X) DO(leaky_relu, X) DO(elu, X)         \
     DO(pow, X) DO(stanh, X) DO(soft_relu, OUT) DO(hard_shrink, X) DO(softshrink, X)                 \
-    DO(thresholded_relu, X) DO(hard_sigmoid, OUT) DO(swish, X) DO(selu, OUT)
+    DO(thresholded_relu, X) DO(erf, X) DO(hard_sigmoid, OUT) DO(swish, X) DO(selu, OUT)
 
 typedef enum tr_act {
 #define TR_ACT_ENUM(name, reads) TR_ACT_##name,

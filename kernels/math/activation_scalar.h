@@ -94,6 +94,8 @@ ACT(logsigmoid)  { NO_PARAMETERS; return -NAME(tr_log_one_plus_exp)(-x); }
 DACT(logsigmoid) { NO_PARAMETERS; return d * NAME(tr_sigmoid)(-v); }
 ACT(tanh_shrink)  { NO_PARAMETERS; return x - NAME(tr_tanh)(x); }
 DACT(tanh_shrink) { NO_PARAMETERS; const T t = NAME(tr_tanh)(v); return d * t * t; }
+ACT(erf)  { NO_PARAMETERS; return NAME(tr_erf)(x); }
+DACT(erf) { NO_PARAMETERS; return d * (T)1.12837916709551257390 * NAME(tr_exp)(-v * v); }
 /* x times the normal distribution function */
 ACT(gelu)  { NO_PARAMETERS; return (T)0.5 * x * (1 + NAME(tr_erf)(x * (T)0.70710678118654752440)); }
 DACT(gelu)

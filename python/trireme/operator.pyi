@@ -546,6 +546,13 @@ def equal(
         ) -> Variable:
     """Out = X equals Y."""
 
+def erf(
+        X: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
+        name: str | None = None,
+        ) -> Variable:
+    """Out = erf(X), the integral of 2 e^(-t^2) / sqrt(pi) from 0 to X."""
+
+erf_grad: Callable[..., Any]
 def exchange_deltas(
         Param: Slot | None = None, Base: Slot | None = None, Count: Slot = ..., *, ParamOut: Output = ...,
         BaseOut: Output = ..., CountOut: Output = ..., period: int = 1, blocks: Sequence[str] = (),
@@ -761,6 +768,13 @@ def gather(
     """Takes rows of X: Out[i] = X[Index[i]]."""
 
 gather_grad: Callable[..., Any]
+def gather_nd(
+        X: Slot, Index: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Takes elements or slices of X by several numbers each: Out[i...] = X[Index[i...]]."""
+
+gather_nd_grad: Callable[..., Any]
 def gaussian_random(
         *, Out: Output = ..., shape: Sequence[int], mean: float = 0.0, std: float = 1.0, seed: int = 0,
         dtype: DTypeLike = 5, use_mkldnn: bool = False, op_role: int = ..., op_role_var: Sequence[str] = ...,
@@ -1666,6 +1680,12 @@ def scatter(
     """X with some rows replaced: Out[Ids[i]] = Updates[i]."""
 
 scatter_grad: Callable[..., Any]
+def scatter_nd_add(
+        X: Slot, Index: Slot, Updates: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """X with elements or slices added: Out[Index[i...]] = X[Index[i...]] + Updates[i...]."""
+
 def selu(
         X: Slot, *, Out: Output = ..., scale: float = 1.050701, alpha: float = 1.6732632, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -2050,6 +2070,13 @@ def sync_batch_norm(
     """Y = (X - mean) / sqrt(variance + epsilon) * Scale + Bias for each channel."""
 
 sync_batch_norm_grad: Callable[..., Any]
+def take_places(
+        X: Slot, Places: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Takes elements of each plane of X by their places: Out[n, c, i] = X[n, c, Places[n, c, i]]."""
+
+take_places_grad: Callable[..., Any]
 def tanh(
         X: Slot, *, Out: Output = ..., use_mkldnn: bool = False, use_cudnn: bool = False, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,

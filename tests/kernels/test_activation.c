@@ -17,6 +17,7 @@ FUNCTION(brelu, fmin(fmax(x, p), q))
 FUNCTION(ceil, ceil(x))
 FUNCTION(cos, cos(p * x))
 FUNCTION(elu, x > 0 ? x : p * expm1(x))
+FUNCTION(erf, erf(x))
 FUNCTION(exp, exp(x))
 FUNCTION(floor, floor(x))
 FUNCTION(gelu, 0.5 * x * (1 + erf(x / sqrt(2))))
@@ -63,6 +64,7 @@ static const struct activation {
     {"ceil", ceil_of, -4, 4},
     {"cos", cos_of, -4, 4, "scale", NULL, 1, 0, 2.5, 0},
     {"elu", elu_of, -3, 3, "alpha", NULL, 1, 0, 0.5, 0},
+    {"erf", erf_of, -4, 4},
     {"exp", exp_of, -4, 4},
     {"floor", floor_of, -4, 4},
     {"gelu", gelu_of, -4, 4},

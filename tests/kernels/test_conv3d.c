@@ -170,6 +170,9 @@ TEST(transposed_mistakes_are_explained)
                 infer_shapes("conv2d_transpose", {DIMS(1, 3, 4, 4), DIMS(3, 2, 3, 3)}, {INT_ATTR("groups", 2)}));
     EXPECT_FAIL(TR_ESHAPE, "Bias must be [4]",
                 infer_shapes("conv2d_transpose", {DIMS(1, 2, 4, 4), DIMS(2, 4, 3, 3), DIMS(2)}));
+    EXPECT_FAIL(TR_ESHAPE, "conv3d_transpose: Input must have rank 5", infer_shapes("conv3d_transpose", {DIMS(1, 2, 3, 3), DIMS(2, 3, 2, 2, 2)}));
+    EXPECT_FAIL(TR_ESHAPE, "depthwise_conv2d_transpose: Input [1, 3, 4, 4] has 3 channels, but Filter [2, 1, 3, 3] is for 2",
+                infer_shapes("depthwise_conv2d_transpose", {DIMS(1, 3, 4, 4), DIMS(2, 1, 3, 3)}, {INT_ATTR("groups", 3)}));
     EXPECT_FAIL(TR_ESHAPE, "nothing to spread", infer_shapes("conv2d_transpose", {DIMS(1, 2, 0, 4), DIMS(2, 4, 3, 3)}));
     EXPECT_SHAPE("float32[?, 2, ?, 4]", "conv2d_transpose", {DIMS(-1, 3, -1, 3), DIMS(3, 2, 3, 2)});
 }

@@ -412,6 +412,12 @@ TEST(mistakes_are_explained)
 {
     EXPECT_FAIL(TR_ERANGE, "got 2 names: relu, tanh", infer_shapes("fused_elemwise_activation", {DIMS(2), DIMS(2)}, {FUNCTIONS("relu,tanh")}));
     EXPECT_FAIL(TR_ERANGE, "as many W as Bias", infer_shapes("fusion_repeated_fc_relu", {DIMS(2, 2), DIMS(2, 2), MORE(2, 2), DIMS(2)}));
+    EXPECT_FAIL(TR_ESHAPE, "fused_embedding_seq_pool: W must have rank 2", infer_shapes("fused_embedding_seq_pool", {DIMS(7), IDS(LIST(6, 0, 2, 2, 5), 5, 1)}));
+    EXPECT_FAIL(TR_ESHAPE, "Embeddings must be [?, 12], got [7, 8]",
+                infer_shapes("fused_embedding_fc_lstm", {IDS(LIST(6, 0, 2, 2, 5), 5, 1), DIMS(7, 8), DIMS(3, 8), DIMS(1, 8)}, {BOOL_ATTR("use_peepholes", 0)}));
+    EXPECT_FAIL(TR_ESHAPE, "Filter must be [6, ?], got [4, 4]",
+                infer_shapes("fusion_seqconv_eltadd_relu", {SEQUENCES(RAGGED, 5, 2), DIMS(4, 4), DIMS(1, 4)}, {INT_ATTR("contextLength", 3)}));
+    EXPECT_FAIL(TR_ERANGE, "'pooltype'", infer_shapes("fusion_seqpool_concat", {SEQUENCES(RAGGED, 5, 3)}, {STRING_ATTR("pooltype", "MAX")}));
     EXPECT_FAIL(TR_ESHAPE, "W must be [2, ?], got [3, 2]", infer_shapes("fusion_repeated_fc_relu", {DIMS(2, 2), DIMS(3, 2), DIMS(2)}));
     EXPECT_FAIL(TR_ESHAPE, "Y must be [3, ?]", infer_shapes("fusion_squared_mat_sub", {DIMS(2, 3), DIMS(2, 3)}));
     EXPECT_FAIL(TR_ESHAPE, "each of the 2 dimensions", infer_shapes("fusion_transpose_flatten_concat", {DIMS(2, 3)},

@@ -313,6 +313,32 @@ static void unpool_reference(op_values *v)
 
 THREE_QUESTIONS(unpool, "unpool", unpool_cases, unpool_reference)
 
+static const op_case place_cases[] = {
+    {"several takers", {DIMS(1, 2, 2, 2), POOLED(((const double[]){0, 3, 3, 1, 2, 2}), 1, 2, 3)}, {{0}}, {DIMS(1, 2, 3)}},
+    {"volumes", {DIMS(2, 3, 2, 1, 3), INT32S(0, 6, 2, 3, 1, 2, 2)}, {{0}}, {DIMS(2, 3, 1, 2, 2)}},
+    {"ragged", {DIMS(3, 5, 17), INT32S(0, 17, 3, 5, 7)}},
+    {"nothing taken", {DIMS(2, 1, 3), INT32S(0, 3, 2, 1, 0)}},
+    {"empty batch", {DIMS(0, 1, 4), INT32S(0, 4, 0, 1, 2)}},
+};
+
+static void place_reference(op_values *v)
+{
+    const op_array *x = &v->in[0], *out = &v->out[0];
+    const int64_t   planes = x->dims[0] * x->dims[1], size = planes ? x->count / planes : 0, taken = planes ? out->count / planes : 0;
+
+    for (int64_t i = 0; i < out->count; i++)
+        out->data[i] = x->data[i / taken * size + (int64_t)v->in[1].data[i]];
+}
+
+THREE_QUESTIONS(take_places, "take_places", place_cases, place_reference)
+
+TEST(wrong_places_are_explained)
+{
+    EXPECT_FAIL(TR_ESHAPE, "Places must be [2, 3, ...]; got [2, 4, 5]", infer_shapes("take_places", {DIMS(2, 3, 4), INT32S(0, 4, 2, 4, 5)}));
+    EXPECT_FAIL(TR_ESHAPE, "X must have rank 3 or more", infer_shapes("take_places", {DIMS(2, 3), INT32S(0, 4, 2, 3, 5)}));
+    EXPECT_FAIL(TR_ERANGE, "place 4 at position 0 of", run_status("take_places", {DIMS(2, 3, 2, 2), INT32S(4, 5, 2, 3, 1)}));
+}
+
 static const op_case maxout_cases[] = {
     {"two", {DIMS(2, 6, 3, 2)}, {INT_ATTR("groups", 2)}, {DIMS(2, 3, 3, 2)}},
     {"all", {DIMS(1, 4, 2, 2)}, {INT_ATTR("groups", 4)}},
@@ -393,7 +419,7 @@ int main(void)
 {
 #define BOTH(name) cmocka_unit_test(name##_matches_reference), cmocka_unit_test(name##_gradient_is_numeric)
     const struct CMUnitTest tests[] = {
-        BOTH(pixels), BOTH(channels), BOTH(space), BOTH(shift), BOTH(pad), BOTH(like), BOTH(pad2d), BOTH(crop), BOTH(unpool),
+        BOTH(pixels), BOTH(channels), BOTH(space), BOTH(shift), BOTH(pad), BOTH(like), BOTH(pad2d), BOTH(crop), BOTH(unpool), BOTH(take_places), cmocka_unit_test(wrong_places_are_explained),
         BOTH(maxout), BOTH(spp),
         cmocka_unit_test(shuffle_mistakes_are_explained), cmocka_unit_test(pad_mistakes_are_explained),
         cmocka_unit_test(crop_mistakes_are_explained), cmocka_unit_test(other_mistakes_are_explained),

@@ -84,6 +84,8 @@ static const local_case special[] = {
     {"teacher_student_sigmoid_loss", {"", {COLUMN, COLUMN}}},
     {"teacher_student_sigmoid_loss_grad", {"", {COLUMN, COLUMN, COLUMN}}},
     {"top_k", {"", {DIMS(12, 9)}, {INT_ATTR("k", 3)}}},
+    {"take_places", {"", {IMAGE, INT32S(0, 16, 6, 8, 2, 2)}}},
+    {"take_places_grad", {"", {IMAGE, INT32S(0, 16, 6, 8, 2, 2), HALF_IMAGE}}},
     {"unpool", {"", {HALF_IMAGE, INT32S(0, 16, 6, 8, 2, 2)}, {KSIZE, STRING_ATTR("unpooling_type", "max")}}},
     {"unpool_grad", {"", {INT32S(0, 16, 6, 8, 2, 2), IMAGE}, {KSIZE, STRING_ATTR("unpooling_type", "max")}}},
 };

@@ -434,6 +434,8 @@ TEST(mistakes_are_explained)
                 infer_shapes("adam", {PARAM, DENSE, NUMBER(1), PARAM, PARAM, DIMS(2), NUMBER(0.5)}));
     EXPECT_FAIL(TR_EUNSUPPORTED, "Grad must be a dense tensor, got selected rows",
                 infer_shapes("lars_momentum", {PARAM, SPARSE, PARAM, NUMBER(1)}, {FLOAT_ATTR("mu", 0.9), BOOL_ATTR("per_row", 1)}));
+    EXPECT_FAIL(TR_ESHAPE, "Moment1 is [3, 5]",
+                infer_shapes("lamb", {PARAM, DENSE, NUMBER(1), DIMS(3, 5), PARAM, NUMBER(0.5), NUMBER(0.5)}));
     EXPECT_FAIL(TR_EINVAL, "mu", infer_shapes("momentum", {PARAM, DENSE, PARAM, NUMBER(1)}));
     EXPECT_FAIL(TR_EINVAL, "centered needs MeanGrad",
                 op_run_status("rmsprop", &(op_case){"", {PARAM, POSITIVE, ABSENT, NUMBER(0.25), DENSE, PARAM},

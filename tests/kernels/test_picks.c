@@ -401,6 +401,11 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ERANGE, "'max' must be at least that", infer_shapes("sampling_id", {DIMS(2, 2)}, {FLOAT_ATTR("min", 2)}));
     EXPECT_FAIL(TR_ERANGE, "'value' has 3 numbers", infer_shapes("fill", {ABSENT}, {FLOATS_ATTR("value", 1, 2, 3), INTS_ATTR("shape", 2, 2)}));
     EXPECT_FAIL(TR_EDTYPE, "reduce_all", infer_shapes("reduce_all", {DIMS(2, 2)}));
+    EXPECT_FAIL(TR_ERANGE, "dim", infer_shapes("reduce_any", {BOOLS(2, 2)}, {INTS_ATTR("dim", 2)}));
+    EXPECT_FAIL(TR_ERANGE, "axis", infer_shapes("argsort", {DIMS(2, 2)}, {INT_ATTR("axis", -3)}));
+    EXPECT_FAIL(TR_ERANGE, "axis", infer_shapes("arg_min", {DIMS(2, 2)}, {LONG_ATTR("axis", 2)}));
+    EXPECT_FAIL(TR_EDTYPE, "hash: X must be int64", infer_shapes("hash", {DIMS(2, 2)}, {INT_ATTR("num_hash", 1), INT_ATTR("mod_by", 10)}));
+    EXPECT_FAIL(TR_EUNSUPPORTED, "X must be a dense tensor", infer_shapes("fill_zeros_like2", {ROWS(9, OFFSETS(1, 2), 2, 2)}));
     EXPECT_FAIL(TR_ERANGE, "dimension 1 of X [1, 2, 2, 2] has no such place",
                 infer_shapes("similarity_focus", {DIMS(1, 2, 2, 2)}, {INT_ATTR("axis", 1), INTS_ATTR("indexes", 2)}));
 }

@@ -252,6 +252,8 @@ TEST(mistakes_are_explained)
                 infer_shapes("group_norm", {DIMS(2, 6, 2, 2)}, {INT_ATTR("groups", 4)}));
     EXPECT_FAIL(TR_ESHAPE, "Scale must be [6], got [3]", infer_shapes("group_norm", {DIMS(2, 6, 2, 2), DIMS(3)}, {INT_ATTR("groups", 2)}));
     EXPECT_FAIL(TR_ESHAPE, "BatchSum must be [3], got [2]", infer_shapes("data_norm", {DIMS(5, 3), DIMS(3), DIMS(2), DIMS(3)}));
+    EXPECT_FAIL(TR_ESHAPE, "sync_batch_norm: Scale must be [3], got [2]",
+                infer_shapes("sync_batch_norm", {DIMS(5, 3, 2, 2), DIMS(2), DIMS(3), DIMS(3), DIMS(3)}));
     EXPECT_FAIL(TR_ESHAPE, "X must", infer_shapes("lrn", {DIMS(2, 3)}));
     EXPECT_FAIL(TR_ERANGE, "'n'", infer_shapes("lrn", {DIMS(1, 2, 2, 2)}, {INT_ATTR("n", 0)}));
     EXPECT_FAIL(TR_ERANGE, "axis", infer_shapes("norm", {DIMS(2, 3)}, {INT_ATTR("axis", 2)}));

@@ -25,7 +25,7 @@ UNARY = {
     "abs": abs, "acos": np.arccos, "asin": np.arcsin, "atan": np.arctan, "ceil": np.ceil, "cos": np.cos, "exp": np.exp,
     "floor": np.floor, "sign": np.sign, "sin": np.sin, "square": np.square, "tanh": np.tanh, "sigmoid": sigmoid,
     "brelu": lambda a: np.clip(a, 0, 24), "relu": lambda a: np.maximum(a, 0), "relu6": lambda a: np.clip(a, 0, 6),
-    "elu": lambda a: np.where(a > 0, a, np.exp(a) - 1), "gelu": lambda a: a * (1 + erf(a / np.sqrt(2))) / 2,
+    "erf": erf, "elu": lambda a: np.where(a > 0, a, np.exp(a) - 1), "gelu": lambda a: a * (1 + erf(a / np.sqrt(2))) / 2,
     "hard_shrink": lambda a: np.where(abs(a) > 0.5, a, 0), "hard_sigmoid": lambda a: np.clip(0.2 * a + 0.5, 0, 1),
     "leaky_relu": lambda a: np.where(a > 0, a, 0.02 * a), "logsigmoid": lambda a: np.log(sigmoid(a)),
     "reciprocal": lambda a: 1 / a, "soft_relu": lambda a: np.log(1 + np.exp(a)), "round": np.round,

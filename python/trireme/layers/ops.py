@@ -68,6 +68,7 @@ brelu = _unary("brelu", "min(max(x, t_min), t_max)", t_min=0.0, t_max=24.0)
 ceil = _unary("ceil", "the least whole number that is not below x")
 cos = _unary("cos", "cos(x)")
 elu = _unary("elu", "x where x > 0, else alpha (exp(x) - 1)", alpha=1.0)
+erf = _unary("erf", "the error function: the integral of 2 exp(-t t) / sqrt(pi) from 0 to x")
 exp = _unary("exp", "exp(x)")
 floor = _unary("floor", "the greatest whole number that is not above x")
 gelu = _unary("gelu", "x (1 + erf(x / sqrt(2))) / 2")
@@ -127,8 +128,8 @@ def gaussian_random(shape: Sequence[int], mean: float = 0.0, std: float = 1.0, s
                                 "seed": seed}, dtype=dtype, stop_gradient=True)
 
 
-__all__ = ["abs", "acos", "asin", "atan", "brelu", "ceil", "cos", "elu", "exp", "floor", "gelu", "hard_shrink",
-           "hard_sigmoid", "leaky_relu", "log", "logsigmoid", "pow", "reciprocal", "relu", "relu6", "round",
+__all__ = ["abs", "acos", "asin", "atan", "brelu", "ceil", "cos", "elu", "erf", "exp", "floor", "gelu",
+           "hard_shrink", "hard_sigmoid", "leaky_relu", "log", "logsigmoid", "pow", "reciprocal", "relu", "relu6", "round",
            "rsqrt", "selu", "sigmoid", "sign", "sin", "soft_relu", "softplus", "softshrink", "softsign", "sqrt",
            "square", "stanh", "swish", "tanh", "tanh_shrink", "thresholded_relu", "uniform_random",
            "gaussian_random"]

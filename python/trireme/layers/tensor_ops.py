@@ -135,6 +135,40 @@ def scatter(input: Variable, index: Variable, updates: Variable, name: str | Non
     return LayerHelper("scatter", name=name).append("scatter", {"X": [input], "Ids": [index], "Updates": [updates]}, {"overwrite": overwrite})
 
 
+def gather_nd(input: Variable, index: Variable, name: str | None = None) -> Variable:
+    """Return what each line of ``index`` [..., q], int32 or int64, names of ``input``: ``index.shape[:-1] + input.shape[q:]``.
+
+    A line has a number for each of the first q dimensions of ``input``, from 0 on. With q the rank it names one element, else a slice.
+
+    >>> x, places = fluid.layers.data("x", [3, 4, 5], append_batch_size=False), fluid.layers.data("places", [2], dtype="int64")
+    >>> fluid.layers.gather_nd(x, places)
+    Variable('gather_nd_0.tmp_0', float32[?, 5])
+    """
+    return LayerHelper("gather_nd", name=name).append("gather_nd", {"X": [input], "Index": [index]})
+
+
+def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
+    """Return ``ref`` with ``updates`` added to what the lines of ``index`` name, as :func:`gather_nd` reads them.
+
+    ``updates`` is like ``gather_nd(ref, index)``. Several updates of one place add up, in their order.
+
+    >>> x, places = fluid.layers.data("x", [3, 4, 5], append_batch_size=False), fluid.layers.data("places", [2], dtype="int64")
+    >>> fluid.layers.scatter_nd_add(x, places, fluid.layers.data("new", [5]))
+    Variable('scatter_nd_add_0.tmp_0', float32[3, 4, 5])
+    """
+    return LayerHelper("scatter_nd_add", name=name).append("scatter_nd_add", {"X": [ref], "Index": [index], "Updates": [updates]})
+
+
+def scatter_nd(index: Variable, updates: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
+    """Return a tensor of ``shape`` that has ``updates`` where the lines of ``index`` say, and zeros elsewhere; see :func:`scatter_nd_add`.
+
+    >>> places = fluid.layers.data("places", [2], dtype="int64")
+    >>> fluid.layers.scatter_nd(places, fluid.layers.data("new", [5]), [3, 4, 5])
+    Variable('scatter_nd_add_0.tmp_0', float32[3, 4, 5])
+    """
+    return scatter_nd_add(fill_constant(shape, updates.dtype, 0.0), index, updates, name)
+
+
 def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = None) -> Variable:
     """Return ``num_hash`` numbers below ``hash_size`` for each row of ids, int32 or int64 [..., n]: int64 [..., num_hash, 1].
 
@@ -294,6 +328,7 @@ def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input
                         seed=seed)
 
 
-__all__ = ["pad", "pad_constant_like", "crop", "cumsum", "reverse", "argsort", "multiplex", "linspace", "scatter", "hash", "sampling_id",
+__all__ = ["pad", "pad_constant_like", "crop", "cumsum", "reverse", "argsort", "multiplex", "linspace", "scatter", "gather_nd", "scatter_nd_add", "scatter_nd",
+           "hash", "sampling_id",
            "reduce_all", "reduce_any", "rank", "ones_like", "eye", "diag", "size", "merge_selected_rows", "get_tensor_from_selected_rows", "where",
            "uniform_random_batch_size_like", "gaussian_random_batch_size_like"]

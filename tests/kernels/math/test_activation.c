@@ -32,6 +32,7 @@ static double exact(tr_act act, double x, double p, double q)
     case TR_ACT_softplus:         return log1p(exp(x));
     case TR_ACT_logsigmoid:       return -log1p(exp(-x));
     case TR_ACT_tanh_shrink:      return x - tanh(x);
+    case TR_ACT_erf:              return erf(x);
     case TR_ACT_gelu:             return x * 0.5 * erfc(-x / sqrt(2));
     case TR_ACT_relu6:            return fmin(fmax(x, 0), p);
     case TR_ACT_brelu:            return fmin(fmax(x, p), q);

@@ -94,6 +94,13 @@ def scattered(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
     return squared(layers.mul(x, layers.scatter(w, layers.assign(np.array([3, 0], "int32")), rows)) ** 2.0, y)
 
 
+def picked(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    w, rows = (layers.create_parameter(shape, "float32", attr=named(f"{name}.{part}")) for shape, part in (([5, 3], "w"), ([2], "rows")))
+    places = layers.assign(np.array([[3, 0], [1, 2]], "int32"))
+    more = layers.scatter_nd_add(w, places, layers.gather_nd(w, places) * rows) + layers.scatter_nd(places, layers.erf(rows), [5, 3])
+    return squared(layers.mul(x, more) ** 2.0, y)
+
+
 def attended(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
     rows, memory = (layers.reshape(scores(name + end, x, 24), [-1, 3, 8]) for end in ("", ".memory"))
     memory = layers.transformer_encoder_layer(memory, 2, 8, dropout_rate=0.0, name=f"{name}.encoder")
@@ -143,6 +150,7 @@ NETS: dict[str, Net] = {
     "multiplex": lambda name, x, y, label: squared(layers.multiplex(
         [score(name, x), other(name, x)], layers.cast(label > layers.fill_constant([1], "int64", 2), "int32")), y),
     "scatter": scattered,
+    "gather_nd, scatter_nd, erf": picked,
     "transformer": attended,
     "lstm": both_ways,
     "weight_norm": lambda name, x, y, label: squared(layers.fc(x, 3, param_attr=fluid.WeightNormParamAttr(dim=1, name=f"{name}.w"),

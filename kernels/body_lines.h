@@ -1,0 +1,13 @@
+/* body_lines.h - lines that several bodies of gradient rules have (framework/composite.h). */
+#ifndef TR_KERNELS_BODY_LINES_H
+#define TR_KERNELS_BODY_LINES_H
+
+#include "framework/composite.h"
+
+/* `out` = ones, of the shape and type of `like`. */
+tr_status tr__add_ones(tr_composite *c, const char *like, const char *out);
+/* marks = -1 where a column of a row is the row's class in the slot Label, else 0; like `like`, which is [..., classes]. A row whose label is
+ * `ignore` has zeros alone. No gradient flows through them. */
+tr_status tr__add_marks(tr_composite *c, const char *like, int32_t ignore);
+
+#endif
