@@ -297,6 +297,7 @@ static void add_optimizer(plan *p, int index, const char *type)
         set_one(op, "Moment1Out", "m1", true);
         set_one(op, "Moment2Out", "m2", true);
     }
+    tr_op_desc_set_string(op, "op_pointwise_on", p->name[index][0], strlen(p->name[index][0]));
     must(tr_block_insert_op(block, -1, op));
 }
 

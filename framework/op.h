@@ -98,7 +98,7 @@ typedef struct tr_attr_def {
 #define TR_SLOTS(...) (const tr_slot_def[]){__VA_ARGS__, {.name = NULL}}
 #define TR_ATTRS(...) (const tr_attr_def[]){__VA_ARGS__, {.name = NULL}}
 
-/* Every operator accepts op_role, op_role_var, op_namescope and op_callstack beside its own. */
+/* Every operator accepts tr__common_attrs (op_registry.c) beside its own. */
 typedef struct tr_op_proto {
     const char        *doc;           /* what it computes; the formula; where it is from */
     const tr_slot_def *in, *out;      /* ends with a NULL name; NULL: none */

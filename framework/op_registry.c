@@ -25,6 +25,8 @@ const tr_attr_def tr__common_attrs[TR_COMMON_ATTRS + 1] = {
      .comment = "The name scope in which it was added."},
     {.name = "op_callstack", .type = TR_ATTR_STRINGS, .offset = TR_NO_FIELD,
      .comment = "Where it was added: the lines of the user's program, the innermost last."},
+    {.name = "op_pointwise_on", .type = TR_ATTR_STRING, .offset = TR_NO_FIELD,
+     .comment = "On a server: the block of a parameter on which it works point by point; it touches no other block."},
     {.name = NULL},
 };
 

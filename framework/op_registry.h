@@ -34,7 +34,7 @@ int                tr__grad_item_find(const tr_grad_item *items, tr_grad_what wh
 const char        *tr__op_nearest(const char *type);
 
 /* The attributes that every operator accepts beside its own. */
-enum { TR_COMMON_ATTRS = 4 };
+enum { TR_COMMON_ATTRS = 5 };
 extern const tr_attr_def tr__common_attrs[TR_COMMON_ATTRS + 1];
 
 #endif

@@ -1,4 +1,4 @@
-/* server_program.c - a scope with first values, one plan, the gradients as its feeds. */
+/* server_program.c - a scope with first values, and a plan of updates. */
 #include "pserver/store/server_program.h"
 
 #include "framework/memory.h"
@@ -6,8 +6,8 @@
 #include "framework/name.h"
 #include "framework/program.h"
 #include "pserver/store/compensate.h"
-#include "pserver/store/server_pieces.h"
 #include "pserver/store/twins.h"
+#include "pserver/store/update_plan.h"
 #include "pserver/table/table_report.h"
 #include "pserver/table/table_var.h"
 
@@ -15,27 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct block {
-    tr_tensor *param;                 /* borrowed from the scope */
-    char      *grad_name;
-} block;
-
 struct tr_server_program {
     const Trireme__Pserver__Setup *setup;          /* borrowed */
-    bool          gathers_per_trainer;                   /* tr_policy.gathers_per_trainer: no update is made piece by piece */
+    bool         by_pieces;           /* a complete gradient is certain to be applied next */
     tr_program  *program;
     tr_scope    *scope;
-    tr_executor *executor;
-    tr_plan     *plan;
+    tr_update_plan *plan;
     uint32_t     value_count, block_count;
     tr_tensor  **value;               /* borrowed from the scope */
-    block       *block;
-    tr_feed     *feed;
-    tr_twins     twins;               /* the two buffers */
+    tr_tensor  **param;               /* the same, of each block */
     bool         is_over;             /* the job has ended well, so the kept memory is not needed any more */
     tr_state    *state;               /* memory of all that is kept */
-    tr_server_pieces *pieces;         /* NULL: everything is computed when all is there */
-    bool         is_quick;
     uint32_t     table_count;
     tr_table_var **table;             /* borrowed from the scope */
     tr_job_table *about;              /* of each table */
@@ -59,24 +49,19 @@ void tr_server_program_free(tr_server_program *sp)
 {
     if (!sp)
         return;
-    tr_server_pieces_free(sp->pieces);
-    tr_executor_free(sp->executor);
+    tr_update_plan_free(sp->plan);
     for (uint32_t i = 0; sp->is_over && i < sp->table_count; i++)
         if (sp->table[i]->name)
             tr_table_remove(sp->table[i]->name);
     tr_scope_free(sp->scope);
     tr_program_free(sp->program);
-    for (uint32_t i = 0; i < sp->block_count; i++)
-        free(sp->block[i].grad_name);
     tr_state_free(sp->state, sp->is_over);
     let_go(sp->tasks, sp->is_over);
     let_go(sp->board, sp->is_over);
     free(sp->table);
     free(sp->about);
-    tr_twins_deinit(&sp->twins);
     free(sp->value);
-    free(sp->block);
-    free(sp->feed);
+    free(sp->param);
     free(sp);
 }
 
@@ -104,18 +89,16 @@ static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme
 
 static tr_status make_block(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Block *from)
 {
-    block  *b = &sp->block[index];
     tr_var *var = tr_scope_find_local(sp->scope, from->param);
 
     if (!var)
         return tr_fail(TR_ENOTFOUND, "block %u: parameter '%s' has no first value", index, from->param);
-    b->param = tr_var_tensor(var);
-    if (tr_tensor_bytes(b->param) != (int64_t)from->bytes || tr_tensor_dtype(b->param) != (tr_dtype)from->dtype)
+    const tr_tensor *param = sp->param[index] = tr_var_tensor(var);
+    if (tr_tensor_bytes(param) != (int64_t)from->bytes || tr_tensor_dtype(param) != (tr_dtype)from->dtype)
         return tr_fail(TR_ESHAPE, "block %u: parameter '%s' has %lld bytes of %s, its gradient %llu of %s", index,
-                       from->param, (long long)tr_tensor_bytes(b->param), tr_dtype_name(tr_tensor_dtype(b->param)),
+                       from->param, (long long)tr_tensor_bytes(param), tr_dtype_name(tr_tensor_dtype(param)),
                        (unsigned long long)from->bytes, tr_dtype_name((tr_dtype)from->dtype));
-    b->grad_name = strdup(from->grad);
-    return b->grad_name ? TR_OK : tr_fail(TR_ENOMEM, "no memory for the name '%s'", from->grad);
+    return TR_OK;
 }
 
 static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Table *from, const char *name,
@@ -165,13 +148,11 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
 {
     sp->state = state;
     sp->setup = setup;
-    sp->gathers_per_trainer = policy->gathers_per_trainer;
+    sp->by_pieces = !policy->gathers_per_trainer;
     TR_TRY(tr_program_parse(&sp->program, setup->program.data, setup->program.len));
     sp->scope = tr_scope_new(NULL);
-    sp->executor = tr_executor_new();
     sp->value = tr__must_array(setup->n_values + 1, sizeof *sp->value);
-    sp->block = tr__must_array(setup->n_blocks + 1, sizeof *sp->block);
-    sp->feed = tr__must_array(setup->n_blocks + 1, sizeof *sp->feed);
+    sp->param = tr__must_array(setup->n_blocks + 1, sizeof *sp->param);
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
     sp->table = tr__must_array(setup->n_tables + 1, sizeof *sp->table);
@@ -250,9 +231,7 @@ void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bo
     tr_state_commit(sp->state, commit, is_update);
     tr_state_ready(sp->state);                     /* the first one: all trainers have agreed */
     if (is_update)
-        tr_twins_switch(&sp->twins);
-    if (is_update && sp->pieces)
-        tr_server_pieces_next(sp->pieces);
+        tr_update_plan_switch(sp->plan);
 }
 
 void tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit)
@@ -260,7 +239,7 @@ void tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit)
     tr_state_go_back(sp->state, commit);
     for (uint32_t i = 0; i < sp->table_count; i++)
         tr_table_go_back(sp->table[i]->table, sp->table[i]->before + tr_state_committed(sp->state).updates);
-    tr_twins_switch(&sp->twins);
+    tr_update_plan_switch(sp->plan);
 }
 
 bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name)
@@ -347,68 +326,34 @@ void tr_server_program_over(tr_server_program *sp)
 
 /* == life ====================================================================================== */
 
-static tr_status make_pieces(tr_server_program *sp)
+static tr_status make_plan(tr_server_program *sp)
 {
-    tr_piece_block *blocks = tr__must_array(sp->block_count + 1, sizeof *blocks);
+    tr_update_block *blocks = tr__must_array(sp->block_count + 1, sizeof *blocks);
 
     for (uint32_t i = 0; i < sp->block_count; i++)
-        blocks[i] = (tr_piece_block){sp->setup->blocks[i]->param, sp->block[i].grad_name, sp->setup->blocks[i]->bytes};
-    tr_status status = TR_OK;
-    if (!sp->gathers_per_trainer)
-        status = tr_server_pieces_new(&sp->pieces, sp->program, sp->scope, sp->block_count, blocks);
+        blocks[i] = (tr_update_block){sp->setup->blocks[i]->param, sp->setup->blocks[i]->grad};
+    const tr_status status = tr_update_plan_new(&sp->plan, sp->program, sp->scope, sp->state, sp->by_pieces, sp->block_count, blocks);
     free(blocks);
     return status;
 }
 
-/* The program's remaining work is small and waits for no other rank. */
-static bool is_quick(const tr_server_program *sp)
-{
-    enum { LITTLE = 1 << 18 };
-    const tr_block *global = tr_program_block(sp->program, 0);
-    uint64_t        left = 0;
-
-    for (uint32_t i = 0; i < sp->block_count; i++)
-        left += !sp->pieces || !tr_server_pieces_has(sp->pieces, i) ? sp->setup->blocks[i]->bytes : 0;
-    for (int i = 0; i < global->op_count; i++) {
-        const tr_op *op = tr_op_find(global->op[i]->type);
-        if (!op || op->has_effect || op->has_block)
-            return false;
-    }
-    return left <= LITTLE && sp->table_count == 0;
-}
-
 tr_status tr_server_program_ready(tr_server_program *sp)
 {
-    const char **names = tr__must_array(sp->block_count + 1, sizeof *names);
-    tr_status    status = TR_OK;
-
-    TR_TRY_GOTO(done, check_persistables(sp));
-    TR_TRY_GOTO(done, tr_twins_init(&sp->twins, sp->program, sp->scope, sp->state));
-    TR_TRY_GOTO(done, make_pieces(sp));
-    sp->is_quick = is_quick(sp);
+    TR_TRY(check_persistables(sp));
+    TR_TRY(make_plan(sp));
     if (tr_state_side(sp->state))
-        tr_twins_switch(&sp->twins);
-    for (uint32_t i = 0; i < sp->block_count; i++) {
-        const block *b = &sp->block[i];
-        names[i] = b->grad_name;
-        sp->feed[i] = (tr_feed){.name = b->grad_name, .dtype = tr_tensor_dtype(b->param), .rank = tr_tensor_rank(b->param),
-                                .dims = tr_tensor_dims(b->param)};
-    }
-    TR_TRY_GOTO(done, tr_executor_prepare(&sp->plan, sp->executor, sp->program, sp->scope, (int)sp->block_count, names, 0,
-                                          NULL));
-done:
-    free(names);
-    return status;
+        tr_update_plan_switch(sp->plan);
+    return TR_OK;
 }
 
 void *tr_server_program_param(tr_server_program *sp, uint32_t index)
 {
-    return tr_tensor_data(sp->block[index].param);
+    return tr_tensor_data(sp->param[index]);
 }
 
 void *tr_server_program_param_before(tr_server_program *sp, uint32_t index)
 {
-    return tr_twins_before(&sp->twins, sp->block[index].param);
+    return tr_update_plan_before(sp->plan, sp->param[index]);
 }
 
 tr_status tr_server_program_rows_before(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out)
@@ -439,24 +384,23 @@ tr_status tr_server_program_write_rows(tr_server_program *sp, uint32_t table, co
 
 bool tr_server_program_has_pieces(const tr_server_program *sp, uint32_t index)
 {
-    return sp->pieces && tr_server_pieces_has(sp->pieces, index);
+    return tr_update_plan_has_pieces(sp->plan, index);
 }
 
 tr_status tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
 {
-    return tr_server_pieces_run(sp->pieces, index, offset, bytes, grad);
+    return tr_update_plan_piece(sp->plan, index, offset, bytes, grad);
 }
 
 bool tr_server_program_is_quick(const tr_server_program *sp)
 {
-    return sp->is_quick;
+    return tr_update_plan_is_quick(sp->plan) && sp->table_count == 0;
 }
 
 tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
 {
     for (uint32_t i = 0; i < sp->block_count; i++) {
-        const tr_tensor *param = sp->block[i].param;
-        sp->feed[i].data = update->grad[i];
+        const tr_tensor *param = sp->param[i];
         if (update->compensation > 0)
             tr_compensate(param->dtype, update->grad[i], param->data, update->pulled[i], tr_tensor_count(param),
                           update->compensation);
@@ -465,7 +409,7 @@ tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
         sp->table[i]->inbox = &update->rows[i];
         sp->table[i]->updates = sp->table[i]->before + update->number - 1;
     }
-    return tr_plan_run(sp->plan, sp->feed, NULL);
+    return tr_update_plan_run(sp->plan, update->grad);
 }
 
 /* == checkpoints =============================================================================== */

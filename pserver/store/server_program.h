@@ -7,8 +7,7 @@
  * exchanges them, and then the update counts. So there is one consistent state at any instant, and pulled parameters stay whole until the
  * update after the next.
  *
- * In modes where a complete gradient is certain to be applied next (sync), blocks are computed piece by piece (server_pieces.h). The rest
- * is the program.
+ * In modes where a complete gradient is certain to be applied next (sync), blocks are computed piece by piece (update_plan.h).
  *
  * What must stay true: the driver (comm.h) commits, computes pieces and reads parameters. The thread that runs the program writes buffers
  * that no one reads yet. No piece is computed while it runs. */

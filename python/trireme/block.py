@@ -551,6 +551,10 @@ class Block:
                     var.op = op
         return op
 
+    def _append_anywhere(self, type: str, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any]) -> None:
+        """Append an operator that does not say on which line it was made: a server's program is the same on every trainer."""
+        self.append_op(type=type, inputs=inputs, outputs=outputs, attrs=attrs).desc.remove_attr("op_callstack")
+
     def _append_ops(self, ops: Iterable[tuple[str, dict[str, list[str]], dict[str, list[str]], dict[str, Any]]]) -> None:
         """Append many operators in one call of the core: each a type, the names in its slots, and attributes, op_role among them."""
         words: list[str] = []

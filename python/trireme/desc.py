@@ -284,7 +284,7 @@ def _as_list(value: Any) -> list[Any]:
     return list(value)
 
 
-COMMON_ATTRS = {"op_role": INT, "op_role_var": STRINGS, "op_namescope": STRING, "op_callstack": STRINGS}
+COMMON_ATTRS = {"op_role": INT, "op_role_var": STRINGS, "op_namescope": STRING, "op_callstack": STRINGS, "op_pointwise_on": STRING}
 _DTYPE_ATTRS = ("dtype", "in_dtype", "out_dtype")
 
 
@@ -595,7 +595,7 @@ class OpProto:
     ``op`` is the core's record.
     """
 
-    __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "io", "is_composite", "_ptr")
+    __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "io", "is_composite", "locality", "_ptr")
 
     def __init__(self, op: Any) -> None:
         self._ptr = op
@@ -604,6 +604,7 @@ class OpProto:
         self.has_grad = lib.tr_op_has_grad(op)
         self.io = lib.tr_op_io(op)                     # what it reaches beyond the scope: 0, TR_IO_FILES, TR_IO_PEERS
         self.is_composite = lib.tr_op_is_composite(op)     # it is made of other operators when it is planned
+        self.locality = int(lib.tr_op_get_locality(op))    # what its outputs depend on: TR_NOT_LOCAL, TR_ROWWISE or TR_POINTWISE
         self.inputs = [SlotProto(_text(lib.tr_op_input_name(op, i)), _text(lib.tr_op_input_comment(op, i)),
                                  lib.tr_op_input_flags(op, i)) for i in range(lib.tr_op_input_count(op))]
         self.outputs = [SlotProto(_text(lib.tr_op_output_name(op, i)), _text(lib.tr_op_output_comment(op, i)),

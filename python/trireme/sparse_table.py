@@ -18,6 +18,7 @@ import numpy as np
 
 from ._core import ffi, lib
 from .core import OpDesc, OpRole
+from .desc import op_proto
 from .dtypes import VarType, convert_dtype
 from .errors import NotFoundError, ShapeError, UnsupportedError, check
 from .files import damage_of, new_folder, open_regular, path_inside
@@ -32,12 +33,6 @@ _TILE = "@TILE"
 _INITIALIZERS = {"fill_constant": ("constant", "value", None), "uniform_random": ("uniform", "min", "max"),
                  "gaussian_random": ("normal", "mean", "std"),
                  "truncated_gaussian_random": ("truncated_normal", "mean", "std")}
-# Row i of what these compute depends on row i of what they read, and on numbers; so does what has the attribute per_row.
-_ROW_BY_ROW = frozenset(
-    "sgd momentum adam adagrad decayed_adagrad adamax adadelta rmsprop ftrl proximal_gd proximal_adagrad "
-    "elementwise_add elementwise_sub elementwise_mul elementwise_div elementwise_max elementwise_min elementwise_pow "
-    "minus sum scale sign abs clip square sqrt rsqrt reciprocal exp log pow tanh sigmoid relu floor ceil round "
-    "cast assign fill_zeros_like".split())
 
 
 # What these make of a sparse gradient has each row once; what those make does if what they read has.
@@ -186,6 +181,12 @@ def _has_each_row_once(grad: Variable) -> bool:
     return op is not None and op.type in _MERGING
 
 
+def _works_by_rows(op: Operator) -> bool:
+    """Whether row i of what an operator computes depends on row i of what it reads, and on numbers."""
+    proto = op_proto(op.type)
+    return (proto is not None and proto.locality != lib.TR_NOT_LOCAL) or (op.has_attr("per_row") and op.attr("per_row"))
+
+
 def _move(block: Block, begin: int, tile: str, tile_grad: str, table: Parameter, grad: Variable) -> Operator:
     """Move the operators that work on a tile into a block of their own, behind which an update stands."""
     program, mine, inside = block.program, [], {tile, tile_grad}
@@ -193,7 +194,7 @@ def _move(block: Block, begin: int, tile: str, tile_grad: str, table: Parameter,
         op = block.ops[index]
         if op.type == UPDATE or not inside.intersection(op.input_arg_names):
             continue
-        if op.type not in _ROW_BY_ROW and not (op.has_attr("per_row") and op.attr("per_row")):
+        if not _works_by_rows(op):
             raise UnsupportedError(f"{op.type} of the optimizer needs all rows of the sparse table {table.name!r}, of which some at a time "
                                    "are there: decay weights by L1Decay or L2Decay")
         mine.append(index)
@@ -382,9 +383,7 @@ def take_pushed(table: str, grad: str, width: int, program: Program) -> None:
     block = program.global_block()
     if not block.has_var(table):
         block.create_var(name=table, type=VarType.RAW, persistable=True)
-    block.append_op(type=PUSHED, inputs={"W": [table]}, outputs={"Out": [grad]},
-                    attrs={"width": width, "op_role": OpRole.Optimize})
-    block.ops[-1].desc.remove_attr("op_callstack")
+    block._append_anywhere(PUSHED, {"W": [table]}, {"Out": [grad]}, {"width": width, "op_role": OpRole.Optimize})
 
 
 def copy_update(op: Operator, program: Program, rename: Any, is_clipped: bool) -> None:
@@ -404,10 +403,9 @@ def copy_update(op: Operator, program: Program, rename: Any, is_clipped: bool) -
     for inner in source.ops:
         sub.desc.insert_op(-1, copy_of(inner))
     grads = [rename(name) for name in op.input("Grad")] if is_clipped else []
-    block.append_op(type=UPDATE, inputs={"W": [table], "Grad": grads, "Numbers": numbers},
-                    attrs={"sub_block": sub.idx, "param": op.attr("param"), "grad": op.attr("grad"),
-                           "states": op.attr("states"), "is_merged": op.attr("is_merged"), "op_role": OpRole.Optimize})
-    block.ops[-1].desc.remove_attr("op_callstack")
+    attrs = {name: op.attr(name) for name in ("param", "grad", "states", "is_merged")}
+    block._append_anywhere(UPDATE, {"W": [table], "Grad": grads, "Numbers": numbers}, {},
+                           {"sub_block": sub.idx, "op_role": OpRole.Optimize, **attrs})
 
 
 def add_update(op: Operator, program: Program) -> None:
@@ -422,15 +420,12 @@ def add_update(op: Operator, program: Program) -> None:
     sub = program._create_block(0)
     for name in (tile, grad, *states):
         sub.create_var(name=name, shape=shape, dtype=VarType.FP32)
-    sub.append_op(type="elementwise_add", inputs={"X": tile, "Y": grad}, outputs={"Out": tile})
+    sub._append_anywhere("elementwise_add", {"X": tile, "Y": grad}, {"Out": tile}, {})
     for name in states:
-        sub.append_op(type="scale", inputs={"X": name}, outputs={"Out": name}, attrs={"scale": 1.0})
+        sub._append_anywhere("scale", {"X": name}, {"Out": name}, {"scale": 1.0})
     program._rollback()
-    for inner in sub.ops:
-        inner.desc.remove_attr("op_callstack")
-    block.append_op(type=UPDATE, inputs={"W": [table]}, attrs={"sub_block": sub.idx, "param": tile, "grad": grad, "states": states,
-                                                               "op_role": OpRole.Optimize})
-    block.ops[-1].desc.remove_attr("op_callstack")
+    block._append_anywhere(UPDATE, {"W": [table]}, {}, {"sub_block": sub.idx, "param": tile, "grad": grad, "states": states,
+                                                       "op_role": OpRole.Optimize})
 
 
 __all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_tile", "is_table_update", "tables_of", "table_names",

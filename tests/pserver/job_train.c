@@ -94,6 +94,7 @@ static void add_sgd(tr_block *block, const slice *c)
     tr_op_desc_set_input(op, "Grad", 1, &grad);
     tr_op_desc_set_input(op, "LearningRate", 1, &rate);
     tr_op_desc_set_output(op, "ParamOut", 1, &param);
+    tr_op_desc_set_string(op, "op_pointwise_on", param, strlen(param));
     must(tr_block_insert_op(block, -1, op), "sgd");
 }
 

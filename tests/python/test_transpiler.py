@@ -124,6 +124,9 @@ OPTIMIZERS = {
 }
 
 
+POINTWISE = {"sgd", "momentum", "adam", "adamax", "adagrad", "decayed_adagrad", "adadelta", "rmsprop", "ftrl"}
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_servers_update_bit_by_bit_like_one_process(name):
     loss = build(OPTIMIZERS[name])
@@ -258,6 +261,52 @@ def test_any_optimizer_that_works_point_by_point_is_cut(update):
         block.append_op(type=update, inputs=inputs, outputs=outputs, attrs={"op_role": OpRole.Optimize, "op_role_var": [param.name, grad.name]})
     result = transpile(program, 3, min_block_bytes=4)
     assert any(one.param != one.source for one in result.blocks if one.source not in result.means)
+
+
+def marks(program, servers=1):
+    """The operators of the servers' programs with the blocks that they are marked to work on point by point."""
+    result = transpile(program, servers, min_block_bytes=4)
+    return [(op.type, op.attr("op_pointwise_on") if op.has_attr("op_pointwise_on") else None)
+            for server in result.servers for op in server.global_block().ops], {one.param for one in result.blocks} - set(result.means.values())
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if "norm" not in name])
+def test_operators_that_may_run_on_pieces_of_a_block_say_so(name):
+    build(OPTIMIZERS[name])
+    found, blocks = marks(fluid.default_main_program(), 3)
+    updates = [on for type, on in found if type in POINTWISE]
+    assert len(updates) == len(blocks) and set(updates) == blocks
+    assert any(on is None for _, on in found), "the loss, learning rates and powers are numbers"
+
+
+@pytest.mark.parametrize("optimizer", [OPTIMIZERS["adagrad, clipped by norm"],
+                                       lambda: fluid.optimizer.SGD(0.5, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1)),
+                                       lambda: fluid.optimizer.Lamb(0.01), lambda: fluid.optimizer.LarsMomentum(0.01, 0.9)])
+@pytest.mark.parametrize("servers", [1, 2])
+def test_operators_that_wait_for_a_whole_gradient_do_not(optimizer, servers):
+    build(optimizer)
+    assert not [on for _, on in marks(fluid.default_main_program(), servers)[0] if on]
+
+
+def test_lazy_adam_does_not():
+    build(lambda: fluid.optimizer.Adam(0.01, lazy_mode=True), is_sparse=True)
+    on = {on for _, on in marks(fluid.default_main_program())[0]}
+    assert "embedding_0.w_0" not in on and "fc_0.w_0" in on
+
+
+def test_what_two_parameters_share_keeps_them_whole():
+    """A mask belongs to neither parameter, so nobody cuts it."""
+    x = fluid.layers.data("x", [WIDTH])
+    program = fluid.default_main_program()
+    pairs = fluid.backward.append_backward(fluid.layers.mean(fluid.layers.fc(fluid.layers.fc(x, WIDTH, bias_attr=False), WIDTH, bias_attr=False)))
+    mask = program.global_block().create_var(name="mask", shape=[WIDTH, WIDTH], dtype="float32", persistable=True)
+    masked = []
+    for param, grad in pairs:
+        with program._optimized_guard([param, grad]):
+            masked.append((param, fluid.layers.elementwise_mul(grad, mask)))
+    fluid.optimizer.SGD(0.5).apply_gradients(masked)
+    found, blocks = marks(program, 2)
+    assert blocks == {param.name for param, _ in pairs} and not [on for _, on in found if on]
 
 
 def clipped_by_global_norm():

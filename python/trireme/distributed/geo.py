@@ -10,39 +10,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core import OpRole, VarType
-from ..framework import Program
+from ..framework import Block, Program, Variable
 from ..sparse_table import add_update, is_table_update
-from .optimize_part import is_optimize
+from .mode import Mode
+from .optimize_part import POINTWISE_ON, is_optimize
 from .own import append_keep, own_variables
 from .placement import Part, by_server
-from .transpiled import ParamBlock, Transpiled, Value
+from .transpiled import Transpiled, Value
 
 BASE = "@BASE"
 COUNT = "exchange_deltas@COUNT"
 _DELTA = "@DELTA"
 
 
-def transpile_geo(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, VarType],
-                  parts: dict[str, list[Part]], servers: int, trainer: int, period: int) -> Transpiled:
-    """Return the programs of a job in which trainers exchange changes every ``period`` steps."""
-    result = Transpiled(program, [], [], [], {})
+def transpile_geo(program: Program, parts: dict[str, list[Part]], servers: int, trainer: int, mode: Mode, tables: list[str]) -> Transpiled:
+    """Return the programs of a job in which trainers exchange changes every ``mode.period`` steps."""
+    result = Transpiled(program, [], [], [], {}, mode, tables, original=program)
     for server, mine in enumerate(by_server(parts, servers)):
-        result.servers.append(_server(program, shapes, dtypes, mine, server, result))
+        result.servers.append(_server(program, mine, server, result))
     order = {name: i for i, name in enumerate(parts)}
     result.blocks.sort(key=lambda block: (order[block.source], block.begin))
     own = own_variables(program, parts)
-    result.trainer = _trainer(program, parts, shapes, dtypes, result, period, trainer, own)
-    result.idle = _trainer(program, parts, shapes, dtypes, result, period, trainer, own, is_idle=True)
+    result.trainer = _trainer(program, parts, result, trainer, own)
+    result.idle = _trainer(program, parts, result, trainer, own, is_idle=True)
     result.flush = Program()
     for name in own:
-        var = program.global_block().var(name)
-        result.flush.global_block().create_var(name=name, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
-    _append_exchange(result.flush, list(parts), shapes, dtypes, result, 0, own)
+        _declare_like(result.flush.global_block(), name, program.global_block().var(name))
+    _append_exchange(result.flush, list(parts), result, 0, own)
     return result
 
 
-def _trainer(program: Program, parts: dict[str, list[Part]], shapes: dict[str, tuple[int, ...]],
-             dtypes: dict[str, VarType], result: Transpiled, period: int, trainer: int, own: Sequence[str],
+def _declare_like(block: Block, name: str, var: Variable, rows: int | None = None, is_kept: bool = True) -> None:
+    shape = var.desc.shape() if rows is None else [rows, *var.desc.shape()[1:]]
+    block.create_var(name=name, shape=shape, dtype=var.dtype, persistable=is_kept)
+
+
+def _trainer(program: Program, parts: dict[str, list[Part]], result: Transpiled, trainer: int, own: Sequence[str],
              is_idle: bool = False) -> Program:
     """Return the whole program with the exchange. The idle program, for a batch without samples, updates nothing."""
     copy = program.clone()
@@ -50,27 +53,20 @@ def _trainer(program: Program, parts: dict[str, list[Part]], shapes: dict[str, t
     block = copy.global_block()
     if is_idle:
         block._arrange([op.index for op in block.read_ops() if not is_optimize(op)])
-    _append_exchange(copy, list(parts), shapes, dtypes, result, period, own)
+    _append_exchange(copy, list(parts), result, result.mode.period, own)
     return copy
 
 
-def _server(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, VarType],
-            parts: dict[str, Part], server: int, result: Transpiled) -> Program:
+def _server(program: Program, parts: dict[str, Part], server: int, result: Transpiled) -> Program:
     mine = Program()
     mine.random_seed = program.random_seed
     block = mine.global_block()
     for name, one in parts.items():
-        shape = [one.rows, *shapes[name][1:]]
-        here, delta = name + one.suffix, name + one.suffix + _DELTA
-        block.create_var(name=here, shape=shape, dtype=dtypes[name], persistable=True)
-        block.create_var(name=delta, shape=shape, dtype=dtypes[name])
-        made = block.append_op(type="elementwise_add", inputs={"X": here, "Y": delta}, outputs={"Out": here},
-                               attrs={"op_role": OpRole.Optimize})
-        made.desc.remove_attr("op_callstack")
-        size = dtypes[name].dtype.itemsize
-        for dim in shape:
-            size *= dim
-        result.blocks.append(ParamBlock(here, delta, server, dtypes[name], size, name, one.begin, one.end))
+        var, here, delta = program.global_block().var(name), name + one.suffix, name + one.suffix + _DELTA
+        _declare_like(block, here, var, one.rows)
+        _declare_like(block, delta, var, one.rows, is_kept=False)
+        block._append_anywhere("elementwise_add", {"X": here, "Y": delta}, {"Out": here}, {"op_role": OpRole.Optimize, POINTWISE_ON: here})
+        result.add_block(here, delta, server, var, one.begin, one.end)
         result.values.append(Value(server, here, name, one.begin, one.end))
     for op in program.global_block().read_ops():
         if is_table_update(op):
@@ -78,15 +74,14 @@ def _server(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[s
     return mine
 
 
-def _append_exchange(program: Program, params: Sequence[str], shapes: dict[str, tuple[int, ...]],
-                     dtypes: dict[str, VarType], result: Transpiled, period: int, own: Sequence[str]) -> None:
+def _append_exchange(program: Program, params: Sequence[str], result: Transpiled, period: int, own: Sequence[str]) -> None:
     block = program.global_block()
-    bases = []
-    for name in params:
+    bases = [name + BASE for name in params]
+    for name, base in zip(params, bases):
+        var = result.original.global_block().var(name)
         if not block.has_var(name):
-            block.create_var(name=name, shape=shapes[name], dtype=dtypes[name], persistable=True)
-        block.create_var(name=name + BASE, shape=shapes[name], dtype=dtypes[name], persistable=True)
-        bases.append(name + BASE)
+            _declare_like(block, name, var)
+        _declare_like(block, base, var)
     block.create_var(name=COUNT, shape=[1], dtype=VarType.INT64, persistable=True)
     append_keep(block, own, COUNT, period)
     names: dict[str, list[str]] = {name: [] for name in params}

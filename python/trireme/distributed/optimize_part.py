@@ -1,17 +1,22 @@
-"""The part of a program that the servers run, and which of its parameters can be cut into rows.
+"""The part of a program that the servers run: which operator belongs to which parameter, and how much of a parameter an operator needs at once.
 
-Operators of role Optimize (updates, weight decay, clipping) belong to one parameter each, operators of role LRSched to none. A parameter
-may be cut when every operator that belongs to it works row by row or point by point: the operators' records say so. Then a variable of the
-parameter's shape is cut in the same way, and a variable of a single element is kept once for each part.
+Operators of role Optimize (updates, weight decay, clipping) belong to one parameter each, operators of role LRSched to none. Two questions are
+answered here alone, from the operators' records and the shapes of their variables:
+
+- A parameter may be cut when every operator that belongs to it works row by row or point by point. Then a variable of the parameter's
+  shape is cut in the same way, and a variable of a single element is kept once for each part.
+- A server may compute a part piece by piece when these operators work point by point, and read nothing that other parameters' gradients have
+  changed. The attribute ``op_pointwise_on`` says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from math import prod
 
-from .._core import ffi, lib
+from .._core import lib
 from ..core import OpRole, VarType
+from ..desc import op_proto
 from ..errors import UnsupportedError
 from ..framework import Block, Operator, Parameter, Program, Variable
 from ..op_view import OpView
@@ -21,6 +26,9 @@ from ..sparse_table import is_table_update
 COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
 # Operators that make one number of all gradients, and the operators that compute it across servers.
 EXCHANGED = {"sum_of_squares": "exchange_squares"}
+# The attribute by which a server's program says on which block an operator works point by point.
+POINTWISE_ON = "op_pointwise_on"
+_NOT_LOCAL, _ROWWISE, _POINTWISE = int(lib.TR_NOT_LOCAL), int(lib.TR_ROWWISE), int(lib.TR_POINTWISE)
 
 
 def is_schedule(op: Operator | OpView) -> bool:
@@ -43,8 +51,8 @@ class OptimizePart:
     between gradients and updates then stay with the trainers; ``kept`` are their places.
 
     ``ops`` are the operators in order. ``grads`` maps the gradients that the part receives to their parameters. ``owner`` maps variables to
-    their parameters (``all_owners`` also those that stay with the trainers). ``whole`` maps parameters that must not be cut to the reason.
-    ``tables`` maps sparse tables, of which every server has some rows, to the gradients that travel.
+    their parameters (``all_owners`` also those that stay with the trainers). ``tables`` maps sparse tables, of which every server has some
+    rows, to the gradients that travel.
     """
 
     def __init__(self, program: Program, joint_on_trainers: bool = False) -> None:
@@ -82,7 +90,9 @@ class OptimizePart:
         self._explicit = {id(op): self._explicit_owner(op) for op in self.ops}
         self.owner = self._owners()
         self.grads: dict[str, str] = {}
-        self.whole: dict[str, str] = {}
+        self._locality = dict.fromkeys(self.params, _POINTWISE)
+        self._touching: set[int] = set()                     # operators that touch variables of their parameter's shape
+        self._mixed: set[str] = set()                        # variables that are made of several parameters' gradients
         self.joint: list[tuple[OpView, list[str]]] = []      # the operators that belong to several parameters
         self._made_before = {name for op, does in zip(self._all, moves) if not does for name in op.output_arg_names}
         for op in self.ops:
@@ -125,6 +135,13 @@ class OptimizePart:
         """Return whether an operator changes only the rows that its sparse gradient has."""
         return (op.has_attr("lazy_mode") and op.attr("lazy_mode")
                 and any(self.var(name).type == VarType.SELECTED_ROWS for name in op.input("Grad")))
+
+    def can_be_cut(self, param: str) -> bool:
+        return self._locality[param] != _NOT_LOCAL
+
+    def is_pointwise_on(self, op: OpView, param: str) -> bool:
+        """Whether a server may run an operator, as all that touch this parameter, on some elements of the parameter at a time."""
+        return self._locality[param] == _POINTWISE and id(op) in self._touching
 
     def is_cut_like(self, name: str, param: str) -> bool:
         """Return whether a variable has the same rows as its parameter."""
@@ -186,14 +203,18 @@ class OptimizePart:
             raise UnsupportedError(
                 f"{op.type}: an operator with a block of its own cannot run on a parameter server; build the learning "
                 "rate of layers.piecewise_decay and its kind, or of arithmetic")
-        if _calls_python(op.type):
+        if (proto := op_proto(op.type)) is not None and proto.io & lib.TR_IO_CODE:
             raise UnsupportedError(f"{op.type}: a function of Python cannot run on a parameter server; call it in the forward part, or on gradients "
                                    "between backward() and apply_gradients()")
-        if is_schedule(op):
-            return
         owners = self._owners_of(op)
         is_exchanged = op.type in EXCHANGED
-        if is_exchanged or len(owners) > 1:
+        is_joint = is_exchanged or len(owners) > 1
+        if is_joint or (owners and is_schedule(op)) or self._mixed.intersection(op.input_arg_names):
+            self._mixed.update(op.output_arg_names)
+            self._limit(owners, _ROWWISE)
+        if is_schedule(op):
+            return
+        if is_joint:
             self.joint.append((op, owners))
         for name in op.input_arg_names:
             if name in self._made_before and name not in self.grads and name not in self.params:
@@ -203,7 +224,7 @@ class OptimizePart:
             return
         for param in owners:
             if param not in self.tables:
-                self._may_cut(op, param)
+                self._judge(op, param)
         for name in op.output_arg_names:
             if len(owners) == 1:
                 self.owner.setdefault(name, owners[0])
@@ -231,17 +252,25 @@ class OptimizePart:
                 f"{list(self.shape(owners[0]))}, travel to the servers")
         return owners[0]
 
-    def _may_cut(self, op: OpView, param: str) -> None:
-        names = [*op.input_arg_names, *op.output_arg_names]
-        like = [name for name in names if self.owner.get(name) == param and self.shape(name) == self.shape(param)]
-        # An output that appears here for the first time has no owner yet.
-        is_touched = bool(like) or any(self.shape(name) == self.shape(param) for name in op.output_arg_names)
-        if not is_touched or param in self.whole:
+    def _judge(self, op: OpView, param: str) -> None:
+        """Note how much of its parameter an operator needs at once: a point, a row, or all of it."""
+        shape = self.shape(param)
+        ins, outs = [{name: self.shape(name) for name in names} for names in (op.input_arg_names, op.output_arg_names)]
+        if shape not in ins.values() and shape not in outs.values():
             return
-        is_maker = op.type == "fill_constant"
-        others = [name for name in names if self.shape(name) != self.shape(param) and _numel(self.shape(name)) != 1]
-        if not (_works_by_rows(op.type, self.shape(param)) or is_maker) or others:
-            self.whole[param] = op.type
+        self._touching.add(id(op))
+        # An output that appears here for the first time has no owner yet.
+        needs_all = any(prod(other) != 1 if other != shape else self.owner.get(name) != param for name, other in ins.items())
+        needs_all |= any(prod(other) != 1 for other in outs.values() if other != shape)
+        makes_number = any(other != shape for other in outs.values())
+        self._limit([param], _NOT_LOCAL if needs_all else _locality_of(op.type, shape))
+        if makes_number or self.is_lazy(op):
+            self._limit([param], _ROWWISE)
+
+    def _limit(self, params: Iterable[str], locality: int) -> None:
+        for param in params:
+            if param in self._locality:                # it is no sparse table
+                self._locality[param] = min(self._locality[param], locality)
 
     # -- what must hold --------------------------------------------------------------------------------------
 
@@ -279,31 +308,15 @@ class OptimizePart:
             "is computed across servers")
 
 
-@cache
-def _locality_of(type: str) -> int:
-    op = lib.tr_op_find(type.encode())
-    return int(lib.tr_op_get_locality(op)) if op != ffi.NULL else int(lib.TR_NOT_LOCAL)
-
-
-@cache
-def _calls_python(type: str) -> bool:
-    op = lib.tr_op_find(type.encode())
-    return op != ffi.NULL and bool(lib.tr_op_io(op) & lib.TR_IO_CODE)
-
-
-def _works_by_rows(type: str, shape: tuple[int, ...]) -> bool:
-    """Return whether an operator computes each row of a parameter by itself: its record says so."""
+def _locality_of(type: str, shape: tuple[int, ...]) -> int:
+    """Return how much of a parameter an operator needs at once, by its record. The rows of a vector are its points."""
     if type in COPIES:
-        return True
-    locality = _locality_of(type)
-    return bool(locality == lib.TR_POINTWISE or (locality == lib.TR_ROWWISE and len(shape) > 1))
+        return _POINTWISE
+    if type == "fill_constant":                        # an attribute has the shape
+        return _ROWWISE
+    proto = op_proto(type)
+    locality = proto.locality if proto is not None else _NOT_LOCAL
+    return _NOT_LOCAL if locality == _ROWWISE and len(shape) == 1 else locality
 
 
-def _numel(shape: Iterable[int]) -> int:
-    count = 1
-    for dim in shape:
-        count *= dim
-    return count
-
-
-__all__ = ["OptimizePart", "is_training", "is_optimize", "is_schedule", "COPIES", "EXCHANGED"]
+__all__ = ["OptimizePart", "is_training", "is_optimize", "is_schedule", "COPIES", "EXCHANGED", "POINTWISE_ON"]

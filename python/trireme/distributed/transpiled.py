@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from ..core import VarType
-from ..framework import Program
+from ..framework import Program, Variable
 from .mode import Mode, parse
 
 
@@ -50,6 +51,12 @@ class Transpiled:
     original: Program | None = None    # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # variables that a trainer cannot fetch
     read_alone: set[str] = field(default_factory=set)  # averaged variables that are no loss: no parameter depends on them
+
+    def add_block(self, param: str, grad: str, server: int, var: Variable, begin: int = 0, end: int | None = None) -> None:
+        """Add a block: rows ``begin`` to ``end`` of the trainers' ``var``, which ``server`` calls ``param``."""
+        rows, *rest = var.desc.shape()
+        end = rows if end is None else end
+        self.blocks.append(ParamBlock(param, grad, server, var.dtype, var.dtype.dtype.itemsize * prod([end - begin, *rest]), var.name, begin, end))
 
 
 __all__ = ["ParamBlock", "Value", "Transpiled"]

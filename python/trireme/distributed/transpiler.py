@@ -12,6 +12,7 @@ variable gets the mean over the samples of all trainers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 from ..core import OpDesc, OpRole, VarType
@@ -22,7 +23,7 @@ from ..op_view import OpView
 from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
 from .geo import transpile_geo
 from .mode import Mode, current, parse
-from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_training
+from .optimize_part import COPIES, EXCHANGED, POINTWISE_ON, OptimizePart, is_optimize, is_training
 from .own import append_keep, own_variables
 from .placement import Item, Part, by_server, place
 from .transpiled import ParamBlock, Transpiled, Value
@@ -54,11 +55,10 @@ def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: boo
     items = [_item(part, name, slice_params) for name in part.params]
     parts = place(items, servers, min_block_bytes)
     if mode.trains_copies:
-        shapes, dtypes = ({name: get(name) for name in part.params} for get in (part.shape, lambda name: part.var(name).dtype))
-        result = transpile_geo(program, shapes, dtypes, parts, servers, trainer, mode.period)
-        result.mode, result.original, result.tables = mode, program, list(part.tables)
-        for own in filter(None, (result.trainer, result.idle)):
-            add_prefetch(own.global_block(), part.tables)
+        result = transpile_geo(program, parts, servers, trainer, mode, list(part.tables))
+        for own in (result.trainer, result.idle):
+            if prefetch := _prefetch_of(own.global_block(), part.tables):
+                own.global_block()._insert_op(0, *prefetch)
         return result
     means = _averaged(program) if mode.is_lockstep else []
     result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),
@@ -78,10 +78,8 @@ def _item(part: OptimizePart, name: str, slice_params: bool) -> Item:
     shape, dtype = part.shape(name), part.var(name).dtype
     if dtype not in (VarType.FP32, VarType.FP64):
         raise UnsupportedError(f"parameter {name!r} is {dtype}; the servers sum gradients of float32 and float64")
-    row = dtype.dtype.itemsize
-    for dim in shape[1:]:
-        row *= dim
-    return Item(name, shape[0], row, is_whole=not slice_params or name in part.whole)
+    row = dtype.dtype.itemsize * prod(shape[1:])
+    return Item(name, shape[0], row, is_whole=not (slice_params and part.can_be_cut(name)))
 
 
 def losses(program: Program) -> list[str]:
@@ -118,7 +116,8 @@ class _ServerProgram:
 
     def build(self, means: Iterable[str]) -> Program:
         for name, one in self.mine.items():
-            self._add_block(name, self.part.grad_of[name], one)
+            here, grad = self._var(name, one), self._var(self.part.grad_of[name], one)
+            self.result.add_block(here, grad, self.server, self.part.var(name), one.begin, one.end)
         for table, grad in self.part.tables.items():
             if self.part.is_clipped(table):
                 take_pushed(table, self._var(grad, None), self.part.var(grad).desc.shape()[1], self.program)
@@ -133,26 +132,12 @@ class _ServerProgram:
             self._add_mean(name)
         return self.program
 
-    def _add_block(self, param: str, grad: str, one: Part) -> None:
-        dtype = self.part.var(param).dtype
-        names = self._var(param, one), self._var(grad, one)
-        rows = self.part.shape(param)[0]
-        size = dtype.dtype.itemsize
-        for dim in (one.rows, *self.part.shape(param)[1:]):
-            size *= dim
-        assert one.end <= rows
-        self.result.blocks.append(ParamBlock(*names, self.server, dtype, size, param, one.begin, one.end))
-
     def _add_mean(self, name: str) -> None:
         var = self.part.var(name)
         mean = self.block.create_var(name=name + MEAN, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
         self.block.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype)
-        made = self.block.append_op(type="assign", inputs={"X": name}, outputs={"Out": mean}, attrs={"op_role": OpRole.Optimize})
-        made.desc.remove_attr("op_callstack")
-        size = var.dtype.dtype.itemsize
-        for dim in var.desc.shape():
-            size *= dim
-        self.result.blocks.append(ParamBlock(mean.name, name, self.server, var.dtype, size, name, 0, 1))
+        self.block._append_anywhere("assign", {"X": name}, {"Out": mean}, {"op_role": OpRole.Optimize})
+        self.result.add_block(mean.name, name, self.server, var)
         self.result.values.append(Value(self.server, mean.name, name + MEAN))
 
     def _var(self, name: str, one: Part | None) -> str:
@@ -203,14 +188,15 @@ class _ServerProgram:
                 desc.set_attr(name, value, desc.attr_type(name))
         if is_copy or not op.has_attr("op_role"):
             desc.set_attr("op_role", op.role)
+        if one is not None and self.part.is_pointwise_on(op, one.name):
+            desc.set_attr(POINTWISE_ON, self._var(one.name, one))
         self.block.desc.insert_op(-1, desc)
 
     def _rows_of(self, grad: str, op: Operator) -> str:
         """Append the operator that makes a sparse gradient of a gradient that has travelled dense. Return the sparse gradient's name."""
         var = self.block.var(grad)
         rows = self.block.create_var(name=grad + ROWS, type=VarType.SELECTED_ROWS, shape=[-1, *var.desc.shape()[1:]], dtype=var.dtype)
-        made = self.block.append_op(type="nonzero_rows", inputs={"X": grad}, outputs={"Out": rows}, attrs={"op_role": op.role})
-        made.desc.remove_attr("op_callstack")
+        self.block._append_anywhere("nonzero_rows", {"X": grad}, {"Out": rows}, {"op_role": op.role})
         return rows.name
 
     def _is_copy(self, op: OpView) -> bool:
@@ -386,13 +372,6 @@ def _prefetch_of(block: Block, tables: Iterable[str]) -> tuple[Any, ...] | None:
     if not wanted:
         return None
     return ("prefetch", {"X": [ids for _, ids in wanted]}, {}, {"table_names": [table for table, _ in wanted], "op_role": OpRole.RPC})
-
-
-def add_prefetch(block: Block, tables: Iterable[str]) -> None:
-    """Insert, at the very beginning, the request for rows that lookups of these tables need, where their keys are fed."""
-    prefetch = _prefetch_of(block, tables)
-    if prefetch:
-        block._insert_op(0, *prefetch)
 
 
 def _make_dense(program: Program, part: OptimizePart) -> None:
