@@ -60,7 +60,7 @@ function(tr_add_python_package)
     set(builder ${PROJECT_SOURCE_DIR}/python/build_core.py)
     add_custom_command(OUTPUT ${core_c}
         COMMAND ${Python_EXECUTABLE} ${builder} --cc ${CMAKE_C_COMPILER} --root ${PROJECT_SOURCE_DIR} --out ${core_c} ${headers}
-        DEPENDS ${builder} ${headers} COMMENT "cffi: trireme._core" VERBATIM)
+        DEPENDS ${builder} ${headers} ${PROJECT_SOURCE_DIR}/trainer/checkpoint_policy.h COMMENT "cffi: trireme._core" VERBATIM)
     Python_add_library(_core MODULE USE_SABI 3.11 WITH_SOABI ${core_c})
     tr_floor_include_dir(include trainer)
     target_include_directories(_core PRIVATE ${include})

@@ -2,6 +2,7 @@
 #include "trainer/checkpoint_policy.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "framework/memory.h"
 
@@ -34,11 +35,23 @@ tr_checkpoint_origin tr_checkpoint_origin_of(bool servers_have_state, bool resum
     return resume && has_some ? TR_ORIGIN_CHECKPOINT : TR_ORIGIN_BEGINNING;
 }
 
+bool tr_checkpoint_origin_reads(tr_checkpoint_origin origin, int64_t steps, bool has_some)
+{
+    return origin == TR_ORIGIN_CHECKPOINT || (origin == TR_ORIGIN_SERVERS && steps > 0 && has_some);
+}
+
 bool tr_checkpoint_origin_takes(tr_checkpoint_origin origin, tr_state_kind kind, bool is_on_servers)
 {
     if (origin == TR_ORIGIN_SERVERS)
         return kind == TR_STATE_STATISTIC && !is_on_servers;
     return origin == TR_ORIGIN_CHECKPOINT;
+}
+
+char *tr_checkpoint_origin_text(const tr_checkpoint *from)
+{
+    if (!from)
+        return tr__must_strdup("the beginning");
+    return tr__must_format("step %lld, snapshot %016llx", (long long)tr_checkpoint_step(from), (unsigned long long)tr_checkpoint_number(from));
 }
 
 /* == life ============================================================================================ */
@@ -47,10 +60,12 @@ tr_checkpoint_policy *tr_checkpoint_policy_new(const tr_checkpoint_start *start,
 {
     tr_checkpoint_policy *p = tr__must_alloc(sizeof *p);
 
-    *p = (tr_checkpoint_policy){.start = *start, .last = start->first, .begun_at = now, .is_maker = start->is_maker,
-                                 .is_good = true, .has_one = start->resumed >= 0};
+    *p = (tr_checkpoint_policy){.start = *start, .last = start->first, .begun_at = now,
+                                 .is_maker = start->is_first && !start->servers_have_state, .is_good = true, .has_one = start->resumed >= 0};
     if (!start->every_steps && !(start->every_seconds > 0))
         p->start.every_seconds = TR_CHECKPOINT_SECONDS;
+    if (start->servers_have_state)                 /* the newest may be of this launch */
+        p->start.newest = -1;
     const int64_t steps = start->first + start->kept;
     p->ahead = start->resumed > steps ? start->resumed - steps : 0;
     return p;
@@ -194,6 +209,16 @@ bool tr_checkpoint_policy_has_saved(const tr_checkpoint_policy *policy, int64_t 
 tr_status tr_checkpoint_policy_status(const tr_checkpoint_policy *policy)
 {
     return policy->status;
+}
+
+char *tr_checkpoint_report_text(const tr_job_checkpoint_report *report)
+{
+    const char *asked = getenv("TRIREME_CHECKPOINT_REPORT");
+
+    if (!asked || !*asked || !strcmp(asked, "0"))
+        return NULL;
+    return tr__must_format("checkpoint of step %lld: %lld bytes in %.3f s, trainers waited %.2f ms", (long long)report->step,
+                           (long long)report->bytes, report->seconds, 1e3 * report->pause);
 }
 
 char *tr_checkpoint_policy_stop_text(const tr_checkpoint_policy *policy, const char *folder, const char *signal, int64_t steps)

@@ -19,6 +19,7 @@
 #ifndef TR_TRAINER_CHECKPOINT_POLICY_H
 #define TR_TRAINER_CHECKPOINT_POLICY_H
 
+#include "pserver/trireme_checkpoint.h"
 #include "pserver/trireme_dist.h"
 
 #ifdef __cplusplus
@@ -44,9 +45,13 @@ typedef enum tr_checkpoint_origin {
 
 /* servers_have_state: the job was started again, or this trainer replaces a dead one. has_some: the folder holds a checkpoint. */
 TR_API tr_checkpoint_origin tr_checkpoint_origin_of(bool servers_have_state, bool resume, bool has_some);
-/* Does a training from this origin take a variable's value from the checkpoint? The servers' state is newer than any checkpoint; of
+/* Does a training from this origin read the newest checkpoint? steps: of this trainer until now. has_some: as above. */
+TR_API bool tr_checkpoint_origin_reads(tr_checkpoint_origin origin, int64_t steps, bool has_some);
+/* Does it take a variable's value from the checkpoint? The servers' state is newer than any checkpoint; of
  * the rest only statistics are better old than new. */
 TR_API bool tr_checkpoint_origin_takes(tr_checkpoint_origin origin, tr_state_kind kind, bool is_on_servers);
+/* The origin in words, in which all trainers must agree: "step 12, snapshot 00000000deadbeef"; NULL: "the beginning". Free it by tr_free. */
+TR_API char *tr_checkpoint_origin_text(const tr_checkpoint *from);
 
 /* -- when a checkpoint is due ------------------------------------------------------------------------- */
 
@@ -57,9 +62,9 @@ typedef struct tr_checkpoint_start {
     int64_t first;                    /* steps of this trainer when the launch began */
     int64_t kept;                     /* further steps, which an earlier start of this launch left with the servers */
     int64_t resumed;                  /* the step in the name of the checkpoint that the training goes on from; -1: none */
-    int64_t newest;                   /* the newest step in the folder before this launch; -1: none, or not known */
+    int64_t newest;                   /* the newest step in the folder now; -1: none */
     bool    servers_have_state;       /* as in tr_checkpoint_origin_of */
-    bool    is_maker;                 /* this trainer makes the checkpoints: the only process, or trainer 0 of a new job */
+    bool    is_first;                 /* the only process, or trainer 0: it makes the checkpoints of a new job */
     bool    can_lag;                  /* other trainers may make steps while this one makes none (tr_policy.snapshots_all) */
 } tr_checkpoint_start;
 
@@ -112,6 +117,9 @@ TR_API bool tr_checkpoint_policy_has_saved(const tr_checkpoint_policy *policy, i
 /* The status of the last checkpoint: TR_OK, or why it was not written. Training goes on without it; a training that ends without its
  * last checkpoint fails. */
 TR_API tr_status tr_checkpoint_policy_status(const tr_checkpoint_policy *policy);
+/* "checkpoint of step 12: 4096 bytes in 0.012 s, trainers waited 0.40 ms", by TRIREME_CHECKPOINT_REPORT=1; NULL: nobody asked for it. Free it
+ * by tr_free. */
+TR_API char *tr_checkpoint_report_text(const tr_job_checkpoint_report *report);
 /* "stopped by SIGTERM after step 12; the checkpoint is DIR/step-000000012", or that there is none; free it by tr_free. */
 TR_API char *tr_checkpoint_policy_stop_text(const tr_checkpoint_policy *policy, const char *folder, const char *signal, int64_t steps);
 

@@ -99,7 +99,7 @@ static tr_status fill_value(tr_job_value *value, const running *r, const tr_save
     return TR_OK;
 }
 
-static tr_status set_up(const running *r, tr_job_value *values, int64_t (*dims)[TR_MAX_RANK], tr_job_table *tables)
+static tr_status set_up(running *r, tr_job_value *values, int64_t (*dims)[TR_MAX_RANK], tr_job_table *tables)
 {
     tr_job_spec spec = r->partition->spec;
 
@@ -134,7 +134,7 @@ static tr_status pull_all(const running *r, int *blocks, void **places)
     return tr_job_wait(r->job, ticket);
 }
 
-static tr_status join(const running *r)
+static tr_status join(running *r)
 {
     const tr_job_spec *spec = &r->partition->spec;
     tr_job_value      *values = tr__must_alloc((size_t)spec->value_count * sizeof *values);

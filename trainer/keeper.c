@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "framework/memory.h"
 #include "framework/status.h"
@@ -74,7 +75,7 @@ static tr_status find_place(tr_keeper *k)
 
     if (k->origin == TR_ORIGIN_SERVERS) {
         tr_beginning_read(&place, folder, index);
-        if ((k->kept > 0 || place.steps > 0) && newest(k) >= 0)
+        if (tr_checkpoint_origin_reads(k->origin, k->kept + place.steps, newest(k) >= 0))
             open_newest(k);
     } else if (k->origin == TR_ORIGIN_CHECKPOINT) {
         TR_TRY(open_newest(k));
@@ -104,12 +105,12 @@ static tr_status find_origin(tr_keeper *k)
 static void make_policy(tr_keeper *k)
 {
     const tr_checkpoint_options *o = &k->desc->checkpoints;
-    const bool                   have_state = k->origin == TR_ORIGIN_SERVERS;
 
     k->checkpoints = tr_checkpoint_policy_new(&(tr_checkpoint_start){
         .every_steps = o->every_steps, .every_seconds = o->every_seconds, .first = k->first, .kept = k->kept,
-        .resumed = k->origin == TR_ORIGIN_CHECKPOINT ? tr_checkpoint_step(k->from) : -1, .newest = have_state ? -1 : newest(k),
-        .servers_have_state = have_state, .is_maker = is_first_trainer(k) && !have_state, .can_lag = k->job && k->policy->snapshots_all}, tr__now());
+        .resumed = k->origin == TR_ORIGIN_CHECKPOINT ? tr_checkpoint_step(k->from) : -1, .newest = newest(k),
+        .servers_have_state = k->origin == TR_ORIGIN_SERVERS, .is_first = is_first_trainer(k),
+        .can_lag = k->job && k->policy->snapshots_all}, tr__now());
 }
 
 tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
@@ -132,6 +133,9 @@ void tr_keeper_deinit(tr_keeper *keeper)
 {
     tr_checkpoint_policy_free(keeper->checkpoints);
     tr_checkpoint_free(keeper->from);
+    free(keeper->facts);
+    free(keeper->origin_text);
+    free(keeper->folder_text);
 }
 
 /* == going on =================================================================================== */
@@ -206,7 +210,29 @@ static int64_t rows_of(const tr_keeper *k, const char *name)
     return var && var->tensor.shape.rank ? var->tensor.shape.dim[0] : 0;
 }
 
-void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values)
+static char *absolute(const char *folder)
+{
+    char *here = folder[0] == '/' ? NULL : getcwd(NULL, 0);
+    char *path = here ? tr__must_format("%s/%s", here, folder) : tr__must_strdup(folder);
+
+    free(here);
+    return path;
+}
+
+/* All trainers go on from the same checkpoint. A replacement does not know it, and missing facts are not compared. */
+static void add_facts(tr_keeper *k, tr_job_spec *spec)
+{
+    k->facts = tr__must_array((size_t)spec->fact_count + 2, sizeof *k->facts);
+    memcpy(k->facts, spec->facts, (size_t)spec->fact_count * sizeof *k->facts);
+    k->folder_text = absolute(k->desc->checkpoints.folder);
+    k->origin_text = tr_checkpoint_origin_text(k->origin == TR_ORIGIN_CHECKPOINT ? k->from : NULL);
+    if (!tr_job_is_replacement(k->job))
+        k->facts[spec->fact_count++] = (tr_job_fact){"goes on from", k->origin_text};
+    k->facts[spec->fact_count++] = (tr_job_fact){"checkpoints", k->folder_text};
+    spec->facts = k->facts;
+}
+
+void tr_keeper_fill(tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values)
 {
     if (!is_on(keeper))
         return;
@@ -221,6 +247,7 @@ void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *va
         values[i].row = rows->begin > 0 ? rows->begin : 0;
         values[i].rows = rows->begin >= 0 ? rows_of(keeper, rows->source) : 0;
     }
+    add_facts(keeper, spec);
     spec->checkpoints = keeper->desc->checkpoints.folder;
     spec->first_step = spec->first_run = keeper->first;
     if (keeper->origin == TR_ORIGIN_CHECKPOINT && is_first_trainer(keeper))
@@ -284,7 +311,11 @@ static tr_status wait(tr_keeper *k)
 {
     tr_job_checkpoint_report report = {0};
     const tr_status          status = tr_job_checkpoint_wait(k->job, TR_CHECKPOINT_PATIENCE, &report);
+    char                    *text = status == TR_OK ? tr_checkpoint_report_text(&report) : NULL;
 
+    if (text)
+        fprintf(stderr, "trireme: %s\n", text);
+    free(text);
     return note(k, status, report.is_given_up);
 }
 

@@ -21,6 +21,8 @@ typedef struct tr_keeper {
     int64_t                   kept;           /* further steps, which an earlier start of the launch left with the servers */
     int64_t                   made;           /* steps of this process */
     char                      why[1024];      /* why the last checkpoint was not written */
+    tr_job_fact              *facts;          /* made by tr_keeper_fill, with the two texts */
+    char                     *origin_text, *folder_text;
     bool                      has_told;       /* the launcher knows that a signal asked for the end */
 } tr_keeper;
 
@@ -32,8 +34,9 @@ tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const
 void      tr_keeper_deinit(tr_keeper *keeper);
 /* After the startup program: give the scope's variables the values of the checkpoint. */
 tr_status tr_keeper_load(const tr_keeper *keeper);
-/* Fill in the parts of the setup's spec that concern checkpoints. `values` are the spec's values, to be changed. */
-void      tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values);
+/* Fill in the parts of the setup's spec that concern checkpoints. `values` are the spec's values, to be changed. The spec points into the
+ * keeper then. To be called once. */
+void      tr_keeper_fill(tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values);
 /* Steps until the next look, where checkpoints depend on the number of steps; 0: they do not. */
 int64_t   tr_keeper_steps_to_pause(tr_keeper *keeper);
 /* The loop has made so many steps in this process: do the work that is due. *stops: a signal asked for the end, and the checkpoint is

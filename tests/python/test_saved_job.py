@@ -349,6 +349,17 @@ def test_beside_servers_it_goes_on_from_a_checkpoint(data, tmp_path):
     assert checkpoints.newest(tmp_path / "c").tables
 
 
+@needs_mpi
+@pytest.mark.mpi
+def test_trainers_must_go_on_from_the_same_checkpoint(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--servers", 1, "--optimizer", "sgd")
+    run = f"exec {trainer_program()} {tmp_path}/job --steps 3 --resume --checkpoint {tmp_path}"
+    assert mpirun(1, 1, "bash", "-c", f"{run}/c1")[0] == 0
+    code, out, err = mpirun(1, 2, "bash", "-c", f"{run}/c$OMPI_COMM_WORLD_RANK")
+    assert code != 0
+    assert re.search(r"checkpoints|goes on from", out + err) and "the beginning" in out + err, out + err
+
+
 @pytest.mark.parametrize("name, text", [("STEPS", "0"), ("STEPS", "4 "), ("SECONDS", "0"), ("KEEP", "-1")])
 def test_what_the_environment_says_of_checkpoints_is_checked_as_for_scripts(data, tmp_path, name, text):
     script(data, "--write", tmp_path / "job")

@@ -7,7 +7,7 @@
 #define SECOND (int64_t)1000000000
 
 /* A trainer that makes checkpoints, from step 0. */
-static const tr_checkpoint_start EVERY_5 = {.every_steps = 5, .resumed = -1, .newest = -1, .is_maker = true};
+static const tr_checkpoint_start EVERY_5 = {.every_steps = 5, .resumed = -1, .newest = -1, .is_first = true};
 
 static tr_checkpoint_action look(const tr_checkpoint_policy *p, int64_t steps, int64_t now)
 {
@@ -46,6 +46,43 @@ TEST(beside_the_servers_state_only_statistics_are_taken)
     }
 }
 
+TEST(the_newest_checkpoint_is_read_where_it_has_something_that_the_servers_lack)
+{
+    static const struct { tr_checkpoint_origin origin; int64_t steps; bool has_some, reads; } rows[] = {
+        {TR_ORIGIN_BEGINNING,  0, true,  false}, {TR_ORIGIN_CHECKPOINT, 5, true,  true},
+        {TR_ORIGIN_SERVERS,    0, true,  false}, {TR_ORIGIN_SERVERS,    5, true,  true},
+        {TR_ORIGIN_SERVERS,    5, false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(tr_checkpoint_origin_reads(rows[i].origin, rows[i].steps, rows[i].has_some), rows[i].reads);
+}
+
+TEST(trainer_0_makes_the_checkpoints_of_a_new_job)
+{
+    for (int has_state = 0; has_state < 2; has_state++) {
+        tr_checkpoint_start start = EVERY_5;
+        start.servers_have_state = has_state;
+        tr_checkpoint_policy *p = tr_checkpoint_policy_new(&start, 0);
+        assert_int_equal(tr_checkpoint_policy_becomes_maker(p, true), has_state);    /* else it is one already */
+        tr_checkpoint_policy_free(p);
+    }
+}
+
+TEST(a_checkpoint_is_reported_where_that_is_asked_for)
+{
+    const tr_job_checkpoint_report report = {.step = 12, .bytes = 4096, .seconds = 0.0125, .pause = 0.0004};
+
+    unsetenv("TRIREME_CHECKPOINT_REPORT");
+    assert_null(tr_checkpoint_report_text(&report));
+    setenv("TRIREME_CHECKPOINT_REPORT", "1", 1);
+    char *text = tr_checkpoint_report_text(&report);
+    assert_string_equal(text, "checkpoint of step 12: 4096 bytes in 0.013 s, trainers waited 0.40 ms");
+    free(text);
+    setenv("TRIREME_CHECKPOINT_REPORT", "0", 1);
+    assert_null(tr_checkpoint_report_text(&report));
+    unsetenv("TRIREME_CHECKPOINT_REPORT");
+}
+
 /* One row: a policy, and a moment of it. `to_look`: what steps_to_look says. */
 TEST(a_checkpoint_is_due_by_steps_or_seconds)
 {
@@ -70,7 +107,7 @@ TEST(a_checkpoint_is_due_by_steps_or_seconds)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tr_checkpoint_policy *p = tr_checkpoint_policy_new(&(tr_checkpoint_start){
             .every_steps = rows[i].every, .every_seconds = rows[i].seconds, .first = rows[i].first, .kept = rows[i].kept,
-            .resumed = -1, .newest = -1, .is_maker = true}, 0);
+            .resumed = -1, .newest = -1, .is_first = true}, 0);
         if ((look(p, rows[i].steps, rows[i].now) == TR_CHECKPOINT_BEGIN) != rows[i].is_due)
             fail_msg("row %zu: due: %d", i, !rows[i].is_due);
         if (steps_to_look(p, rows[i].steps, rows[i].now) != rows[i].to_look)
@@ -93,7 +130,7 @@ TEST(where_none_can_be_made_the_trainer_goes_on)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tr_checkpoint_start start = EVERY_5;
-        start.is_maker = rows[i].is_maker;
+        start.is_first = rows[i].is_maker;
         tr_checkpoint_policy *p = tr_checkpoint_policy_new(&start, 0);
         if (tr_checkpoint_policy_look(p, &rows[i].view) != rows[i].action)
             fail_msg("row %zu: %d", i, (int)tr_checkpoint_policy_look(p, &rows[i].view));
@@ -216,7 +253,7 @@ TEST(the_last_one_waits_for_the_one_that_is_being_written)
 TEST(the_next_maker_counts_on_from_the_newest)
 {
     tr_checkpoint_start start = EVERY_5;
-    start.is_maker = false;
+    start.is_first = false;
     tr_checkpoint_policy *p = tr_checkpoint_policy_new(&start, 0);
 
     assert_false(tr_checkpoint_policy_becomes_maker(p, false));
@@ -234,7 +271,7 @@ TEST(the_next_maker_counts_on_from_the_newest)
 TEST(checkpoints_of_before_the_launch_do_not_count)
 {
     tr_checkpoint_start start = EVERY_5;
-    start.is_maker = false;
+    start.is_first = false;
     start.newest = 99;                                                   /* of a training that this one does not go on from */
     tr_checkpoint_policy *p = tr_checkpoint_policy_new(&start, 0);
 
@@ -308,6 +345,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_training_goes_on_from_the_servers_before_a_checkpoint),
         cmocka_unit_test(beside_the_servers_state_only_statistics_are_taken),
+        cmocka_unit_test(the_newest_checkpoint_is_read_where_it_has_something_that_the_servers_lack),
+        cmocka_unit_test(trainer_0_makes_the_checkpoints_of_a_new_job),
+        cmocka_unit_test(a_checkpoint_is_reported_where_that_is_asked_for),
         cmocka_unit_test(a_checkpoint_is_due_by_steps_or_seconds),
         cmocka_unit_test(where_none_can_be_made_the_trainer_goes_on),
         cmocka_unit_test(the_outcome_is_asked_for_before_the_next_one_begins),

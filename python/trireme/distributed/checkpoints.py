@@ -63,22 +63,18 @@ class _Beginning:
     is one.
     """
 
-    def __init__(self, checkpoint: Checkpoint | None = None, place: Any = None) -> None:
-        self.checkpoint = checkpoint
-        self.steps, self.runs = (place.steps, place.runs) if place is not None else (0, 0)
-
-    @staticmethod
-    def at(found: Checkpoint, index: int) -> _Beginning:
+    def __init__(self, settings: Settings, job: Job) -> None:
+        self.origin: int = lib.TR_ORIGIN_BEGINNING
+        self.checkpoint: Checkpoint | None = None
         place = ffi.new("tr_trainer_state *")
-        lib.tr_checkpoint_place(place, found._native.ptr, index)
-        return _Beginning(found, place)
-
-    @staticmethod
-    def of_launch(folder: str, index: int) -> _Beginning:
-        """Return the place where the servers began to count."""
-        place = ffi.new("tr_trainer_state *")
-        lib.tr_beginning_read(place, path_chars(folder), index)
-        return _Beginning(None, place)
+        if settings.folder is not None:
+            self.origin = lib.tr_checkpoint_origin_of(job.has_servers_state, settings.resume, bool(steps(settings.folder)))
+        if self.origin == lib.TR_ORIGIN_SERVERS:       # where the servers began to count
+            lib.tr_beginning_read(place, path_chars(settings.folder), job.index)
+        elif self.origin == lib.TR_ORIGIN_CHECKPOINT:
+            self.checkpoint = newest(settings.folder)
+            lib.tr_checkpoint_place(place, self.checkpoint._native.ptr, job.index)
+        self.steps, self.runs = place.steps, place.runs
 
 
 _settings = Settings()
@@ -107,14 +103,7 @@ def beginning_of(job: Job) -> _Beginning:
     """
     global _beginning
     if _beginning is None:
-        settings = settings_now()
-        _beginning = _Beginning()
-        if settings.folder is not None:
-            origin = lib.tr_checkpoint_origin_of(job.has_servers_state, settings.resume, bool(steps(settings.folder)))
-            if origin == lib.TR_ORIGIN_SERVERS:
-                _beginning = _Beginning.of_launch(settings.folder, job.index)
-            elif origin == lib.TR_ORIGIN_CHECKPOINT:
-                _beginning = _Beginning.at(newest(settings.folder), job.index)
+        _beginning = _Beginning(settings_now(), job)
     return _beginning
 
 

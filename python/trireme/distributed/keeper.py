@@ -19,6 +19,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, States, digest_of, kept_variables, kinds_of, newest, restore, steps, value_in
 from ..core import Scope
+from ..desc import take_text
 from ..errors import NotFoundError, TimedOutError, TriremeError, check
 from ..names import path_chars
 from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_script, settings_now
@@ -158,13 +159,12 @@ class _Keeper(Keeper):
         super().__init__(job, result, scope)
         self.settings, self.folder = settings, settings.folder
         self.beginning = beginning_of(job)
-        have_state = job.has_servers_state
         if job.index == 0:
-            claim_folder(settings.folder, is_first=not have_state)
+            claim_folder(settings.folder, is_first=not job.has_servers_state)
         found = self.beginning.checkpoint
         self._schedule = Schedule(settings, first=self.beginning.steps, kept=self.kept, resumed=found.step if found is not None else -1,
-                                  newest=-1 if have_state else newest_in(settings.folder), servers_have_state=have_state,
-                                  is_maker=job.index == 0 and not have_state, can_lag=result.mode.snapshots_all)
+                                  newest=newest_in(settings.folder), servers_have_state=job.has_servers_state, is_first=job.index == 0,
+                                  can_lag=result.mode.snapshots_all)
 
     # -- going on --------------------------------------------------------------------------------------------------------
 
@@ -172,9 +172,9 @@ class _Keeper(Keeper):
         found = self.beginning.checkpoint
         if self.job.index == 0 and not self.job.has_servers_state:
             lib.tr_beginning_write(path_chars(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
-        if found is None and self.first and steps(self.settings.folder):
-            self._load_statistics(newest(self.settings.folder))
         if found is None:
+            if lib.tr_checkpoint_origin_reads(self.beginning.origin, self.first, bool(steps(self.settings.folder))):
+                self._load_statistics(newest(self.settings.folder))
             return
         variables, tables = kept_variables(self.result.original), []
         if self.job.index == 0:
@@ -203,14 +203,14 @@ class _Keeper(Keeper):
 
     def _takes_old(self, name: str) -> bool:
         kind = self.kinds[name][0]
-        return bool(lib.tr_checkpoint_origin_takes(lib.TR_ORIGIN_SERVERS, kind, name in self.on_servers))
+        return bool(lib.tr_checkpoint_origin_takes(self.beginning.origin, kind, name in self.on_servers))
 
     def facts(self) -> list[tuple[str, str]]:
         found = self.beginning.checkpoint
         if self.job.is_replacement:                           # a replacement does not know the facts, and missing facts are not compared
             return [("checkpoints", os.path.abspath(self.settings.folder))]
-        return [("goes on from", f"step {found.step}, snapshot {found.snapshot:016x}" if found is not None else "the beginning"),
-                ("checkpoints", os.path.abspath(self.settings.folder))]
+        text = lib.tr_checkpoint_origin_text(found._native.ptr if found is not None else ffi.NULL)
+        return [("goes on from", take_text(ffi.new("char **", text))), ("checkpoints", os.path.abspath(self.settings.folder))]
 
     # -- who makes them --------------------------------------------------------------------------------------------------
 
@@ -294,9 +294,9 @@ class _Keeper(Keeper):
             self._note(error, bool(report.is_given_up))
             return
         self._schedule.ended(None)
-        if os.environ.get("TRIREME_CHECKPOINT_REPORT", "0") not in ("", "0"):
-            say(f"checkpoint of step {report.step}: {report.bytes} bytes in {report.seconds:.3f} s, "
-                 f"trainers waited {1000 * report.pause:.2f} ms")
+        text = lib.tr_checkpoint_report_text(report)
+        if text != ffi.NULL:
+            say(take_text(ffi.new("char **", text)))
 
     def _note(self, error: TriremeError, is_given_up: bool = False) -> None:
         """Raise an error only if the job has failed. Training goes on without a checkpoint that was not written."""

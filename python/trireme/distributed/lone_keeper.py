@@ -32,7 +32,7 @@ class _LoneKeeper:
             self.first = resumed = found.step
         self.left = self.first                         # batches to be left out
         self.count = self._loop_began = self._runs = 0
-        self._schedule = Schedule(settings, first=self.first, resumed=resumed, newest=newest_in(settings.folder), is_maker=True)
+        self._schedule = Schedule(settings, first=self.first, resumed=resumed, newest=newest_in(settings.folder), is_first=True)
 
     @property
     def steps(self) -> int:
