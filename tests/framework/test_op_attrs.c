@@ -166,7 +166,7 @@ TEST(the_proto_message_carries_defaults_and_ranges)
     assert_true(proto->inputs[1]->duplicable);
     assert_true(proto->inputs[2]->dispensable);
     assert_true(proto->outputs[1]->intermediate);
-    assert_int_equal(proto->n_attrs, 19);
+    assert_int_equal(proto->n_attrs, 20);
     assert_int_equal(proto->attrs[0]->default_value->i, 1);
     assert_true(proto->attrs[0]->range->has_min && proto->attrs[0]->range->min == 1 && !proto->attrs[0]->range->has_max);
     assert_null(proto->attrs[1]->default_value);

@@ -28,7 +28,7 @@ COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
 EXCHANGED = {"sum_of_squares": "exchange_squares"}
 # The attribute by which a server's program says on which block an operator works point by point.
 POINTWISE_ON = "op_pointwise_on"
-_NOT_LOCAL, _ROWWISE, _POINTWISE = int(lib.TR_NOT_LOCAL), int(lib.TR_ROWWISE), int(lib.TR_POINTWISE)
+_NOT_LOCAL, _ROWWISE, _POINTWISE, _CODE = int(lib.TR_NOT_LOCAL), int(lib.TR_ROWWISE), int(lib.TR_POINTWISE), int(lib.TR_IO_CODE)
 
 
 def is_schedule(op: Operator | OpView) -> bool:
@@ -203,13 +203,13 @@ class OptimizePart:
             raise UnsupportedError(
                 f"{op.type}: an operator with a block of its own cannot run on a parameter server; build the learning "
                 "rate of layers.piecewise_decay and its kind, or of arithmetic")
-        if (proto := op_proto(op.type)) is not None and proto.io & lib.TR_IO_CODE:
+        if (proto := op_proto(op.type)) is not None and proto.io & _CODE:
             raise UnsupportedError(f"{op.type}: a function of Python cannot run on a parameter server; call it in the forward part, or on gradients "
                                    "between backward() and apply_gradients()")
         owners = self._owners_of(op)
         is_exchanged = op.type in EXCHANGED
         is_joint = is_exchanged or len(owners) > 1
-        if is_joint or (owners and is_schedule(op)) or self._mixed.intersection(op.input_arg_names):
+        if is_joint or (owners and is_schedule(op)) or (self._mixed and self._mixed.intersection(op.input_arg_names)):
             self._mixed.update(op.output_arg_names)
             self._limit(owners, _ROWWISE)
         if is_schedule(op):
@@ -254,18 +254,22 @@ class OptimizePart:
 
     def _judge(self, op: OpView, param: str) -> None:
         """Note how much of its parameter an operator needs at once: a point, a row, or all of it."""
-        shape = self.shape(param)
-        ins, outs = [{name: self.shape(name) for name in names} for names in (op.input_arg_names, op.output_arg_names)]
-        if shape not in ins.values() and shape not in outs.values():
-            return
-        self._touching.add(id(op))
-        # An output that appears here for the first time has no owner yet.
-        needs_all = any(prod(other) != 1 if other != shape else self.owner.get(name) != param for name, other in ins.items())
-        needs_all |= any(prod(other) != 1 for other in outs.values() if other != shape)
-        makes_number = any(other != shape for other in outs.values())
-        self._limit([param], _NOT_LOCAL if needs_all else _locality_of(op.type, shape))
-        if makes_number or self.is_lazy(op):
-            self._limit([param], _ROWWISE)
+        shape, touches, needs_all, makes_number = self.shape(param), False, False, False
+        for names, are_written in (op.input_arg_names, False), (op.output_arg_names, True):
+            for name in names:
+                other = self.shape(name)
+                if other == shape:
+                    touches = True
+                    # An output that appears here for the first time has no owner yet.
+                    needs_all |= not are_written and self.owner.get(name) != param
+                elif prod(other) != 1:
+                    needs_all = True
+                else:
+                    makes_number |= are_written
+        if touches:
+            self._touching.add(id(op))
+            needed = _NOT_LOCAL if needs_all else _locality_of(op.type, shape)
+            self._limit((param,), min(needed, _ROWWISE) if makes_number or self.is_lazy(op) else needed)
 
     def _limit(self, params: Iterable[str], locality: int) -> None:
         for param in params:

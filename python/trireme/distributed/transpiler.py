@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from ..core import OpDesc, OpRole, VarType
+from ..desc import STRING
 from ..errors import InvalidArgumentError, UnsupportedError, check_whole
 from ..framework import Block, Program, Variable, default_main_program, default_startup_program
 from ..gc_pause import gc_paused
@@ -189,7 +190,7 @@ class _ServerProgram:
         if is_copy or not op.has_attr("op_role"):
             desc.set_attr("op_role", op.role)
         if one is not None and self.part.is_pointwise_on(op, one.name):
-            desc.set_attr(POINTWISE_ON, self._var(one.name, one))
+            desc.set_attr(POINTWISE_ON, self._var(one.name, one), STRING)
         self.block.desc.insert_op(-1, desc)
 
     def _rows_of(self, grad: str, op: Operator) -> str:
