@@ -143,6 +143,13 @@ def parameters(what: Any) -> list[str]:
             and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
+def methods(what: type) -> dict[str, Any]:
+    """The public methods that a class itself defines, by name."""
+    found = {name: value.__func__ if isinstance(value, (classmethod, staticmethod)) else value for name, value in vars(what).items()
+             if not name.startswith("_")}
+    return {name: value for name, value in found.items() if inspect.isfunction(value)}
+
+
 def documentation(what: Any) -> str:
     """The docstring; of a class also those of its constructor and of its bases, which the site links to."""
     parts = [part for one in what.__mro__[:-1] for part in (one, vars(one).get("__init__"))] if inspect.isclass(what) else [what]
@@ -162,7 +169,7 @@ def undescribed(what: Any) -> list[str]:
 
 def describe_arguments(app: Any, kind: str, name: str, what: Any, options: Any, lines: list[str]) -> None:
     """For Sphinx: add a list of the arguments to a docstring, with what arguments.md says of those that it does not name."""
-    if kind not in ("function", "class"):
+    if kind not in ("function", "class", "method"):
         return
     lines += ["", *(f":param {one}: {'described above' if _names(what, one) else _as_rst(common_arguments().get(one, ''))}" for one in parameters(what))]
 

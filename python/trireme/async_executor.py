@@ -27,7 +27,9 @@ class AsyncExecutor:
 
     def run(self, program: Program | None, data_feed: DataFeedDesc, filelist: Sequence[str] | str, thread_num: int, fetch: Sequence[Variable | str],
             mode: str = "", debug: bool = False, *, scope: Scope | None = None) -> None:
-        """Train over the files once. With ``debug`` the values of ``fetch`` are printed every 100 steps, and where the time went."""
+        """Train over the files once. With ``debug`` the values of ``fetch`` are printed every 100 steps, and where the time went.
+        ``data_feed`` describes the lines, ``filelist`` is a path or a list of paths. ``mode`` must be "".
+        """
         if not isinstance(data_feed, DataFeedDesc):
             raise TypeError(f"AsyncExecutor.run: data_feed must be a DataFeedDesc, got {data_feed!r}")
         if mode:

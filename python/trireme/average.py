@@ -21,11 +21,12 @@ class WeightedAverage:
         self.reset()
 
     def reset(self) -> None:
+        """Forget all numbers."""
         self.numerator: Any = None
         self.denominator: Any = None
 
     def add(self, value: Any, weight: Any) -> None:
-        """Add a number, or an array as a whole, that counts ``weight``, a number."""
+        """Add a number, or an array as a whole, that counts ``weight``, a number. ``value`` is that number or array."""
         if not _is_number_or_array(value):
             raise ValueError(f"WeightedAverage.add: value must be a number or an array, got {value!r}")
         weight = np.asarray(weight)

@@ -147,12 +147,13 @@ class Variable(VariableMath):
         return len(self.desc.shape())
 
     def _set_error_clip(self, error_clip: Any) -> None:
-        """Clip the gradient of this variable on its way back: ``fluid.clip.ErrorClipByValue``."""
+        """Clip the gradient of this variable on its way back: ``fluid.clip.ErrorClipByValue``. ``error_clip`` is that object."""
         self.error_clip = error_clip
 
     set_error_clip = _set_error_clip
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+        """Return the variable as text."""
         text = repr(self)
         if with_details:
             text += f" lod_level={self.lod_level} persistable={self.persistable} stop_gradient={self.stop_gradient}"
@@ -237,6 +238,7 @@ class Operator:
         return self.desc.input(name)
 
     def output(self, name: str) -> list[str]:
+        """Return the names of the variables in an output slot."""
         return self.desc.output(name)
 
     @property
@@ -270,15 +272,19 @@ class Operator:
         return self.desc.block_attrs()
 
     def has_attr(self, name: str) -> bool:
+        """Return whether the operator has an attribute of this name."""
         return self.desc.has_attr(name)
 
     def attr(self, name: str) -> Any:
+        """Return an attribute's value."""
         return self.desc.attr(name)
 
     def attr_type(self, name: str) -> int:
+        """Return the number of an attribute's type."""
         return self.desc.attr_type(name)
 
     def all_attrs(self) -> dict[str, Any]:
+        """Return all attributes by name."""
         return {name: self.desc.attr(name) for name in self.desc.attr_names()}
 
     def _set_attr(self, name: str, value: Any) -> None:
@@ -293,6 +299,7 @@ class Operator:
         raise ValueError(f"{self.type} is not in its block any more")
 
     def to_string(self, throw_on_error: bool = True) -> str:
+        """Return the operator as text."""
         return repr(self)
 
     def __repr__(self) -> str:
@@ -391,6 +398,7 @@ class Block:
         self._keep_in_step()
 
     def has_var(self, name: str) -> bool:
+        """Return whether the block has a variable of this name."""
         return self._find(name) is not None
 
     def _find(self, name: str) -> Variable | None:
@@ -429,9 +437,11 @@ class Block:
     var_recursive = _var_recursive
 
     def has_var_recursive(self, name: str) -> bool:
+        """Return whether the block or one of its parents has a variable of this name."""
         return self._find_var_recursive(name) is not None
 
     def all_parameters(self) -> list[Parameter]:
+        """Return the parameters of the block, in order of creation."""
         return [var for var in self._vars.values() if isinstance(var, Parameter)]
 
     def create_var(self, *args: Any, **kwargs: Any) -> Variable:
@@ -500,14 +510,18 @@ class Block:
 
     def append_op(self, type: str, inputs: dict[str, Any] | None = None, outputs: dict[str, Any] | None = None,
                   attrs: dict[str, Any] | None = None) -> Operator:
-        """Append an operator: slots are variables, names, or lists of them. Shapes are inferred now."""
+        """Append an operator: slots are variables, names, or lists of them. Shapes are inferred now.
+        ``type`` is its name. ``inputs`` and ``outputs`` map slots to variables, ``attrs`` names to values.
+        """
         return self._insert(-1, type, inputs, outputs, attrs)
 
     append_operator = append_op
 
     def prepend_op(self, type: str, inputs: dict[str, Any] | None = None, outputs: dict[str, Any] | None = None,
                    attrs: dict[str, Any] | None = None) -> Operator:
-        """The same before all others: for what must run first, such as initial values or ``load``."""
+        """The same before all others: for what must run first, such as initial values or ``load``.
+        ``type``, ``inputs``, ``outputs`` and ``attrs`` are as ``append_op`` takes them.
+        """
         return self._insert(0, type, inputs, outputs, attrs)
 
     prepend_operator = prepend_op
@@ -593,6 +607,7 @@ class Block:
         self._views, self._viewed = [views[place].at(self, index) for index, place in enumerate(places)], self.desc.op_revision
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+        """Return the block as text."""
         lines = [f"block {self.idx} (parent {self.parent_idx})"]
         lines += [f"  {var.to_string(with_details=with_details)}" for var in self.vars.values()]
         return "\n".join(lines + [f"  {op!r}" for op in self.ops])

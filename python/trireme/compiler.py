@@ -164,6 +164,7 @@ class CompiledProgram:
                            exec_strategy: ExecutionStrategy | None = None, share_vars_from: CompiledProgram | None = None,
                            places: Sequence[CPUPlace] | int | None = None) -> CompiledProgram:
         """Let it run as one replica for each of ``places`` (``fluid.cpu_places()``: as many as ``CPU_NUM`` or the threads of the process).
+        ``build_strategy`` and ``exec_strategy`` are a BuildStrategy and an ExecutionStrategy, or None.
 
         ``loss_name`` names the loss of a program that trains. Parameters are those of the scope: ``share_vars_from``, another program with
         data parallelism, need not be given. The results have the same bits for the same number of places, whatever the number of threads.
@@ -182,7 +183,7 @@ class CompiledProgram:
         return self
 
     def with_inference_optimize(self, config: Any) -> CompiledProgram:
-        """Refuse: there is no inference engine. Run the program itself."""
+        """Refuse: there is no inference engine. Run the program itself. ``config`` is not looked at."""
         raise UnsupportedError("CompiledProgram.with_inference_optimize: there is no inference engine beside the executor; run the program itself")
 
     # -- runs: Executor.run calls this ----------------------------------------------------------------------

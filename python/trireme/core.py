@@ -79,18 +79,22 @@ class op_proto_and_checker_maker:
 
     @staticmethod
     def kOpRoleAttrName() -> str:
+        """Return the name of the attribute that says which part of a step an operator belongs to."""
         return "op_role"
 
     @staticmethod
     def kOpRoleVarAttrName() -> str:
+        """Return the name of the attribute with pairs of a parameter and its gradient."""
         return "op_role_var"
 
     @staticmethod
     def kOpNameScopeAttrName() -> str:
+        """Return the name of the attribute with the name scope."""
         return "op_namescope"
 
     @staticmethod
     def kOpCreationCallstackAttrName() -> str:
+        """Return the name of the attribute with the line of the script that made an operator."""
         return "op_callstack"
 
 

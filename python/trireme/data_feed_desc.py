@@ -99,6 +99,7 @@ class DataFeedDesc:
         self.pipe_command = str(given.get("pipe_command", '"cat"')).strip('"')
 
     def set_batch_size(self, batch_size: int) -> None:
+        """Set the number of samples in a batch."""
         check_whole("DataFeedDesc: batch_size", batch_size, 1)
         self.batch_size = batch_size
 
@@ -110,12 +111,12 @@ class DataFeedDesc:
         return [known[name] for name in names]
 
     def set_dense_slots(self, dense_slots_name: Sequence[str]) -> None:
-        """Let these slots have one number of values in every line; the others are sequences."""
+        """Let these slots have one number of values in every line; the others are sequences. ``dense_slots_name`` is a list of their names."""
         for slot in self._find(dense_slots_name):
             slot.is_dense = True
 
     def set_use_slots(self, use_slots_name: Sequence[str]) -> None:
-        """Let these slots be fed; the others are skipped."""
+        """Let these slots be fed; the others are skipped. ``use_slots_name`` is a list of their names."""
         for slot in self._find(use_slots_name):
             slot.is_used = True
 

@@ -37,7 +37,7 @@ class DataFeeder:
                          var.lod_level) for var in self.vars]
 
     def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, Any]:
-        """Return the feed of one batch."""
+        """Return the feed of one batch. ``iterable`` is its samples: tuples with a field for each variable."""
         samples = list(iterable)
         for i, sample in enumerate(samples):
             if len(sample) != len(self._fields):
@@ -47,7 +47,9 @@ class DataFeeder:
                 for i, (name, dtype, dims, level) in enumerate(self._fields)}
 
     def feed_parallel(self, iterable: Iterable[Iterable[Sequence[Any]]], num_places: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield one feed for each place, from as many batches; ``num_places`` is by default that of ``cpu_places()``."""
+        """Yield one feed for each place, from as many batches; ``num_places`` is by default that of ``cpu_places()``.
+        ``iterable`` is those batches, each a list of samples.
+        """
         count = num_places or len(cpu_places())
         batches = list(itertools.islice(iterable, count + 1))
         if len(batches) != count:

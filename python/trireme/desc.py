@@ -56,12 +56,15 @@ class VarDesc:
         self._block = block
 
     def name(self) -> str:
+        """Return the variable's name."""
         return _text(lib.tr_var_desc_name(self._ptr))
 
     def type(self) -> VarType:
+        """Return what the variable holds, such as ``VarType.LOD_TENSOR``."""
         return VarType(lib.tr_var_desc_kind(self._ptr))
 
     def set_type(self, kind: int) -> None:
+        """Set what the variable holds: ``kind`` is a VarType."""
         lib.tr_var_desc_set_kind(self._ptr, int(kind))
 
     def dtype(self) -> VarType | None:
@@ -70,6 +73,7 @@ class VarDesc:
         return VarType(code) if code >= 0 else None
 
     def set_dtype(self, dtype: Any) -> None:
+        """Set the type of the elements."""
         lib.tr_var_desc_set_dtype(self._ptr, int(convert_dtype(dtype)))
 
     def shape(self) -> list[int]:
@@ -77,19 +81,24 @@ class VarDesc:
         return ffi.unpack(lib.tr_var_desc_dims(self._ptr), lib.tr_var_desc_rank(self._ptr))
 
     def set_shape(self, shape: Iterable[int | None]) -> None:
+        """Set the dimensions; None and -1 are ones that are not known before the run."""
         dims = [-1 if dim is None else int(dim) for dim in shape]
         check(lib.tr_var_desc_set_shape(self._ptr, len(dims), dims))
 
     def lod_level(self) -> int:
+        """Return how many levels of sequences the variable has."""
         return lib.tr_var_desc_lod_level(self._ptr)
 
     def set_lod_level(self, level: int) -> None:
+        """Set how many levels of sequences the variable has: ``level`` is a whole number of at least 0."""
         lib.tr_var_desc_set_lod_level(self._ptr, level)
 
     def persistable(self) -> bool:
+        """Return whether the variable outlives a run."""
         return lib.tr_var_desc_persistable(self._ptr)
 
     def set_persistable(self, persistable: bool) -> None:
+        """Set whether the variable outlives a run: ``persistable`` is True or False."""
         lib.tr_var_desc_set_persistable(self._ptr, bool(persistable))
 
     def gradient(self) -> str | None:
@@ -125,6 +134,7 @@ class OpDesc:
             lib.tr_op_desc_free(self._ptr)
 
     def type(self) -> str:
+        """Return the operator's type, such as ``"mul"``."""
         return _text(lib.tr_op_desc_type(self._ptr))
 
     def copy(self) -> OpDesc:
@@ -132,41 +142,51 @@ class OpDesc:
         return OpDesc("", lib.tr_op_desc_copy(self._ptr))
 
     def set_input(self, slot: str, names: Sequence[str]) -> None:
+        """Set the variables of an input: ``slot`` is its name, ``names`` are those of the variables."""
         count, pointers, _keep = _names(names)
         lib.tr_op_desc_set_input(self._ptr, name_chars(slot), count, pointers)
 
     def set_output(self, slot: str, names: Sequence[str]) -> None:
+        """Set the variables of an output: ``slot`` is its name, ``names`` are those of the variables."""
         count, pointers, _keep = _names(names)
         lib.tr_op_desc_set_output(self._ptr, name_chars(slot), count, pointers)
 
     def input_names(self) -> list[str]:
+        """Return the names of the input slots."""
         ptr = self._ptr
         return [_text(lib.tr_op_desc_input_slot(ptr, i)) for i in range(lib.tr_op_desc_input_slots(ptr))]
 
     def output_names(self) -> list[str]:
+        """Return the names of the output slots."""
         ptr = self._ptr
         return [_text(lib.tr_op_desc_output_slot(ptr, i)) for i in range(lib.tr_op_desc_output_slots(ptr))]
 
     def input(self, slot: str) -> list[str]:
+        """Return the names of the variables in the input ``slot``."""
         ptr, chars = self._ptr, name_chars(slot)
         return [_text(lib.tr_op_desc_input(ptr, chars, i)) for i in range(lib.tr_op_desc_input_count(ptr, chars))]
 
     def output(self, slot: str) -> list[str]:
+        """Return the names of the variables in the output ``slot``."""
         ptr, chars = self._ptr, name_chars(slot)
         return [_text(lib.tr_op_desc_output(ptr, chars, i)) for i in range(lib.tr_op_desc_output_count(ptr, chars))]
 
     def inputs(self) -> dict[str, list[str]]:
+        """Return the names of the variables of each input slot."""
         return {slot: self.input(slot) for slot in self.input_names()}
 
     def outputs(self) -> dict[str, list[str]]:
+        """Return the names of the variables of each output slot."""
         return {slot: self.output(slot) for slot in self.output_names()}
 
     def input_arg_names(self) -> list[str]:
+        """Return the names of all variables that the operator reads."""
         ptr = self._ptr
         return [_string(lib.tr_op_desc_input_arg(ptr, i)).decode("utf-8", "surrogateescape")
                 for i in range(lib.tr_op_desc_input_args(ptr))]
 
     def output_arg_names(self) -> list[str]:
+        """Return the names of all variables that the operator writes."""
         ptr = self._ptr
         return [_string(lib.tr_op_desc_output_arg(ptr, i)).decode("utf-8", "surrogateescape")
                 for i in range(lib.tr_op_desc_output_args(ptr))]
@@ -177,6 +197,7 @@ class OpDesc:
         return lib.tr_op_desc_attr_int(ptr, b"op_role", 0) if lib.tr_op_desc_has_attr(ptr, b"op_role") else 0
 
     def attr_names(self) -> list[str]:
+        """Return the names of the attributes."""
         return [_text(lib.tr_op_desc_attr_name(self._ptr, i)) for i in range(lib.tr_op_desc_attr_count(self._ptr))]
 
     def block_attrs(self) -> list[str]:
@@ -186,9 +207,11 @@ class OpDesc:
         return [name for name in names if self.has_attr(name) and self.attr_type(name) == BLOCK]
 
     def has_attr(self, name: str) -> bool:
+        """Return whether the operator has an attribute of this name."""
         return lib.tr_op_desc_has_attr(self._ptr, name_chars(name))
 
     def attr_type(self, name: str) -> int:
+        """Return the number of an attribute's type."""
         return lib.tr_op_desc_attr_type(self._ptr, name_chars(name))
 
     def attr(self, name: str) -> Any:
@@ -229,6 +252,7 @@ class OpDesc:
                             f"({error})") from None
 
     def remove_attr(self, name: str) -> None:
+        """Remove an attribute."""
         lib.tr_op_desc_remove_attr(self._ptr, name_chars(name))
 
     def __repr__(self) -> str:
@@ -363,15 +387,19 @@ class BlockDesc:
 
     def declare_var(self, name: str, kind: int, dtype: VarType | None, shape: Sequence[int],
                     persistable: bool = False) -> None:
-        """Make a variable that the block does not have. Raises ExistsError where there is one."""
+        """Make a variable that the block does not have. Raises ExistsError where there is one.
+        ``kind`` is a VarType. ``persistable`` True: the variable outlives a run.
+        """
         code = lib.TR_DTYPE_NONE if dtype is None else int(dtype)
         check(lib.tr_block_declare_var(self._ptr, name_chars(name), int(kind), code, len(shape), shape, persistable))
 
     def find_var(self, name: str) -> VarDesc | None:
+        """Return the variable of this block, or None."""
         ptr = lib.tr_block_find_var(self._ptr, name_chars(name))
         return self._wrap_var(ptr) if ptr else None
 
     def has_var_recursive(self, name: str) -> bool:
+        """Return whether this block or one of its parents has the variable."""
         return bool(lib.tr_block_find_var_recursive(self._ptr, name_chars(name)))
 
     def all_vars(self, begin: int = 0) -> list[VarDesc]:
@@ -379,7 +407,7 @@ class BlockDesc:
         return [self._wrap_var(lib.tr_block_var_at(self._ptr, i)) for i in range(begin, self.var_size())]
 
     def vars_of_type(self, kind: VarType) -> list[VarDesc]:
-        """Return the variables that hold this, in order of creation."""
+        """Return the variables that hold this, in order of creation. ``kind`` is a VarType."""
         return self._vars_where(lambda ptr: lib.tr_var_desc_kind(ptr) == kind)
 
     def persistable_vars(self) -> list[VarDesc]:
@@ -391,9 +419,11 @@ class BlockDesc:
         return [self._wrap_var(ptr) for i in range(self.var_size()) if is_wanted(ptr := at(block, i))]
 
     def var_size(self) -> int:
+        """Return the number of variables."""
         return lib.tr_block_var_count(self._ptr)
 
     def remove_var(self, name: str) -> None:
+        """Remove a variable."""
         var = self.find_var(name)
         if var is None:
             raise KeyError(f"block {self.id} has no variable {name!r}")
@@ -402,12 +432,15 @@ class BlockDesc:
         var._ptr = None
 
     def rename_var(self, old: str, new: str) -> None:
+        """Rename the variable ``old`` to ``new``."""
         check(lib.tr_block_rename_var(self._ptr, name_chars(old), name_chars(new)))
 
     def op_size(self) -> int:
+        """Return the number of operators."""
         return lib.tr_block_op_count(self._ptr)
 
     def op(self, index: int) -> OpDesc:
+        """Return the operator at ``index``, which counts from 0."""
         if not 0 <= index < self.op_size():
             raise IndexError(f"block {self.id} has {self.op_size()} operators, there is no number {index}")
         return self._wrap_op(lib.tr_block_op_at(self._ptr, index))
@@ -421,12 +454,15 @@ class BlockDesc:
         self._ops[int(ffi.cast("intptr_t", op._ptr))] = op
 
     def append_op(self, op: OpDesc) -> None:
+        """Append an operator: ``op`` is an OpDesc."""
         self.insert_op(-1, op)
 
     def prepend_op(self, op: OpDesc) -> None:
+        """Insert an operator before all others: ``op`` is an OpDesc."""
         self.insert_op(0, op)
 
     def remove_op(self, index: int) -> None:
+        """Remove the operator at ``index``, which counts from 0."""
         op = self.op(index)
         del self._ops[int(ffi.cast("intptr_t", op._ptr))]
         lib.tr_block_remove_op(self._ptr, index)
@@ -444,7 +480,7 @@ class BlockDesc:
         return take_bytes(out, size)
 
     def append_ops(self, words: bytes) -> None:
-        """Append the operators of such a text (``op_words.joined``), each as by ``insert_op``."""
+        """Append the operators of such a text (``op_words.joined``), each as by ``insert_op``. ``words`` is that text."""
         check(lib.tr_block_append_ops(self._ptr, words, len(words)))
 
     def arrange_ops(self, places: Sequence[int]) -> None:
@@ -498,6 +534,7 @@ class ProgramDesc:
         return cls(_ptr=out[0])
 
     def clone(self) -> ProgramDesc:
+        """Return a copy."""
         return ProgramDesc(_ptr=lib.tr_program_clone(self._native.ptr))
 
     def expand(self) -> ProgramDesc:
@@ -507,19 +544,23 @@ class ProgramDesc:
         return ProgramDesc(_ptr=out[0])
 
     def serialize_to_string(self) -> bytes:
+        """Return the program as bytes, in Fluid's format."""
         out, size = ffi.new("void **"), ffi.new("size_t *")
         check(lib.tr_program_serialize(out, size, self._native.ptr))
         return take_bytes(out, size)
 
     def to_string(self) -> str:
+        """Return the program as text."""
         out = ffi.new("char **")
         check(lib.tr_program_to_string(out, self._native.ptr))
         return take_text(out)
 
     def num_blocks(self) -> int:
+        """Return the number of blocks."""
         return lib.tr_program_block_count(self._native.ptr)
 
     def block(self, index: int) -> BlockDesc:
+        """Return the block at ``index``; 0 is the global block."""
         count = self.num_blocks()
         if not 0 <= index < count:
             raise IndexError(f"the program has {count} blocks, there is no number {index}")
@@ -528,6 +569,7 @@ class ProgramDesc:
         return self._blocks[index]
 
     def append_block(self, parent: BlockDesc | int) -> BlockDesc:
+        """Append a block and return it: ``parent`` is the block that it belongs to, or its index."""
         index = parent if isinstance(parent, int) else parent.id
         if not lib.tr_program_append_block(self._native.ptr, index):
             raise IndexError(f"the program has {self.num_blocks()} blocks, there is no parent {index}")
@@ -547,13 +589,17 @@ class ProgramDesc:
         lib.tr_program_set_random_seed(self._native.ptr, seed)
 
     def append_backward(self, loss: str, inputs: Sequence[str], no_grad: Iterable[str]) -> None:
-        """Append the operators that compute the gradient of ``loss``, with respect to ``inputs`` in any case."""
+        """Append the operators that compute the gradient of ``loss``, with respect to ``inputs`` in any case.
+        ``no_grad`` names the variables that get no gradient.
+        """
         input_count, input_names, _keep_inputs = _names(inputs)
         count, pointers, _keep = _names(no_grad)
         check(lib.tr_append_backward(self._native.ptr, name_chars(loss), input_count, input_names, count, pointers))
 
     def append_gradients(self, targets: Sequence[str], grads: Sequence[str | None], inputs: Sequence[str], no_grad: Iterable[str]) -> None:
-        """The same for any targets, whose gradients are ``grads``, or ones where that is None, and with respect to ``inputs`` alone."""
+        """The same for any targets, whose gradients are ``grads``, or ones where that is None, and with respect to ``inputs`` alone.
+        ``no_grad`` names the variables that get no gradient.
+        """
         given = [ffi.NULL if grad is None else ffi.new("char[]", name_chars(grad)) for grad in grads]
         target_count, target_names, _keep = _names(targets)
         input_count, input_names, _keep_inputs = _names(inputs)

@@ -26,7 +26,7 @@ class Evaluator:
         self.helper = LayerHelper(name, **kwargs)
 
     def reset(self, executor: Executor, reset_program: Program | None = None) -> None:
-        """Set the counts to 0."""
+        """Set the counts to 0. ``reset_program`` is the program to use, by default a new one."""
         program = Program() if reset_program is None else reset_program
         block = program.global_block()
         for state in self.states:
@@ -36,7 +36,7 @@ class Evaluator:
         executor.run(program)
 
     def eval(self, executor: Executor, eval_program: Program | None = None) -> Any:
-        """Return the result over all batches since ``reset``."""
+        """Return the result over all batches since ``reset``. ``eval_program`` is the program to use, by default a new one."""
         raise NotImplementedError
 
     def _create_state(self, suffix: str, dtype: Any, shape: Sequence[int]) -> Variable:
@@ -90,7 +90,7 @@ class ChunkEvaluator(Evaluator):
         self.metrics += [precision, recall, f1]
 
     def eval(self, executor: Executor, eval_program: Program | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return precision, recall and F1 score, [1] each."""
+        """Return precision, recall and F1 score, [1] each. ``eval_program`` is the program to use, by default a new one."""
         found, real, right = map(_number, self.states)
         return np.array([_share(right, found)]), np.array([_share(right, real)]), np.array([_share(2 * right, found + real)])
 
@@ -112,7 +112,7 @@ class EditDistance(Evaluator):
         self.metrics += [distances, count]
 
     def eval(self, executor: Executor, eval_program: Program | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean distance and the share of wrong sequences, [1] each."""
+        """Return the mean distance and the share of wrong sequences, [1] each. ``eval_program`` is the program to use, by default a new one."""
         total, count, wrong = map(_number, self.states)
         if not count:
             raise ValueError("EditDistance: there was no data: run the program first")

@@ -319,6 +319,7 @@ class Executor:
             fetch_list: Sequence[Any] | None = None, feed_var_name: str = "feed", fetch_var_name: str = "fetch",
             scope: Scope | None = None, return_numpy: bool = True, use_program_cache: bool = False) -> list[Any]:
         """Run ``program`` once and return the values of ``fetch_list``: variables or their names. A ``CompiledProgram`` runs, too.
+        ``feed_var_name``, ``fetch_var_name`` and ``use_program_cache`` change nothing.
 
         ``feed`` maps names to arrays; a LoDTensor brings sequence offsets. ``return_numpy=False`` returns
         LoDTensors. Variables that persist live in ``scope``. Threads that share a scope, a program or an executor take turns.
@@ -426,7 +427,9 @@ class Executor:
 
     def plan(self, program: Program | None = None, feed: Sequence[str] = (), fetch_list: Sequence[Any] = (),
              scope: Scope | None = None) -> str:
-        """Return the plan for such a run as text: its steps, what was fused, what shares memory."""
+        """Return the plan for such a run as text: its steps, what was fused, what shares memory.
+        ``feed`` is the names of what is fed, ``fetch_list`` variables or names.
+        """
         program = program or default_main_program()
         names = [var if isinstance(var, str) else var.name for var in fetch_list]
         prepared = Prepared(self._native, program, scope or _global_scope, list(feed), names)
@@ -468,7 +471,9 @@ class Executor:
     def infer_from_dataset(self, program: Program | None = None, dataset: Any = None, scope: Scope | None = None,
                            thread: int = 0, debug: bool = False, fetch_list: Sequence[Any] | None = None,
                            fetch_info: Sequence[str] | None = None, print_period: int = 100) -> None:
-        """As ``train_from_dataset``, once over the data and without the operators that only training needs."""
+        """As ``train_from_dataset``, once over the data and without the operators that only training needs.
+        ``dataset``, ``thread``, ``debug``, ``fetch_list``, ``fetch_info`` and ``print_period`` are those of ``train_from_dataset``.
+        """
         from .loop import run_loop
         program = (program or default_main_program()).clone(for_test=True)
         run_loop(self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, 1, 0,

@@ -148,6 +148,7 @@ class Dataset:
             self._native = None
 
     def set_batch_size(self, batch_size: int) -> None:
+        """Set the number of samples in a batch, as the constructor's ``batch_size`` does."""
         self._set(batch_size=batch_size)
 
     def set_thread(self, thread_num: int) -> None:
@@ -155,7 +156,7 @@ class Dataset:
         self._set(threads=thread_num)
 
     def set_filelist(self, filelist: Sequence[str] | str) -> None:
-        """Set the files, in order; a pattern (``data/part-*``) stands for the sorted names that fit."""
+        """Set the files, in order; a pattern (``data/part-*``) stands for the sorted names that fit. ``filelist`` is a path or a list of paths."""
         if not isinstance(filelist, (str, os.PathLike, Iterable)):
             raise InvalidArgumentError(f"Dataset: files={filelist!r}; a name, a pattern or a list of them is possible")
         names = [filelist] if isinstance(filelist, (str, os.PathLike)) else list(filelist)
@@ -168,11 +169,13 @@ class Dataset:
         self._set(files=files)
 
     def set_use_var(self, var_list: Sequence[Any]) -> None:
-        """Set the variables (or Slots) in the order of the lines."""
+        """Set the variables (or Slots) in the order of the lines. ``var_list`` is the list of them."""
         self._set(slots=[one if one is None or isinstance(one, Slot) else Slot(one) for one in var_list])
 
     def set_pipe_command(self, pipe_command: str | None) -> None:
-        """Let a shell command turn each file into lines: it reads the file and writes them. ``cat`` means none."""
+        """Let a shell command turn each file into lines: it reads the file and writes them. ``cat`` means none.
+        ``pipe_command`` is that command, a text, or None.
+        """
         self._set(pipe_command=pipe_command)
 
     @property
@@ -308,6 +311,7 @@ class Dataset:
         check(lib.tr_dataset_load(ffi.new("bool *"), self._get(), 0.0))
 
     def wait_preload_done(self) -> None:
+        """Return when ``preload_into_memory`` has read all files."""
         self.load_into_memory()
 
     def local_shuffle(self, seed: int | None = None) -> None:
@@ -328,6 +332,7 @@ class Dataset:
         self.local_shuffle(seed)
 
     def release_memory(self) -> None:
+        """Free the samples that ``load_into_memory`` has read."""
         if self._native is not None:
             lib.tr_dataset_release(self._native.ptr)
 
@@ -336,6 +341,7 @@ class Dataset:
         return max(0, lib.tr_dataset_lines_in_memory(self._get()))
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:
+        """Return the number of samples in memory after a shuffle, as ``get_memory_data_size`` does."""
         return self.get_memory_data_size(fleet)
 
     # -- counts ---------------------------------------------------------------------------------------------
@@ -424,6 +430,7 @@ class DatasetFactory:
     """
 
     def create_dataset(self, datafeed_class: str = "QueueDataset") -> Dataset:
+        """Return a new data set. ``datafeed_class`` is ``"QueueDataset"`` (the default) or ``"InMemoryDataset"``; another name is an error."""
         known = {"QueueDataset": QueueDataset, "InMemoryDataset": InMemoryDataset}
         if datafeed_class not in known:
             raise InvalidArgumentError(f"create_dataset: {datafeed_class!r}; {', '.join(map(repr, known))} are possible")

@@ -21,12 +21,15 @@ class MetricBase:
         return self._name
 
     def reset(self) -> None:
+        """Forget all batches."""
         raise NotImplementedError
 
     def update(self, preds: Any, labels: Any) -> None:
+        """Add a batch: ``preds``, the predictions, and ``labels``, arrays of as many rows."""
         raise NotImplementedError
 
     def eval(self) -> Any:
+        """Return the metric over all batches since ``reset``."""
         raise NotImplementedError
 
     def counts(self) -> Any:
@@ -40,6 +43,7 @@ class MetricBase:
         self.__dict__.update(counts)
 
     def get_config(self) -> dict[str, Any]:
+        """Return the metric's name and public attributes by name."""
         return {"name": self._name, **{k: v for k, v in self.__dict__.items() if not k.startswith("_")}}
 
 
@@ -75,9 +79,11 @@ class Accuracy(MetricBase):
     """
 
     def reset(self) -> None:
+        """Forget all batches."""
         self.value = self.weight = 0.0
 
     def update(self, value: Any, weight: Any) -> None:
+        """Add a batch: ``value`` is its accuracy from 0 to 1, ``weight`` its number of samples. Each is a number or an array of one element."""
         value, weight = (float(_first(x)) for x in (value, weight))
         if not 0 <= weight < float("inf"):
             raise ValueError(f"Accuracy: weight must be a finite number of at least 0, got {weight!r}")
@@ -87,6 +93,7 @@ class Accuracy(MetricBase):
         self.weight += weight
 
     def eval(self) -> float:
+        """Return the mean accuracy, a float. Without a batch it raises ValueError."""
         if self.weight == 0:
             raise ValueError("Accuracy: there was no data: call update first")
         return self.value / self.weight
@@ -96,9 +103,11 @@ class _Counts(MetricBase):
     """Counts of right and wrong yes and no; a prediction of at least 0.5 is a yes."""
 
     def reset(self) -> None:
+        """Set the counts to 0."""
         self.tp = self.fp = self.fn = 0
 
     def update(self, preds: Any, labels: Any) -> None:
+        """Add a batch: ``preds``, probabilities from 0 to 1, and ``labels``, as many zeros and ones."""
         yes = np.rint(_probabilities(self._name, np.asarray(preds).reshape(-1))).astype(bool)
         true = _yes_or_no(self._name, labels)
         if yes.shape != true.shape:
@@ -118,6 +127,7 @@ class Precision(_Counts):
     """
 
     def eval(self) -> float:
+        """Return the precision, a float; 0 where nothing was predicted as 1."""
         return self.tp / (self.tp + self.fp) if self.tp + self.fp else 0.0
 
 
@@ -125,6 +135,7 @@ class Recall(_Counts):
     """The share of the ones that were predicted as 1."""
 
     def eval(self) -> float:
+        """Return the recall, a float; 0 where no label is 1."""
         return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
 
 
@@ -146,10 +157,12 @@ class Auc(MetricBase):
         super().__init__(name)
 
     def reset(self) -> None:
+        """Set the counts to 0."""
         self._positives = np.zeros(self._num_thresholds + 1, np.int64)
         self._negatives = np.zeros(self._num_thresholds + 1, np.int64)
 
     def update(self, preds: Any, labels: Any) -> None:
+        """Add a batch: ``preds``, the probabilities [n, 2] of both classes, or [n] or [n, 1] of a 1, and ``labels``, n zeros and ones."""
         preds, labels = np.asarray(preds), _yes_or_no(self._name, labels)
         values = preds[:, 1] if preds.ndim == 2 and preds.shape[1] == 2 else preds.reshape(-1)
         if values.shape != labels.shape:
@@ -179,9 +192,11 @@ class ChunkEvaluator(MetricBase):
     """
 
     def reset(self) -> None:
+        """Set the counts to 0."""
         self.num_infer_chunks = self.num_label_chunks = self.num_correct_chunks = 0
 
     def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:
+        """Add a batch: ``num_infer_chunks`` chunks were found, ``num_label_chunks`` are there, ``num_correct_chunks`` were found and are right."""
         found, real, right = (int(_first(x)) for x in (num_infer_chunks, num_label_chunks, num_correct_chunks))
         if not 0 <= right <= min(found, real):
             raise ValueError(f"{self._name}: {right} correct chunks of {found} found, with {real} in the labels")
@@ -207,10 +222,12 @@ class EditDistance(MetricBase):
     """
 
     def reset(self) -> None:
+        """Forget all batches."""
         self.total_distance = 0.0
         self.seq_num = self.instance_error = 0
 
     def update(self, distances: Any, seq_num: Any) -> None:
+        """Add a batch: ``distances``, an array with one distance for each sequence, and ``seq_num``, the number of sequences."""
         distances, count = np.asarray(distances), int(_first(seq_num))
         if distances.size != count:
             raise ValueError(f"{self._name}: {distances.size} distances, but seq_num is {count}")
@@ -219,6 +236,7 @@ class EditDistance(MetricBase):
         self.instance_error += int(np.count_nonzero(distances))
 
     def eval(self) -> tuple[float, float]:
+        """Return the mean distance and the share of wrong sequences, two floats. Without a sequence it raises ValueError."""
         if self.seq_num == 0:
             raise ValueError(f"{self._name}: there was no data: call update first")
         return self.total_distance / self.seq_num, self.instance_error / self.seq_num
@@ -232,19 +250,23 @@ class CompositeMetric(MetricBase):
         super().__init__(name)
 
     def add_metric(self, metric: MetricBase) -> None:
+        """Add a metric: ``metric`` is a MetricBase, anything else raises TypeError."""
         if not isinstance(metric, MetricBase):
             raise TypeError(f"add_metric takes a metric, got {metric!r}")
         self._metrics.append(metric)
 
     def reset(self) -> None:
+        """Reset every metric."""
         for metric in self._metrics:
             metric.reset()
 
     def update(self, preds: Any, labels: Any) -> None:
+        """Add a batch to every metric: ``preds`` and ``labels`` are as each of them takes them."""
         for metric in self._metrics:
             metric.update(preds, labels)
 
     def eval(self) -> list[Any]:
+        """Return the values of all metrics, in the order in which they were added."""
         return [metric.eval() for metric in self._metrics]
 
     def counts(self) -> Any:

@@ -48,7 +48,7 @@ class OpProtoHolder:
         return OpProtoHolder._one
 
     def get_op_proto(self, type: str) -> Proto:
-        """Return the proto of an operator. Raises ValueError where there is none of that name."""
+        """Return the proto of an operator. Raises ValueError where there is none of that name. ``type`` is the operator's name."""
         return Proto(_proto(type))
 
     @property
@@ -183,16 +183,19 @@ class OperatorFactory:
         return op_types()
 
     def get_op_input_names(self, type: str) -> list[str]:
+        """Return the names of the input slots of an operator; ``type`` is its name."""
         return [slot.name for slot in _proto(type).inputs]
 
     def get_op_output_names(self, type: str) -> list[str]:
+        """Return the names of the output slots of an operator; ``type`` is its name."""
         return [slot.name for slot in _proto(type).outputs]
 
     def get_op_attr_names(self, type: str) -> list[str]:
+        """Return the names of the attributes of an operator; ``type`` is its name."""
         return list(_proto(type).attrs)
 
     def get_op_attrs(self, type: str) -> dict[str, str]:
-        """Return the attributes with the names of their types."""
+        """Return the attributes with the names of their types. ``type`` is the operator's name."""
         return {name: ATTR_NAMES[attr.type] for name, attr in _proto(type).attrs.items()}
 
 

@@ -138,7 +138,7 @@ class Optimizer:
     def backward(self, loss: Variable, startup_program: Program | None = None,
                  parameter_list: Sequence[Any] | None = None, no_grad_set: Iterable[Any] | None = None,
                  callbacks: Any = None) -> list[tuple[Parameter, Variable]]:
-        """Append the gradient's operators; return pairs of parameter and gradient."""
+        """Append the gradient's operators; return pairs of parameter and gradient. ``loss`` is a Variable of one element."""
         return append_backward(loss, parameter_list, no_grad_set, callbacks)
 
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:

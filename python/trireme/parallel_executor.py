@@ -59,7 +59,9 @@ class ParallelExecutor:
         return len(self._places)
 
     def run(self, fetch_list: Sequence[Any], feed: Any = None, feed_dict: Any = None, return_numpy: bool = True) -> list[Any]:
-        """Run a batch: ``feed`` is a dict, whose arrays are cut into slices, or a list with a dict for each replica."""
+        """Run a batch: ``feed`` is a dict, whose arrays are cut into slices, or a list with a dict for each replica.
+        ``fetch_list`` is variables or names, ``feed_dict`` an old name of ``feed``. ``return_numpy`` False returns LoDTensors.
+        """
         if feed is None and feed_dict is not None:
             feed = feed_dict
         return self._executor.run(self._compiled, feed, fetch_list, scope=self._scope, return_numpy=return_numpy)

@@ -51,11 +51,13 @@ class Program:
         return self._blocks
 
     def block(self, index: int) -> Block:
+        """Return the block at ``index``; 0 is the global block."""
         if index < len(self._blocks):
             return self._blocks[index]
         return self.blocks[index]
 
     def global_block(self) -> Block:
+        """Return the first block, to which the others belong."""
         return self.block(0)
 
     def current_block(self) -> Block:
@@ -128,6 +130,7 @@ class Program:
             yield from list(block.vars.values())
 
     def all_parameters(self) -> list[Parameter]:
+        """Return the parameters of the global block, in order of creation."""
         return self.global_block().all_parameters()
 
     def clone(self, for_test: bool = False) -> Program:
@@ -246,6 +249,7 @@ class Program:
         return [self.block(op.attr(name)) for name in op.block_attrs]
 
     def inference_optimize(self) -> Program:
+        """Return a copy for inference, as ``clone(for_test=True)`` makes it."""
         return self.clone(for_test=True)
 
     _inference_optimize = inference_optimize

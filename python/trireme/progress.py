@@ -142,7 +142,7 @@ class LoopLines:
         self._begin: tuple[int, int] | None = None     # steps and samples of the first look: what a job that goes on leaves out costs no time
 
     def look(self, epoch: int, step: int, samples: int) -> None:
-        """Note how far the loop is: passes that have ended, steps and samples."""
+        """Note how far the loop is: passes that have ended, steps and samples. ``epoch``, ``step`` and ``samples`` are these numbers."""
         if self._begin is None:
             self._begin = step, samples
             self._start = time.monotonic()
@@ -150,7 +150,7 @@ class LoopLines:
             self.known = step // epoch
 
     def show(self, line: str, epoch: int, step: int, samples: int) -> None:
-        """Print the line of a step, with what is known of the loop."""
+        """Print the line of a step, with what is known of the loop. ``epoch``, ``step`` and ``samples`` are as ``look`` takes them."""
         self.look(epoch, step, samples)
         if self._speaks:
             print("  ".join([line, *self._facts(epoch, step, samples)]), flush=True)

@@ -77,7 +77,9 @@ class PyReader:
 
     def decorate_sample_generator(self, sample_generator: Callable[[], Iterable[Any]], batch_size: int, drop_last: bool = True,
                                   places: Any = None) -> None:
-        """Take single samples, tuples with a field for each variable, and make batches of them."""
+        """Take single samples, tuples with a field for each variable, and make batches of them.
+        ``sample_generator`` is called for each pass, and yields the samples.
+        """
         self._check_size(batch_size)
         lists = batched(lambda: iter(sample_generator()), batch_size, drop_last)
         self._decorate("decorate_sample_generator", sample_generator, self._from_lists(lists), places)
@@ -87,11 +89,13 @@ class PyReader:
         check_whole("PyReader: batch_size", batch_size, 1)
 
     def decorate_sample_list_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> None:
-        """Take batches as lists of samples: what ``fluid.batch`` makes."""
+        """Take batches as lists of samples: what ``fluid.batch`` makes. ``reader`` is called for each pass, and yields the batches."""
         self._decorate("decorate_sample_list_generator", reader, self._from_lists(reader), places)
 
     def decorate_batch_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> None:
-        """Take batches as they are fed: a list of arrays or LoDTensors in the order of the variables, or a dict by names."""
+        """Take batches as they are fed: a list of arrays or LoDTensors in the order of the variables, or a dict by names.
+        ``reader`` is called for each pass, and yields the batches.
+        """
         def source() -> Iterator[Feed]:
             for item in reader():
                 yield self._as_feed(item)
@@ -201,7 +205,9 @@ class DataLoader:
     @staticmethod
     def from_generator(feed_list: Sequence[Variable] | None = None, capacity: int = 64, use_double_buffer: bool = True, iterable: bool = True,
                        return_list: bool = False) -> PyReader:
-        """Return a PyReader that is iterated over unless ``iterable`` is False."""
+        """Return a PyReader that is iterated over unless ``iterable`` is False.
+        ``feed_list`` is the variables, ``capacity`` how many batches are read ahead. ``return_list`` True: lists of arrays in the place of dicts.
+        """
         return PyReader(feed_list, capacity, use_double_buffer, iterable, return_list)
 
     @staticmethod

@@ -214,13 +214,16 @@ class LoDTensor(_Tensor):
                 for i in range(lib.tr_tensor_lod_levels(ptr))]
 
     def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
+        """Set the offsets of sequences: ``lod`` is a list of offsets for each level, such as ``[[0, 2, 5]]``."""
         counts, pointers, levels = _offsets(lod)
         check(lib.tr_tensor_set_lod(self._ptr, len(levels), counts, pointers))
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
+        """Return the lengths of sequences, a list for each level."""
         return [[b - a for a, b in zip(level, level[1:])] for level in self.lod()]
 
     def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
+        """Set the lengths of sequences: ``lengths`` is a list for each level, such as ``[[2, 3]]``."""
         self.set_lod(lengths_to_offsets(lengths))
 
     def has_valid_recursive_sequence_lengths(self) -> bool:
@@ -272,7 +275,7 @@ class SelectedRows(_Tensor):
         self._plan([int(row) for row in rows], self.height())
 
     def set_height(self, height: int) -> None:
-        """Say how high the whole tensor is, as ``set_rows`` does."""
+        """Say how high the whole tensor is, as ``set_rows`` does. ``height`` is that number of rows."""
         self._plan(self.rows(), int(height))
 
     def _plan(self, rows: list[int], height: int) -> None:
@@ -283,6 +286,7 @@ class SelectedRows(_Tensor):
             self._pending = rows, height
 
     def rows(self) -> list[int]:
+        """Return the numbers of the rows that are there."""
         if self._pending:
             return list(self._pending[0])
         if not lib.tr_tensor_has_rows(self._ptr):
@@ -290,6 +294,7 @@ class SelectedRows(_Tensor):
         return ffi.unpack(lib.tr_tensor_rows(self._ptr), lib.tr_tensor_dims(self._ptr)[0])
 
     def height(self) -> int:
+        """Return how many rows the whole tensor has."""
         return self._pending[1] if self._pending else lib.tr_tensor_height(self._ptr)
 
     def get_tensor(self) -> LoDTensor:
@@ -375,12 +380,15 @@ class ScopeVariable:
         return VarType(code) if code >= 0 else None
 
     def get_tensor(self) -> LoDTensor:
+        """Return the LoDTensor that the variable holds."""
         return LoDTensor(self._scope._native, lib.tr_var_tensor(self._ptr))
 
     def get_selected_rows(self) -> SelectedRows:
+        """Return the SelectedRows that the variable holds."""
         return SelectedRows(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
 
     def get_lod_tensor_array(self) -> LoDTensorArray:
+        """Return the LoDTensorArray that the variable holds."""
         return LoDTensorArray(self._scope._native, self._ptr)
 
     def __repr__(self) -> str:
@@ -437,14 +445,17 @@ class Scope:
         return kid
 
     def drop_kids(self) -> None:
+        """Free all scopes that ``new_scope`` has made here."""
         self._kids.clear()
 
     def erase(self, names: Iterable[str]) -> None:
+        """Free the variables of these ``names``, a list of texts."""
         self._erased += 1
         for name in names:
             lib.tr_scope_erase(self._native.ptr, name_chars(name))
 
     def local_var_names(self) -> list[str]:
+        """Return the names of the variables of this scope, without those of its parents."""
         ptr = self._native.ptr
         return [ffi.string(lib.tr_scope_name(ptr, i)).decode("utf-8", "surrogateescape") for i in range(lib.tr_scope_count(ptr))]
 

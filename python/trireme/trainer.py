@@ -136,10 +136,13 @@ class Trainer:
         self._scoped(io.save_persistables, dirname)
 
     def load_params(self, dirname: str) -> None:
+        """Load the parameters that ``save_params`` has written."""
         self._scoped(io.load_persistables, dirname)
 
     def save_job(self, path: str, dataset: Any, **how: Any) -> None:
-        """Write a file that ``trireme-trainer`` trains this program with, from its start: see ``io.save_job``."""
+        """Write a file that ``trireme-trainer`` trains this program with, from its start: see ``io.save_job``.
+        ``dataset`` is the Dataset to train on.
+        """
         how.setdefault("fetch_list", self._fetches)
         how.setdefault("fetch_info", ["cost", *self.metrics])
         io.save_job(path, dataset, self.program, self.startup_program, **how)

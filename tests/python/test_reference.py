@@ -73,6 +73,21 @@ def test_docstrings_say_what_their_arguments_are():
     assert not lacking, "describe these arguments in the docstring, or in docs/reference/arguments.md if they mean the same everywhere"
 
 
+METHODS = {f"{full}.{name}": (value, name, method) for full, value in NAMES.items() if inspect.isclass(value) and value.__module__.startswith("trireme")
+           for name, method in make_reference.methods(value).items()}
+
+
+def test_every_method_is_described_with_its_arguments():
+    """By its own docstring, or by that of the method that it overrides; what arguments.md describes need not be repeated."""
+    lacking = {}
+    for full, (owner, name, method) in METHODS.items():
+        text = inspect.getdoc(getattr(owner, name)) or ""
+        unknown = [one for one in make_reference.undescribed(method) if not re.search(rf"\b{one}\b", re.sub(r"^ *(?:>>>|\.\.\.).*$", "", text, flags=re.M))]
+        if not text or unknown:
+            lacking[full] = unknown if text else "no docstring"
+    assert len(METHODS) > 300 and not lacking
+
+
 def test_a_class_is_described_under_its_own_name():
     homes = make_reference.homes()
     assert homes[id(trireme.optimizer.Adam)] == "trireme.optimizer.AdamOptimizer"
@@ -84,7 +99,8 @@ def test_everything_has_a_docstring():
 
 
 def test_arguments_that_are_common_are_those_of_something():
-    used = {one for value in NAMES.values() if callable(value) for one in make_reference.parameters(value)}
+    values = [*(value for value in NAMES.values() if callable(value)), *(method for _, _, method in METHODS.values())]
+    used = {one for value in values for one in make_reference.parameters(value)}
     assert set(make_reference.common_arguments()) <= used
 
 

@@ -458,7 +458,9 @@ class DistributeTranspiler:
     def transpile(self, trainer_id: int, program: Program | None = None, pservers: str = "127.0.0.1:6174",
                   trainers: int = 1, sync_mode: bool = True, startup_program: Program | None = None,
                   current_endpoint: str = "127.0.0.1:6174") -> None:
-        """Cut ``program``. Of ``pservers`` only the number of names counts; MPI finds the servers."""
+        """Cut ``program``. Of ``pservers`` only the number of names counts; MPI finds the servers.
+        ``trainer_id`` counts from 0 and is less than ``trainers``. ``sync_mode`` False means the mode ``async``. ``current_endpoint`` changes nothing.
+        """
         mode = parse(self.config.chosen_mode(sync_mode))
         check_whole("DistributeTranspilerConfig: min_block_size", self.config.min_block_size, 1)
         check_whole("transpile: trainers", trainers, 1)
@@ -486,20 +488,26 @@ class DistributeTranspiler:
         return self._endpoints.index(endpoint)
 
     def get_trainer_program(self, wait_port: bool = True) -> Program:
+        """Return the program of a trainer. ``wait_port`` changes nothing: trainers wait for servers by MPI."""
         return self._done().trainer
 
     def get_pserver_program(self, endpoint: str) -> Program:
-        """Return the program that a server runs in each step. In a job ``trireme-pserver`` gets it from trainer 0."""
+        """Return the program that a server runs in each step. In a job ``trireme-pserver`` gets it from trainer 0.
+        ``endpoint`` is one of the texts in ``pservers``.
+        """
         program = self._done().servers[self._server(endpoint)]
         program._is_servers = True
         return program
 
     def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:
+        """Return the server's program and its startup program. ``endpoint`` is one of the texts in ``pservers``."""
         return self.get_pserver_program(endpoint), self.get_startup_program(endpoint)
 
     def get_startup_program(self, endpoint: str, pserver_program: Program | None = None,
                             startup_program: Program | None = None) -> Program:
-        """Return a program that makes a server's first values: the values of one process, cut."""
+        """Return a program that makes a server's first values: the values of one process, cut.
+        ``endpoint`` is one of the texts in ``pservers``; ``pserver_program`` is what ``get_pserver_program`` returned, and may be None.
+        """
         index = self._server(endpoint)
         result = (startup_program or self._startup).clone()
         block = result.global_block()

@@ -54,9 +54,11 @@ class IfElse:
         return f"{str(branch).lower()}_block()"
 
     def true_block(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which the layers of the true branch are made."""
         return self._block(True)
 
     def false_block(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which the layers of the false branch are made."""
         return self._block(False)
 
     def _inside(self, what: str) -> bool:
@@ -130,6 +132,7 @@ class Switch:
             raise ValueError(f"Switch: {what} must stand inside `with Switch() as switch:`")
 
     def case(self, condition: Variable) -> contextlib.AbstractContextManager[object]:
+        """Return the context of a case: its layers run where ``condition``, a bool Variable of one element, is the first true one."""
         self._check("case")
         if self.helper.check_variable(condition, "condition").dtype != VarType.BOOL:
             raise TypeError(f"Switch: a case's condition must be bool, got {condition!r}")
@@ -139,6 +142,7 @@ class Switch:
         return ConditionalBlock([holds], is_scalar_condition=True).block()
 
     def default(self) -> contextlib.AbstractContextManager[object]:
+        """Return the context of the layers that run where no case is true."""
         self._check("default")
         if self._none_before is None:
             raise ValueError("Switch: default comes behind at least one case")

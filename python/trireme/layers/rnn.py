@@ -129,7 +129,7 @@ class StaticRNN(_Rnn):
         return init
 
     def update_memory(self, mem: Variable, var: Variable) -> None:
-        """Say what a memory is at the next step."""
+        """Say what a memory is at the next step. ``mem`` is what ``memory`` returned, ``var`` its value at the next step."""
         self._check_inside("update_memory")
         if mem.name not in self._memories:
             raise ValueError(f"static_rnn: {mem!r} is no memory of this net")
@@ -296,7 +296,7 @@ class DynamicRNN(_Rnn):
         return memory
 
     def update_memory(self, ex_mem: Variable, new_mem: Variable) -> None:
-        """Say what a memory is at the next step."""
+        """Say what a memory is at the next step. ``ex_mem`` is what ``memory`` returned, ``new_mem`` its value at the next step."""
         self._check_inside("update_memory")
         if ex_mem.name not in self._memory_array:
             raise ValueError(f"dynamic_rnn: {ex_mem!r} is no memory of this net")

@@ -26,6 +26,7 @@ class PSDispatcher:
         self._step = 0
 
     def dispatch(self, varlist: Sequence[Any]) -> list[str]:
+        """Return an endpoint for each variable in ``varlist``."""
         raise NotImplementedError
 
 
@@ -37,6 +38,7 @@ class HashName(PSDispatcher):
     """
 
     def dispatch(self, varlist: Sequence[Any]) -> list[str]:
+        """Return the endpoint of each variable in ``varlist``, by a hash of its name."""
         return [self._eps[zlib.crc32((var if isinstance(var, str) else var.name).encode()) % len(self._eps)] for var in varlist]
 
 
@@ -48,6 +50,7 @@ class RoundRobin(PSDispatcher):
     """
 
     def dispatch(self, varlist: Sequence[Any]) -> list[str]:
+        """Return the endpoint of each variable in ``varlist``, in turn."""
         first, self._step = self._step, self._step + len(varlist)
         return [self._eps[i % len(self._eps)] for i in range(first, self._step)]
 

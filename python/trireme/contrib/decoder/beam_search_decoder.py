@@ -163,7 +163,7 @@ class BeamSearchDecoder:
         return value
 
     def update_array(self, array: Variable, value: Variable) -> None:
-        """Say what ``array``, which ``read_array`` returned, is in the next step."""
+        """Say what ``array``, which ``read_array`` returned, is in the next step. ``value`` is that Variable."""
         self._check_inside("update_array")
         if not isinstance(value, Variable) or not isinstance(array, Variable):
             raise TypeError(f"BeamSearchDecoder: update_array takes Variables, got {array!r} and {value!r}")

@@ -73,28 +73,30 @@ class StateCell:
                 self._now[name], self._keep[name] = self._decoder._keep_state(init)
 
     def get_state(self, state_name: str) -> Variable:
-        """Return the value of a state at this step."""
+        """Return the value of a state at this step. ``state_name`` is one of the cell's states."""
         self._begin()
         if state_name not in self._now:
             raise ValueError(f"StateCell: there is no state {state_name!r}; there are {', '.join(self._init)}")
         return self._now[state_name]
 
     def get_input(self, input_name: str) -> Variable:
-        """Return an input of this step."""
+        """Return an input of this step. ``input_name`` is one of the cell's inputs."""
         value = self._inputs.get(input_name)
         if value is None:
             raise ValueError(f"StateCell: input {input_name!r} has no value; inputs are {', '.join(self._inputs)}, which compute_state gives")
         return value
 
     def set_state(self, state_name: str, state_value: Variable) -> None:
-        """Give a state a new value."""
+        """Give a state a new value. ``state_name`` is one of the cell's states, ``state_value`` a Variable."""
         if state_name not in self._init:
             raise ValueError(f"StateCell: there is no state {state_name!r}; there are {', '.join(self._init)}")
         self._begin()
         self._now[state_name] = state_value
 
     def state_updater(self, updater: Callable[[StateCell], None]) -> Callable[[StateCell], None]:
-        """Decorate the function that computes the next states: it takes the cell, and calls ``get_input``, ``get_state`` and ``set_state``."""
+        """Decorate the function that computes the next states: it takes the cell, and calls ``get_input``, ``get_state`` and ``set_state``.
+        ``updater`` is that function.
+        """
         self._updater = updater
         return updater
 
