@@ -143,6 +143,16 @@ TR_API int         tr_checkpoint_find(const tr_checkpoint *checkpoint, const cha
 TR_API tr_status   tr_checkpoint_read(const tr_checkpoint *checkpoint, int index, int64_t row, int64_t rows, void *data,
                                       int64_t bytes);
 
+/* -- variables of which each trainer has a value of its own: see own_values.h -- */
+
+/* The number of the array that trainer `trainer` goes on with: its own array of this variable. A checkpoint without it may have another trainer's, or one
+ * for all, of the same shape and type. -1: there is none. */
+TR_API int         tr_checkpoint_find_own(const tr_checkpoint *checkpoint, const char *name, int trainer);
+/* Read that array. Where another number of trainers than `trainers` had values of their own, numbers are the mean of these values: then what was
+ * accumulated counts as much as before. TR_ENOTFOUND: there is no array. */
+TR_API tr_status   tr_checkpoint_read_own(const tr_checkpoint *checkpoint, const char *name, int trainer, int trainers, void *data,
+                                          int64_t bytes);
+
 /* -- the place where a launch began: see beginning.c -- */
 
 /* When servers begin without state: trainer 0 notes where the job begins, at this checkpoint of the folder, or (NULL) at its beginning.

@@ -287,6 +287,8 @@ typedef struct tr_job_spec {
     size_t                tasks_size;
     const char           *checkpoints;        /* the folder for checkpoints; servers then reserve memory for copies of their state, and leave
                                                * SIGTERM to the trainers. NULL: no checkpoints */
+    int                   own_count;  /* variables of the operator keep_variables of which a checkpoint has every trainer's value */
+    const tr_checkpoint_item *own;    /* these variables, without data; see job_own_part.h */
     const char           *compress;   /* how gradients travel, as for tr_compress_parse; NULL: uncompressed. TRIREME_COMPRESS
                                        * takes precedence */
     const char           *compress_parameters;        /* how parameters come back, as for tr_compress_parse_parameters; NULL: unchanged.

@@ -10,6 +10,7 @@
 #include "framework/memory.h"
 #include "framework/scope.h"
 #include "framework/status.h"
+#include "trainer/accumulators.h"
 #include "trainer/feed.h"
 #include "trainer/keeper.h"
 
@@ -114,7 +115,12 @@ static tr_status set_up(running *r, tr_job_value *values, int64_t (*dims)[TR_MAX
     }
     tr_keeper_fill(&r->keeper, &spec, values);
     spec.values = values;
-    return tr_job_setup(r->job, &spec);
+    tr_checkpoint_item *own;
+    TR_TRY(tr_accumulators_list(&own, &spec.own_count, r->program, r->scope));
+    spec.own = own;
+    const tr_status status = tr_job_setup(r->job, &spec);
+    free(own);
+    return status;
 }
 
 /* Pull the parameters, which trainer 0 has set. */

@@ -152,7 +152,8 @@ static bool is_on_servers(const tr_keeper *k, const tr_saved_state *state)
 
 static tr_status load_array(const tr_keeper *k, const char *name)
 {
-    const int index = tr_checkpoint_find(k->from, name);
+    const int trainer = k->job ? tr_job_index(k->job) : 0, trainers = k->job ? tr_job_trainers(k->job) : 1;
+    const int index = tr_checkpoint_find_own(k->from, name, trainer);
     tr_var   *var = tr_scope_find(k->scope, name);
     tr_checkpoint_item  state;
 
@@ -166,7 +167,13 @@ static tr_status load_array(const tr_keeper *k, const char *name)
     if (!is_same)
         return tr_fail(TR_ESHAPE, "'%s' in '%s' has another shape or type than the job's, %s", name, tr_checkpoint_folder(k->from),
                        TR_SHAPE_STR(t->shape));
-    return tr_checkpoint_read(k->from, index, 0, state.rank ? state.dims[0] : 1, t->data, tr_tensor_bytes(t));
+    return tr_checkpoint_read_own(k->from, name, trainer, trainers, t->data, tr_tensor_bytes(t));
+}
+
+/* Where the servers hold newer parameters, what a trainer had accumulated for older ones would count twice. */
+static bool is_old_accumulator(const tr_keeper *k, const char *name)
+{
+    return k->origin == TR_ORIGIN_SERVERS && tr_checkpoint_find(k->from, name) < 0 && tr_checkpoint_find_own(k->from, name, 0) >= 0;
 }
 
 static tr_status load_table(const tr_keeper *k, const char *name)
@@ -186,7 +193,7 @@ tr_status tr_keeper_load(const tr_keeper *keeper)
 {
     for (int i = 0; keeper->from && i < keeper->desc->kept_count; i++) {
         const tr_saved_state *s = &keeper->desc->kept[i];
-        if (!tr_checkpoint_origin_takes(keeper->origin, s->kind, is_on_servers(keeper, s)))
+        if (!tr_checkpoint_origin_takes(keeper->origin, s->kind, is_on_servers(keeper, s)) || is_old_accumulator(keeper, s->name))
             continue;
         if (s->kind != TR_STATE_TABLE)
             TR_TRY(load_array(keeper, s->name));

@@ -44,6 +44,8 @@ void      tr_part_remove(const char *folder, const char *name);
 /* Write the manifest of DIR/step-... when all `parts` are there. Other files of parts in the folder are removed. */
 tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
                             tr_part *const *parts);
+/* Remove one checkpoint, or what there is of it. */
+void      tr__checkpoint_remove(const char *folder);
 /* Keep the newest `keep` checkpoints (at least one), and remove older ones and older incomplete folders. A failure to remove is ignored. */
 void      tr_checkpoint_prune(const char *dir, int keep);
 

@@ -279,7 +279,7 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
 
 /* == older checkpoints ============================================================================ */
 
-static void remove_checkpoint(const char *folder)
+void tr__checkpoint_remove(const char *folder)
 {
     char *manifest = tr__must_format("%s/manifest", folder);
 
@@ -310,7 +310,7 @@ void tr_checkpoint_prune(const char *dir, int keep)
         if (kept < keep && opens(folder))
             kept++;
         else if (kept > 0)
-            remove_checkpoint(folder);
+            tr__checkpoint_remove(folder);
         free(folder);
     }
     free(steps);

@@ -176,6 +176,11 @@ bool     tr_client_may_begin_snapshot(const tr_client *client);
 void       tr_client_say_even(tr_client *client);
 /* Is a dead trainer's replacement to come, or to make its first step? A snapshot would be declined. */
 bool     tr_client_awaits_replacement(const tr_client *client);
+/* The newest snapshot that this trainer knows of, its own among them, and the last step of this trainer in it, where the initiator alone takes part. False:
+ * there is none, or that step is not ended yet. It is known before the parameters that step + 2 computes with. */
+bool     tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client);
+/* The number of the last one that this trainer has begun. */
+uint32_t tr_client_own_snapshot(const tr_client *client);
 bool     tr_client_snapshot_is_answered(const tr_client *client);
 /* A packed SnapshotDone; valid until the next snapshot. */
 typedef struct tr_client_answer {

@@ -40,6 +40,22 @@ uint64_t tr_client_updates(const tr_client *client)
     return client->stream[0].updates_now;
 }
 
+/* Of the step's number, a server says the lower half. */
+static void see_snapshot(tr_client *client, uint32_t number, uint32_t step)
+{
+    if (number <= client->seen_snapshot)
+        return;
+    client->seen_snapshot = number;
+    client->seen_step = client->step + (uint64_t)(int64_t)(int32_t)(step - (uint32_t)client->step);
+}
+
+bool tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client)
+{
+    *number = client->seen_snapshot;
+    *step = client->stays && client->seen_step > client->step ? client->step : client->seen_step;
+    return *number && *step <= client->step;
+}
+
 void tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form_ack *ack)
 {
     client->has_word = true;
@@ -47,6 +63,7 @@ void tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form
     s->updates_now = ack->updates;
     client->stops = ack->stops > client->stops ? ack->stops : client->stops;
     client->snapshot_known = ack->newest_snapshot > client->snapshot_known ? ack->newest_snapshot : client->snapshot_known;
+    see_snapshot(client, ack->newest_snapshot, ack->snapshot_step);
     if (ack->wanted_snapshot <= client->snapshot_wanted)
         return;
     client->snapshot_wanted = ack->wanted_snapshot;
@@ -69,6 +86,7 @@ void tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_
     tr_client_flush(client);
     client->snapshot = (client->snapshot > client->snapshot_known ? client->snapshot : client->snapshot_known) + 1;
     client->own_snapshot = client->snapshot;
+    see_snapshot(client, client->own_snapshot, (uint32_t)client->step);
     client->snapshot_asked_at = client->now;
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
@@ -142,6 +160,11 @@ bool tr_client_snapshot_is_answered(const tr_client *client)
         if (!client->stream[i].answer.bytes)
             return false;
     return client->own_snapshot > 0;
+}
+
+uint32_t tr_client_own_snapshot(const tr_client *client)
+{
+    return client->own_snapshot;
 }
 
 const tr_client_answer *tr_client_snapshot_answer(const tr_client *client, int server)

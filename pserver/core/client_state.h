@@ -126,6 +126,8 @@ struct tr_client {
     bool                is_meeting;   /* it waits for what others post, between two steps */
     uint32_t            snapshot, own_snapshot; /* numbers of the last one that was made, and of the last that this trainer has begun */
     uint32_t            snapshot_known;    /* the newest that any server has heard of */
+    uint32_t            seen_snapshot;     /* the newest that this trainer knows the moment of, */
+    uint64_t            seen_step;         /* which is this step */
     uint32_t            snapshot_wanted, snapshot_initiator; /* the newest to take part in, and who has begun it */
     uint32_t            stops;        /* the highest number of a training that another trainer asks to end */
     bool                has_word;     /* from a server, since the caller took one */

@@ -19,6 +19,7 @@ struct tr__snapshots {
     uint32_t           number;        /* of the newest one */
     int                initiator;     /* the trainer that has begun it */
     uint32_t           initiator_epoch;
+    uint64_t           step;          /* of the initiator, behind which it has begun it, where it alone takes part */
     int64_t            begun;         /* when the first trainer took part */
     uint64_t           pause;         /* nanoseconds from then until the state was copied */
     pb_snapshot      **part;          /* of each trainer that has taken part: its word; else NULL */
@@ -76,10 +77,8 @@ bool tr__snapshots_are_kept_busy(const tr_server *server)
     return server->snapshots->phase == TR__SNAPSHOT_TAKING || server->snapshots->phase == TR__SNAPSHOT_WRITING;
 }
 
-uint32_t tr__snapshots_number(const tr_server *server)
-{
-    return server->snapshots->number;
-}
+uint32_t tr__snapshots_number(const tr_server *server) { return server->snapshots->number; }
+uint64_t tr__snapshots_step(const tr_server *server) { return server->snapshots->step; }
 
 static bool is_by_all(const tr_server *server)
 {
@@ -180,16 +179,18 @@ const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *se
     return server->snapshots->part[server->snapshots->initiator]->target;
 }
 
-static void begin(tr_server *server, uint32_t number, int initiator)
+/* Where others do not take part, they hear of it, and of the step. */
+static void begin(tr_server *server, const tr_form_snapshot *word)
 {
     tr__snapshots *s = server->snapshots;
 
     s->phase = TR__SNAPSHOT_GATHERING;
-    s->number = number;
-    s->initiator = initiator;
-    s->initiator_epoch = server->trainer[initiator].epoch;
+    s->number = word->number;
+    s->step = word->step;
+    s->initiator = (int)word->initiator;
+    s->initiator_epoch = server->trainer[word->initiator].epoch;
     s->begun = server->now;
-    tr__snapshots_tell_all(server);
+    tr__streams_owe_all_there(server);
 }
 
 /* == answers =================================================================================== */
@@ -299,7 +300,7 @@ static void begin_anew(tr_server *server, const tr_wire *wire)
     if (server->snapshots->phase == TR__SNAPSHOT_GATHERING)
         give_up(server, GIVEN_UP, false);
     if (server->snapshots->phase == TR__SNAPSHOT_NONE)
-        begin(server, wire->snapshot.number, (int)wire->snapshot.initiator);
+        begin(server, &wire->snapshot);
 }
 
 static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)

@@ -43,6 +43,8 @@ bool               tr__snapshots_are_kept_busy(const tr_server *server);
 bool               tr__snapshots_are_anothers(const tr_server *server, int initiator);
 /* The number of the newest snapshot: 1, 2, ...; 0: there was none. */
 uint32_t           tr__snapshots_number(const tr_server *server);
+/* The step of its initiator behind which it was begun. */
+uint64_t           tr__snapshots_step(const tr_server *server);
 /* Does server 0 decide of which update a snapshot is? */
 bool               tr__snapshots_are_decided(const tr_server *server);
 

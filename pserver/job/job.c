@@ -8,6 +8,7 @@
 #include "pserver/job/job_core.h"
 #include "pserver/job/job_fetched.h"
 #include "pserver/job/job_options.h"
+#include "pserver/job/job_own_part.h"
 #include "pserver/job/job_place.h"
 #include "pserver/job/job_profile.h"
 #include "pserver/job/job_runlog.h"
@@ -90,6 +91,7 @@ static void free_job(tr_job *job)
     tr_replica_free(job->replica);
     tr__saving_free(job->saving);
     tr__checkpointer_free(job->checkpointer);
+    tr__own_part_free(job->own_part);
     tr__place_free(job->place);
     free(job->mode);
     free(job->checkpoints);
@@ -134,6 +136,7 @@ static tr_job *new_job(tr_role role, const tr_job_options *options)
     job->last_ticket = role == TR_ROLE_TRAINER;    /* number 1 is the client's own operation: it ends when all servers answer */
     job->saving = tr__saving_new(job);
     job->checkpointer = tr__checkpointer_new(job);
+    job->own_part = tr__own_part_new(job);
     job->place = tr__place_new(job);
     if (role != TR_ROLE_TRAINER)
         job->program = tr_server_program_new();

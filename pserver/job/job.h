@@ -152,6 +152,7 @@ struct tr_job {
 
     struct tr__saving *saving;        /* a server's part of checkpoints: job_saving.h */
     struct tr__checkpointer  *checkpointer;         /* on the trainer that makes checkpoints: job_checkpoint.h */
+    struct tr__own_part *own_part;    /* a trainer's part of all checkpoints: job_own_part.h */
     struct tr__place  *place;         /* a trainer's place in its data: job_place.h */
     struct tr__fetched *fetched;      /* fetched values of the last steps: job_fetched.h; NULL: no later process would read them */
     char          *mode;              /* trainers */

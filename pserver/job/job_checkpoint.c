@@ -3,6 +3,7 @@
 
 #include "framework/memory.h"
 #include "pserver/checkpoint/snapshot.h"
+#include "pserver/job/job_own_part.h"
 #include "pserver/job/job_parts.h"
 #include "pserver/job/job_place.h"
 #include "pserver/observe/runlog.h"
@@ -20,7 +21,7 @@ typedef struct order {
     int64_t  step, begun;
     uint64_t snapshot;
     int      keep;
-    bool     without_tables;
+    bool     without_tables, has_own; /* has_own: with the own parts of all trainers */
 } order;
 
 struct tr__checkpointer {
@@ -111,6 +112,8 @@ static tr_status put_together(tr__checkpointer *m, tr__parts *p)
     TR_TRY(tr__parts_hear(p, m->job->client));
     m->is_given_up = tr_places_are_given_up(p->servers, p->answer);
     TR_TRY(tr__parts_take(p));
+    if (m->order.has_own)
+        TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->own_part, m->order.folder, tr_client_own_snapshot(m->job->client)));
     TR_TRY(write_manifest(m, p));
     if (m->order.keep > 0)
         tr_checkpoint_prune(m->order.dir, m->order.keep);
@@ -118,7 +121,7 @@ static tr_status put_together(tr__checkpointer *m, tr__parts *p)
 }
 
 /* Remove the parts of a checkpoint that has failed. Called when all servers have answered, so that no server writes any more. */
-static void remove_parts(const tr__checkpointer *m)
+static void remove_parts(const tr__checkpointer *m, const tr__parts *p)
 {
     const int servers = tr_job_servers(m->job), count = servers + (m->order.file != NULL);
 
@@ -127,6 +130,8 @@ static void remove_parts(const tr__checkpointer *m)
         tr_part_remove(m->order.folder, name);
         free(name);
     }
+    for (int i = 0; i < p->count; i++)
+        tr_part_remove(m->order.folder, p->item[i]->file);
 }
 
 static void report(tr__checkpointer *m, const tr__parts *p)
@@ -144,13 +149,13 @@ static void *run_order(void *self)
     tr__checkpointer *m = self;
     tr__parts  parts;
 
-    tr__parts_init(&parts, tr_job_servers(m->job));
+    tr__parts_init(&parts, tr_job_servers(m->job), tr_job_trainers(m->job));
     m->status = put_together(m, &parts);
     if (m->status != TR_OK) {
         tr_context(m->status, "while writing the checkpoint '%s'", m->order.folder);
         snprintf(m->text, sizeof m->text, "%s", tr_error());
         if (atomic_load(&m->is_answered))
-            remove_parts(m);
+            remove_parts(m, &parts);
     }
     report(m, &parts);
     tr__parts_deinit(&parts);
@@ -236,7 +241,18 @@ static snapshot_call *make_call(const tr__checkpointer *m, const tr_trainer_stat
     return call;
 }
 
-static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec)
+/* Of the states that the caller has, those that are in no own part of a trainer. */
+static int common_states(tr_checkpoint_item *out, const tr_job *job, const tr_job_checkpoint_spec *spec)
+{
+    int count = 0;
+
+    for (int i = 0; i < spec->count; i++)
+        if (spec->without_tables || !tr__own_part_has(job->own_part, spec->states[i].name))
+            out[count++] = spec->states[i];
+    return count;
+}
+
+static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec, int states)
 {
     const int servers = tr_job_servers(m->job);
 
@@ -244,8 +260,8 @@ static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec)
     m->order = (order){
         .dir = tr__must_strdup(spec->folder), .folder = tr_checkpoint_path(spec->folder, spec->step), .step = spec->step,
         .digest = tr__must_strdup(spec->digest ? spec->digest : ""), .snapshot = tr_checkpoint_new_number(), .keep = spec->keep,
-        .without_tables = spec->without_tables, .begun = tr__clock()};
-    if (spec->count > 0)
+        .without_tables = spec->without_tables, .has_own = !spec->without_tables, .begun = tr__clock()};
+    if (states > 0)
         m->order.file = tr_part_name(servers, servers + 1, m->order.snapshot);
 }
 
@@ -263,6 +279,8 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
                        (long long)spec->step, spec->keep);
     if (job->pushed)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: in the middle of step %lld: end it first", (long long)job->step + 1);
+    if (!spec->without_tables)
+        TR_TRY(tr__own_parts_check(job->own_part));
     if (tr_background_is_under_way(&m->background))
         return tr_fail(TR_EEXIST, "tr_job_checkpoint: that of step %lld is still being written", (long long)m->order.step);
     return TR_OK;
@@ -291,8 +309,12 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
         TR_TRY(tr_comm_post(job->comm, &(tr_command){.kind = TR__EVEN, .is_urgent = true}));
     TR_TRY(wait_for_replacements(job));
     tr_background_join(&m->background);
-    TR_TRY(tr_snapshot_take(m->snapshot, spec->count, spec->states));
-    make_order(m, spec);
+    tr_checkpoint_item *states = tr__must_array((size_t)spec->count + 1, sizeof *states);
+    const int           count = common_states(states, job, spec);
+    const tr_status     status = tr_snapshot_take(m->snapshot, count, states);
+    free(states);
+    TR_TRY(status);
+    make_order(m, spec, count);
     m->has_report = true;
     atomic_store(&m->is_asked, false);
     atomic_store(&m->is_answered, false);

@@ -2,6 +2,7 @@
 #include "pserver/job/job_core.h"
 
 #include "pserver/job/job_checkpoint.h"
+#include "pserver/job/job_own_part.h"
 #include "pserver/job/job_place.h"
 #include "pserver/job/job_saving.h"
 #include "pserver/memory/segment.h"
@@ -317,6 +318,7 @@ static uint64_t core_done(void *self)
 
     if (job->client) {
         tr__checkpointer_poll(job);
+        tr__own_part_poll(job->own_part);
         return tr_client_done(job->client);
     }
     const bool is_over = job->server ? tr_server_is_done(job->server) : tr_roster_is_over(tr_comm_roster(job->comm));

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-void tr__parts_init(tr__parts *p, int servers)
+void tr__parts_init(tr__parts *p, int servers, int trainers)
 {
-    *p = (tr__parts){.item = tr__must_alloc((size_t)(servers + 1) * sizeof *p->item),
+    *p = (tr__parts){.item = tr__must_alloc((size_t)(servers + 1 + trainers) * sizeof *p->item),
                      .answer = tr__must_alloc((size_t)servers * sizeof *p->answer), .servers = servers};
 }
 

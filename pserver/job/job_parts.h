@@ -15,9 +15,9 @@ typedef struct tr__parts {
     int       answers, servers;
 } tr__parts;
 
-void      tr__parts_init(tr__parts *parts, int servers);
+void      tr__parts_init(tr__parts *parts, int servers, int trainers);
 void      tr__parts_deinit(tr__parts *parts);
-/* Add the trainer's own part (or NULL) before the servers' parts. `parts` owns it. */
+/* Add a part that a trainer has written (or NULL). `parts` owns it. */
 void      tr__parts_add(tr__parts *parts, tr_part *own);
 /* Take the answers of all servers from the client. */
 tr_status tr__parts_hear(tr__parts *parts, const tr_client *client);

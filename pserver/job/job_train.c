@@ -2,6 +2,7 @@
 #include "pserver/job/job.h"
 #include "pserver/job/job_checkpoint.h"
 #include "pserver/job/job_finite.h"
+#include "pserver/job/job_own_part.h"
 #include "pserver/job/job_place.h"
 
 #include "framework/memory.h"
@@ -87,6 +88,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         tr__place_begin(job->place, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
                                                                 .position = spec->first_position, .position_size = spec->first_position_size});
     job->checkpoints = spec->checkpoints ? tr__must_strdup(spec->checkpoints) : NULL;
+    TR_TRY(tr__own_part_set_up(job->own_part, spec));
     job->joined_at = job->step;
     job->is_set_up = true;
     if (tr_job_index(job) == 0 && !tr_job_is_replacement(job))

@@ -118,7 +118,8 @@ tr_status tr_trainer_vars_create(tr_trainer_vars **out, const char *name, int co
         list += sizeof(entry) + strlen(vars[i].name) + 1;
         values += round_up(vars[i].bytes);
     }
-    tr_segment_remove(name);                       /* mostly there is no old segment */
+    if (name)
+        tr_segment_remove(name);                   /* mostly there is no old segment */
     TR_TRY(tr_segment_create(&segment, name, CONTENT, VERSION, LIMIT));
     TR_TRY(wrap(&kept, segment));
     const tr_status status = tr_segment_grow(segment, round_up(sizeof(header) + list) + 2 * values);
@@ -186,7 +187,7 @@ void tr_trainer_vars_free(tr_trainer_vars *kept, bool forget)
 {
     if (!kept)
         return;
-    if (forget)
+    if (forget && tr_segment_name(kept->segment)[0])
         tr_segment_remove(tr_segment_name(kept->segment));
     tr_segment_free(kept->segment);
     free(kept);

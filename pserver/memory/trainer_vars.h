@@ -24,7 +24,7 @@ typedef struct tr_trainer_var {
 /* Make the name of a trainer's segment, for a job whose states' names begin with `prefix`. False: the name is too long. */
 bool      tr_trainer_vars_name(char *out, size_t size, const char *prefix, int trainer);
 
-/* Make a segment for variables of these names and sizes, without a copy. An old one of this name that no process holds is removed. */
+/* Make a segment for variables of these names and sizes, without a copy; `name` NULL: for this process alone. An old one of this name that no process holds is removed. */
 tr_status tr_trainer_vars_create(tr_trainer_vars **out, const char *name, int count, const tr_trainer_var *vars);
 /* Attach to the segment of this name. The call waits a moment for a process that is about to end. TR_ENOTFOUND: there is none, or it was
  * never complete. TR_EEXIST: a living process holds it. TR_EFORMAT: it is damaged. */

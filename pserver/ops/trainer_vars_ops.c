@@ -1,12 +1,14 @@
 /* trainer_vars_ops.c - the operator that keeps a trainer's own variables beyond its process, and the function by which the next process
  * restores them.
  *
- * Nothing is kept without TRIREME_STATE, which `trireme launch` sets: no later process would read it. */
+ * Nothing is kept without TRIREME_STATE, which `trireme launch` sets: no later process would read it. Only where checkpoints have each trainer's
+ * accumulators (job_own_part.h) there are copies in any case. */
 #include "framework/op.h"
 #include "framework/op_registry.h"
 #include "framework/scope.h"
 #include "framework/tensor.h"
 #include "pserver/job/job.h"
+#include "pserver/job/job_own_part.h"
 #include "pserver/memory/trainer_vars.h"
 #include "pserver/ops/comm_ops.h"
 
@@ -66,6 +68,7 @@ tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count)
     TR_TRY(tr_job_resumed(job, &resumes, &step));
     if (step == 0 || !find_name(name, sizeof name, job) || (!job->own && tr_trainer_vars_attach(&job->own, name) != TR_OK))
         return TR_OK;
+    tr__own_part_show(job->own_part, job->own);
     for (int i = 0; i < tr_trainer_vars_count(job->own); i++)
         if (tr_trainer_vars_find(&from, job->own, (uint64_t)step, i)) {
             TR_TRY(take_over(scope, &from));
@@ -80,27 +83,34 @@ static tr_status open_anew(tr_job *job, const char *name, int count, tr_trainer_
 {
     for (int i = 0; i < count; i++)
         vars[i].name = tr_run_in_name(io, X, i);
-    if (!job->own && job->step > 0)
+    if (!job->own && job->step > 0 && name)
         tr_trainer_vars_attach(&job->own, name);
     if (job->own && tr_trainer_vars_are(job->own, count, vars))
         return TR_OK;
+    tr__own_part_show(job->own_part, NULL);
     tr_trainer_vars_free(job->own, true);
     job->own = NULL;
     return tr_trainer_vars_create(&job->own, name, count, vars);
 }
 
-/* A trainer that cannot keep its variables trains all the same. */
-static void open(tr_job *job, int count, tr_trainer_var *vars, const tr_run *io)
+static void say_not_kept(const tr_job *job)
 {
-    char name[TR_SEGMENT_NAME];
-
-    job->has_opened_own = true;
-    job->keeps_own = find_name(name, sizeof name, job);
-    if (!job->keeps_own || open_anew(job, name, count, vars, io) == TR_OK)
-        return;
-    job->keeps_own = false;
     fprintf(stderr, "trireme: %s: %s; what this trainer alone has begins anew if the job is started again\n",
             tr_job_rank_name(job, tr_job_rank(job)), tr_error());
+}
+
+/* A trainer that cannot keep them trains all the same. For checkpoints it has copies that do not outlive it. */
+static void open(tr_job *job, int count, tr_trainer_var *vars, const tr_run *io)
+{
+    char       name[TR_SEGMENT_NAME];
+    const bool has_name = find_name(name, sizeof name, job), has_copies = has_name && open_anew(job, name, count, vars, io) == TR_OK;
+
+    job->has_opened_own = true;
+    if (has_name && !has_copies)
+        say_not_kept(job);
+    job->keeps_own = has_copies || (tr__own_part_wants_copies(job->own_part) && open_anew(job, NULL, count, vars, io) == TR_OK);
+    if (job->keeps_own)
+        tr__own_part_show(job->own_part, job->own);
 }
 
 static bool is_due(const tr_run *io)

@@ -7,11 +7,11 @@ import time
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, Launched, launch, needs_mpi, own_of
+from job_support import SCRIPT, Launched, launch, needs_mpi, own_of, wait_for_newest
 from test_compression import run as digits
 
 import trireme as fluid
-from trireme import core, layers
+from trireme import checkpoint, core, layers
 from trireme.distributed import compression
 from trireme.distributed.mode import parse
 from trireme.distributed.transpiler import transpile
@@ -211,6 +211,12 @@ sys.path.insert(0, str(JOB.parent))
 import dgc as job  # noqa: E402 - the job's script says what it does
 
 
+def assert_same(got, want):
+    assert got.keys() == want.keys()
+    for key, array in want.items():
+        np.testing.assert_array_equal(got[key], array, err_msg=str(key))
+
+
 def test_zeros_do_not_travel_unless_another_method_was_chosen():
     training("float32", rampup_begin_step=0)
     program = fluid.default_main_program()
@@ -250,10 +256,7 @@ def test_a_killed_trainer_costs_no_bit_of_the_accumulators(tmp_path):
     os.kill(ranks.known[3].pid, signal.SIGKILL)
     code, text = started.end()
     assert code == 0 and "starting the job again (1 of 3)" in text, text
-    got, want = own_of(tmp_path / "killed", 2), own_of(tmp_path / "whole", 2)
-    assert got.keys() == want.keys()
-    for key, array in want.items():
-        np.testing.assert_array_equal(got[key], array, err_msg=str(key))
+    assert_same(own_of(tmp_path / "killed", 2), own_of(tmp_path / "whole", 2))
 
 
 @needs_mpi
@@ -264,8 +267,84 @@ def test_digits_are_learnt_with_few_bytes_on_the_wire():
     assert got["bytes"] < 50_000                       # a mean that contains the 20 dense steps; uncompressed it is 204 KB
 
 
+# -- checkpoints ------------------------------------------------------------------------------------------------
+
+
+def test_each_trainer_reads_its_own_and_another_number_of_them_the_mean(exe, tmp_path):
+    values = {"a@TRAINER@0": [1.0, 2.0], "a@TRAINER@1": [3.0, 6.0], "a@TRAINER@2": [5.0, 1.0], "b": [7.0, 8.0]}
+    for name, value in {**values, "n@TRAINER@0": [4, 5], "n@TRAINER@1": [6, 7]}.items():
+        dtype = "int64" if name[0] == "n" else "float64" if name[0] == "a" else "float32"
+        fluid.default_main_program().global_block().create_var(name=name, shape=[2], dtype=dtype, persistable=True)
+        fluid.global_scope().var(name).get_tensor().set(np.array(value, dtype))
+    fluid.io.save_checkpoint(exe, tmp_path)
+    found = checkpoint.newest(tmp_path)
+
+    def read(name, trainer, trainers):
+        tensor = fluid.LoDTensor()
+        found.read_into(name, tensor, trainer, trainers)
+        return np.array(tensor).tolist()
+
+    assert [read("a", trainer, 3) for trainer in range(3)] == [[1, 2], [3, 6], [5, 1]]
+    assert read("a", 0, 1) == read("a", 1, 2) == read("a", 4, 5) == [3, 3]
+    assert read("b", 0, 1) == read("b", 1, 3) == [7, 8]
+    assert read("n", 1, 2) == [6, 7] and read("n", 2, 3) == [4, 5]     # whole numbers have no mean
+    with pytest.raises(core.NotFoundError, match="no array 'c'"):
+        read("c", 0, 1)
+
+
 @needs_mpi
 @pytest.mark.mpi
-def test_checkpoints_of_several_trainers_are_refused(tmp_path):
-    code, text = Launched(1, 2, "--out", tmp_path / "r", script=JOB, options=("--checkpoint", tmp_path / "c", "--restarts", 0)).end()
-    assert code != 0 and "each of the 2 trainers has accumulators of its own" in text, text
+def test_a_checkpoint_has_the_accumulators_of_every_trainer(tmp_path):
+    """A job that was stopped, in the middle of what waits to be sent, goes on with the same bits; another number of trainers begins with the mean."""
+    launch(1, 2, "--out", tmp_path / "whole", script=JOB)
+    keep = ("--checkpoint", tmp_path / "c")
+    started = Launched(1, 2, "--out", tmp_path / "r", "--mark", tmp_path / "begun", "--pause", 0.02, script=JOB, options=keep)
+    started.await_training(tmp_path / "begun")
+    time.sleep(0.4)
+    started.process.send_signal(signal.SIGUSR1)
+    code, text = started.end()
+    assert code == 75 and "stopped by SIGUSR1" in text, text
+    found = checkpoint.newest(tmp_path / "c")
+    found.verify()
+    names = [f"w_dgc_{one}_0" for one in "uv"]
+    assert {name for name in found.arrays if "dgc_" in name} == {"dgc_step_0", *(f"{name}@TRAINER@{i}" for name in names for i in range(2))}
+    assert not list((tmp_path / "c").glob(".own-*"))
+    text = launch(1, 2, "--out", tmp_path / "r", script=JOB, options=(*keep, "--resume"))
+    assert f"going on from step {found.step}" in text, text
+    assert_same(own_of(tmp_path / "r", 2), own_of(tmp_path / "whole", 2))
+
+    one_process = fluid.Scope()
+    training("float32", rampup_begin_step=job.BEGIN, rampup_step=job.PERIOD, sparsity=job.SPARSITY)
+    loaded = fluid.io.load_checkpoint(one_process, tmp_path / "c", step=found.step)
+    for name in names:
+        mean = (loaded[f"{name}@TRAINER@0"] + loaded[f"{name}@TRAINER@1"]) / np.float32(2)
+        np.testing.assert_array_equal(np.array(one_process.find_var(name).get_tensor()), mean)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_standby_in_a_trainers_place_makes_its_part_of_checkpoints(tmp_path):
+    launch(1, 2, "--out", tmp_path / "whole", script=JOB)
+    started = Launched(1, 2, "--out", tmp_path / "r", "--mark", tmp_path / "begun", "--pause", 0.02, script=JOB, replacements=True,
+                       options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 5))
+    ranks = started.ranks()
+    wait_for_newest(tmp_path / "c", started.process)
+    os.kill(ranks.known[2].pid, signal.SIGKILL)
+    code, text = started.end()
+    assert code == 0, text
+    assert_same(own_of(tmp_path / "r", 2), own_of(tmp_path / "whole", 2))
+    last = checkpoint.newest(tmp_path / "c")
+    assert last.step == job.STEPS
+    for (trainer, name), array in own_of(tmp_path / "r", 2).items():
+        np.testing.assert_array_equal(last[f"{name}@TRAINER@{trainer}" if "dgc_" in name and name != "dgc_step_0" else name], array)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_where_no_checkpoint_could_have_them_all_it_is_refused(tmp_path):
+    code, text = Launched(1, 2, "--out", tmp_path / "r", script=JOB, options=("--checkpoint", tmp_path / "c", "--mode", "async", "--restarts", 0)).end()
+    assert code != 0 and "each of the 2 trainers accumulates gradients of its own" in text and "train in mode sync" in text, text
+    text = launch(1, 2, "--out", tmp_path / "r", "--steps", 2, "--save", tmp_path / "s", script=JOB)
+    assert "start the job with --checkpoint FOLDER" in text and not checkpoint.steps(tmp_path / "s"), text
+    text = launch(1, 2, "--out", tmp_path / "r", "--steps", 5, "--save", tmp_path / "s", script=JOB, options=("--checkpoint", tmp_path / "c"))
+    assert "w_dgc_v_0@TRAINER@1" in checkpoint.newest(tmp_path / "s"), text

@@ -502,6 +502,19 @@ def test_the_time_of_the_next_one_is_counted_from_the_last_one_whoever_made_it(d
 
 @needs_mpi
 @pytest.mark.mpi
+def test_it_goes_on_with_what_each_trainer_had_accumulated(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--optimizer", "dgc", "--width", 3000, "--servers", 1, "--save", tmp_path / "got")
+    launch(1, 2, "--save", tmp_path / "want", script=tmp_path / "job")
+    keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 4)
+    launch(1, 2, "--steps", 9, script=tmp_path / "job", options=keep)
+    text = launch(1, 2, script=tmp_path / "job", options=(*keep, "--resume"))
+    assert "going on from step 9" in text, text
+    assert_holds(tmp_path / "got", tmp_path / "want")
+    assert {name[-10:] for name in checkpoints.newest(tmp_path / "c").arrays if "_dgc_u_" in name} == {"@TRAINER@0", "@TRAINER@1"}
+
+
+@needs_mpi
+@pytest.mark.mpi
 @pytest.mark.parametrize("resumes", [True, False], ids=["resume", "anew"])
 def test_a_killed_rank_costs_no_bit_of_a_job_with_checkpoints(data, tmp_path, resumes):
     """The servers' steps are those since the job began, whatever checkpoints came later."""

@@ -99,8 +99,12 @@ def value_in(scope: Scope, name: str) -> LoDTensor:
     return tensor
 
 
-def restore(checkpoint: Checkpoint, scope: Scope, variables: Iterable[Variable], tables: Iterable[str] = ()) -> None:
-    """Give variables and sparse tables their values of a checkpoint: all of them, or none when a variable does not fit."""
+def restore(checkpoint: Checkpoint, scope: Scope, variables: Iterable[Variable], tables: Iterable[str] = (), trainer: int = 0,
+            trainers: int = 1) -> None:
+    """Give variables and sparse tables their values of a checkpoint: all of them, or none when a variable does not fit.
+
+    What each trainer of a job has values of its own of, this ``trainer`` of so many ``trainers`` gets its own of; of another number of trainers their mean.
+    """
     variables = list(variables)
     for var in variables:
         _check_fit(checkpoint, var)
@@ -111,14 +115,14 @@ def restore(checkpoint: Checkpoint, scope: Scope, variables: Iterable[Variable],
     loaded = []
     for var in variables:
         tensor = LoDTensor()
-        checkpoint.read_into(var.name, tensor)
+        checkpoint.read_into(var.name, tensor, trainer, trainers)
         loaded.append(tensor)
     for var, tensor in zip(variables, loaded):
         scope.var(var.name).get_tensor()._share(tensor)
 
 
 def _check_fit(checkpoint: Checkpoint, var: Variable) -> None:
-    array = checkpoint.arrays.get(var.name)
+    array = checkpoint.find_array(var.name)
     if array is None:
         raise NotFoundError(f"the checkpoint {checkpoint.folder!r} of step {checkpoint.step} has no {var.name!r}, which the "
                             "program keeps: was it written by another program?")

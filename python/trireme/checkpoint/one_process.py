@@ -66,7 +66,7 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
 
     def write() -> None:
         os.makedirs(checkpoint_dir, exist_ok=True)
-        if tables and _save_by_servers(checkpoint_dir, step, keep, position):
+        if (tables or _trainers_differ(program)) and _save_by_servers(checkpoint_dir, step, keep, position):
             return
         _fetch_state(kept_variables(program), checkpoint_dir)
         states = States(len(kinds) + len(tables))
@@ -87,8 +87,16 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     return path_of(checkpoint_dir, step)
 
 
+def _trainers_differ(program: Program) -> bool:
+    """Whether each of several trainers accumulates values of its own, which a checkpoint must have."""
+    from ..distributed import trainer_count
+    from ..distributed.compression import sends_largest
+
+    return trainer_count() > 1 and sends_largest(program)
+
+
 def _save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -> bool:
-    """In a job whose servers have the rows of tables: let them write. Return whether this is such a job."""
+    """In a job whose servers have the rows of tables, or whose trainers differ: let them write. Return whether this is such a job."""
     training = sys.modules.get("trireme.distributed.training")
     return training is not None and training.save_by_servers(folder, step, keep, position)
 
@@ -107,7 +115,9 @@ def load_checkpoint(executor: Executor | Scope, checkpoint_dir: str, main_progra
     scope = scope_of(executor, "load_checkpoint")
     program = program_of(main_program, "load_checkpoint")
     checkpoint = find(checkpoint_dir, step)
-    restore(checkpoint, scope, kept_variables(program), table_names(program))
+    from ..distributed import trainer_count, trainer_index
+
+    restore(checkpoint, scope, kept_variables(program), table_names(program), trainer_index(), trainer_count())
     if isinstance(executor, Executor):
         runs = checkpoint.trainer()[1]
         check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr, runs))

@@ -12,7 +12,7 @@ from .._core import ffi, lib
 from ..desc import _text, take_text
 from ..dtypes import VarType
 from ..errors import NotFoundError, check
-from ..names import path_chars
+from ..names import name_chars, path_chars
 from ..native import Native
 from ..sparse_table import row_dtype
 from ..tensor import LoDTensor, Scope
@@ -169,11 +169,18 @@ class Checkpoint:
         """Put a sparse table with all its rows into the variable of its name."""
         check(lib.tr_checkpoint_load_table(scope._native.ptr, self._native.ptr, self.find_table(name).index))
 
-    def read_into(self, name: str, tensor: LoDTensor) -> None:
-        """Give a tensor the type, shape and value of an array."""
-        array = self._find(name)
+    def find_array(self, name: str, trainer: int = 0) -> Array | None:
+        """Return what is said of the array that a trainer goes on with: its own, if each trainer had one, else the only one; None: there is none."""
+        index = lib.tr_checkpoint_find_own(self._native.ptr, name_chars(name), trainer)
+        return next((array for array in self.arrays.values() if array.index == index), None)
+
+    def read_into(self, name: str, tensor: LoDTensor, trainer: int = 0, trainers: int = 1) -> None:
+        """Give a tensor the type, shape and value of an array, for this ``trainer`` of so many ``trainers``: see ``tr_checkpoint_read_own``."""
+        array = self.find_array(name, trainer)
+        if array is None:
+            raise NotFoundError(f"the checkpoint {self.folder!r} has no array {name!r}")
         check(lib.tr_tensor_resize(tensor._ptr, int(array.dtype), len(array.shape), list(array.shape)))
-        self._read(array, lib.tr_tensor_data(tensor._ptr))
+        check(lib.tr_checkpoint_read_own(self._native.ptr, name_chars(name), trainer, trainers, lib.tr_tensor_data(tensor._ptr), array.nbytes))
 
 
 # -- finding them ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._core import ffi, lib
-from ..errors import UnsupportedError
 from .job import say_in_time
 from .mode import Mode, check_word, without_blanks
 
@@ -94,12 +93,9 @@ def sends_largest(program: Program) -> bool:
     return any(op.type == "dgc" for op in program.global_block().read_ops())
 
 
-def check_checkpoints(program: Program, folder: str | None, trainers: int) -> None:
-    """Refuse checkpoints of a job whose trainers each have accumulators of their own."""
-    if folder and trainers > 1 and sends_largest(program):
-        raise UnsupportedError(f"DGCMomentumOptimizer: a checkpoint has the variables of one trainer, but each of the {trainers} trainers has accumulators "
-                               "of its own, so the job could not go on from it as it was. Leave out --checkpoint: a rank that dies finds its "
-                               "accumulators in memory. Keep the parameters by fluid.io.save_persistables, or take Momentum with --compress topk(SHARE)")
+def accumulators(program: Program) -> list[str]:
+    """Return the names of the variables in which each trainer of a job accumulates what it has not sent yet."""
+    return sorted(name for op in program.global_block().read_ops() if op.type == "dgc" for slot in ("U_out", "V_out") for name in op.output(slot))
 
 
-__all__ = ["parse", "parse_parameters", "set_compression", "chosen_for", "parameters", "sends_largest", "check_checkpoints"]
+__all__ = ["parse", "parse_parameters", "set_compression", "chosen_for", "parameters", "sends_largest", "accumulators"]

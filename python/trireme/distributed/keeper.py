@@ -185,7 +185,7 @@ class _Keeper(Keeper):
             used = self.result.trainer._used_names()
             params = {block.source for block in self.result.blocks}
             variables = [var for var in variables if var.name in used and var.name not in params]
-        restore(found, self.scope, variables, tables)
+        restore(found, self.scope, variables, tables, self.job.index, self.job.trainers)
 
     def _say_where(self, found: Checkpoint) -> None:
         for line in found.refused:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
+from ..checkpoint import States, value_in
 from ..core import LoDTensor, Scope
 from ..dtypes import FROM_NUMPY
 from ..errors import InvalidArgumentError, NotFoundError, check
@@ -26,7 +27,7 @@ from ..op_view import text_of
 from . import compression, on_nan
 from . import job as jobs
 from .checkpoints import beginning_of, is_skipped_by_script
-from .compression import check_checkpoints, sends_largest
+from .compression import accumulators, sends_largest
 from .job import Job
 from .fetched import Fetched, hand_out
 from .keeper import Keeper
@@ -74,7 +75,6 @@ class _Training:
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
         self.keeper = Keeper.of(job, self.result, scope)
-        check_checkpoints(program, self.keeper.folder, job.trainers)
         self.keeper.load()
         self._set_up()
         if job.index == 0 and not job.resumes:
@@ -150,6 +150,10 @@ class _Training:
         spec.tables, spec.table_count = tables, len(result.tables)
         spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
         spec.checkpoints = chars(self.keeper.folder) if self.keeper.folder else ffi.NULL
+        own = States(len(names := accumulators(result.original)))
+        for name in names:
+            own.add(name, *kinds[name], value_in(self.scope, name))
+        spec.own, spec.own_count = own.native, own.count
         spec.first_step, spec.first_run = self.keeper.first - self.keeper.kept, self.keeper.runs - self.keeper.kept
         position = self.keeper.first_position()
         if position is not None:

@@ -1,6 +1,7 @@
 """Trainers that send their largest gradients alone: the gradients are drawn, so that the algorithm says what becomes of the parameter.
 
-dgc.py --out OUT [--mark FILE] [--pause S]; each trainer writes all that persists to OUT.<index>.npz.
+dgc.py --out OUT [--steps N] [--mark FILE] [--pause S] [--save DIR]; each trainer writes all that persists to OUT.<index>.npz. --save: trainer 0 saves a
+checkpoint by itself, and prints why not.
 """
 
 import argparse
@@ -22,7 +23,9 @@ def gradients(trainer):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--mark")
+    parser.add_argument("--save")
     parser.add_argument("--pause", type=float, default=0.0)
     args = parser.parse_args()
     w = layers.create_parameter(SIZES, "float32", attr=fluid.ParamAttr(name="w", initializer=fluid.initializer.Constant(1.0)))
@@ -31,11 +34,16 @@ def main():
     fluid.optimizer.DGCMomentumOptimizer(0.5, 0.9, BEGIN, PERIOD, SPARSITY).minimize(loss)
     index, scope, exe = fluid.distributed.trainer_index(), fluid.global_scope(), fluid.Executor()
     exe.run(fluid.default_startup_program())
-    for one in gradients(index):
+    for one in gradients(index)[:args.steps]:
         exe.run(feed={"g": one}, fetch_list=[loss])
         if args.mark and index == 0:
             open(args.mark, "w").close()
         time.sleep(args.pause)
+    if args.save and index == 0:
+        try:
+            fluid.io.save_checkpoint(exe, args.save)
+        except fluid.core.UnsupportedError as error:
+            print(error)
     names = [var.name for var in fluid.default_main_program().list_vars() if var.persistable and scope.find_var(var.name).kind() is not None]
     np.savez(f"{args.out}.{index}.npz", **{name: np.array(scope.find_var(name).get_tensor()) for name in names})
 

@@ -38,6 +38,7 @@ if args.dropout:
     hidden = fluid.layers.dropout(hidden, args.dropout)
 loss = fluid.layers.mean(fluid.layers.cross_entropy(fluid.layers.fc(hidden, 5, act="softmax"), label))
 {"adam": lambda: fluid.optimizer.Adam(fluid.layers.exponential_decay(0.05, 5, 0.7)),
+ "dgc": lambda: fluid.optimizer.DGCMomentumOptimizer(0.05, 0.9, 2, 4, [0.75, 0.99]),
  "sgd": lambda: fluid.optimizer.SGD(0.1)}[args.optimizer]().minimize(loss)
 data = fluid.Dataset(args.data, slots=[label, x, words], batch_size=12, split=args.split, threads=2, task_bytes=2000,
                      lease=args.lease, pipe_command=args.pipe)
