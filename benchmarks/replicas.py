@@ -2,8 +2,9 @@
 
     python benchmarks/replicas.py [--rows resnet20,widedeep_sgd] [--threads 2] [--rounds 9]
 
-Three processes hold the same row and take turns, one at a time, as in run.py: one thread; so many threads under one executor; as
-many replicas. "speed" is the median of the rounds' ratios to one thread. A round in which other processes took much of the CPUs
+Four sides hold the same row and take turns, one at a time, as in run.py: one thread; so many threads under one executor; as many replicas; and
+as many processes of one thread that work at the same time. These share nothing but the machine, so no sharing of a step is faster: they are the
+floor. "speed" is the median of the rounds' ratios to one thread. A round in which other processes took much of the CPUs
 is set aside, as long as --patience lasts. On a busy machine `--best --slice-ms 20 --rounds 200` says more: it compares each side's
 fastest round.
 """
@@ -14,12 +15,12 @@ import statistics
 import sys
 
 from rows import ROWS
-from run import Side, check_losses, quartiles, take_rounds
+from run import Crowd, Side, check_losses, quartiles, take_rounds
 
 
 def measure(name: str, options: argparse.Namespace) -> list[str]:
     sides = [Side("trireme", name, 1, sys.executable), Side("trireme", name, options.threads, sys.executable),
-             Side("replicas", name, options.threads, sys.executable)]
+             Side("replicas", name, options.threads, sys.executable), Crowd("trireme", name, options.threads, sys.executable)]
     check_losses(name, sides, 0.05)              # batch_norm takes the statistics of a slice
     sides[1].name = "threads"
     steps = {side.name: max(1, int(options.slice_ms / min(side.ask("time", 3)["ms"] for _ in range(5)))) for side in sides}
@@ -49,8 +50,8 @@ def main() -> None:
         sys.exit(f"no such rows: {', '.join(unknown)}; there are {', '.join(ROWS)}")
     if options.threads > len(os.sched_getaffinity(0)):
         sys.exit(f"{options.threads} threads need as many CPUs")
-    headings = ["row", "1 thread, ms", f"{options.threads} threads, ms", f"{options.threads} replicas, ms", "speed of threads",
-                "speed of replicas", "others"]
+    headings = ["row", "1 thread, ms", f"{options.threads} threads, ms", f"{options.threads} replicas, ms", f"{options.threads} processes, ms", "speed of threads",
+                "speed of replicas", f"speed of {options.threads} processes", "others"]
     print("| " + " | ".join(headings) + " |\n|" + "---|" * len(headings))
     for name in options.rows.split(","):
         print("| " + " | ".join(measure(name, options)) + " |", flush=True)

@@ -37,9 +37,11 @@ QUIET = 0.08                                    # part of the CPUs
 class Side:
     """A process that runs one row in one system."""
 
-    def __init__(self, name: str, row: str, threads: int, python: str, precision: str = "float32") -> None:
+    def __init__(self, name: str, row: str, threads: int, python: str, precision: str = "float32", cpu: int = 0) -> None:
+        """`cpu`: it has the CPUs of this process from that one on."""
         self.name, self.ms, self.said = name, [], tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([python, HERE / "worker.py", name, row, str(threads), precision], text=True,
+        cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[cpu:]))
+        self.process = subprocess.Popen(["taskset", "-c", cpus, python, HERE / "worker.py", name, row, str(threads), precision], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
                                         env={**os.environ, "JAX_PLATFORMS": "cpu"})
         hello = self._read()
@@ -52,9 +54,12 @@ class Side:
             sys.exit(f"{self.name} ended:\n{self.said.read()}")
         return json.loads(line)
 
-    def ask(self, command: str, count: int = 0) -> dict:
+    def tell(self, command: str, count: int = 0) -> None:
         self.process.stdin.write(f"{command} {count}\n")
         self.process.stdin.flush()
+
+    def ask(self, command: str, count: int = 0) -> dict:
+        self.tell(command, count)
         return self._read()
 
     def time(self, steps: int, clock: str, threads: int) -> tuple[float, float]:
@@ -68,6 +73,27 @@ class Side:
     def close(self) -> None:
         self.process.stdin.close()
         self.process.wait(60)
+
+
+class Crowd(Side):
+    """So many processes of one thread, each on a CPU of its own, that make their steps at the same time: what the machine gives at best. A step of
+    each counts as one of so many samples, as if they shared one step."""
+
+    def __init__(self, name: str, row: str, threads: int, python: str) -> None:
+        self.name, self.ms = "crowd", []
+        self.sides = [Side(name, row, 1, python, cpu=cpu) for cpu in range(threads)]
+
+    def ask(self, command: str, count: int = 0) -> dict:
+        for side in self.sides:
+            side.tell(command, count)
+        told = [side._read() for side in self.sides]
+        if command != "time":
+            return told[0]
+        return {"ms": max(one["ms"] for one in told) / len(told), "cpu_ms": sum(one["cpu_ms"] for one in told)}
+
+    def close(self) -> None:
+        for side in self.sides:
+            side.close()
 
 
 def check_losses(row: str, sides: list[Side], tolerance: float = TOLERANCE, steps: int = CHECKED_STEPS, part: float = 0) -> float:

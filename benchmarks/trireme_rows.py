@@ -180,6 +180,7 @@ def prepare(name, row, threads, precision="float32", replicas=0):
     feeds = [{var: _fed(value, main.global_block().var(var)) for var, value in batch.items()} for batch in row.batches()]
     if replicas:
         main = fluid.CompiledProgram(main).with_data_parallel(loss_name=loss.name, places=fluid.cpu_places(replicas))
+        return feeds, lambda feed: exe.run(main, feed, [loss])[0]
     run = exe.prepare(main, list(feeds[0]), [loss]).run
     return feeds, lambda feed: run(feed)[0]
 
