@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/grad_second.h"
+#include "framework/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/transpose.h"
@@ -175,13 +176,47 @@ static void get_part(whole *w, tr_tensor *part, int64_t extent)
     w->offset += bytes;
 }
 
+enum {
+    BLOCK_BYTES = 1 << 18,            /* of the whole: its parts are written side by side while its pages are at hand */
+    MIN_BYTES = 1 << 16               /* of a slice */
+};
+
+typedef struct concat_job {
+    whole          w;
+    const tr_args *parts;
+    int            axis;
+} concat_job;
+
+/* Rows of the whole, some at a time, part by part. */
+static void concat_rows(void *payload, int64_t begin, int64_t end)
+{
+    const concat_job *j = payload;
+    const int64_t     some = 1 + BLOCK_BYTES / j->w.row;
+
+    for (int64_t from = begin, to; from < end; from = to) {
+        char *out = j->w.data;
+        to = from + some < end ? from + some : end;
+        for (int i = 0; i < j->parts->count; i++) {
+            const tr_tensor *part = j->parts->item[i];
+            const int64_t    bytes = tr__cut_at(&part->shape, j->axis).n * j->w.post;
+            for (int64_t r = from; r < to && bytes > 0; r++)
+                memcpy(out + r * j->w.row, (const char *)part->data + r * bytes, (size_t)bytes);
+            out += bytes;
+        }
+    }
+}
+
 static tr_status run_concat(const tr_run *io)
 {
     const concat_attrs *a = io->attrs;
-    whole               w = whole_of(io->out[OUT], a->axis);
+    concat_job          j = {whole_of(io->out[OUT], a->axis), &io->ins[X], a->axis};
 
+    if (j.w.pre > 1 && j.w.row > 0) {
+        tr_parallel_range(j.w.pre, 1 + MIN_BYTES / j.w.row, concat_rows, &j);
+        return TR_OK;
+    }
     for (int i = 0; i < io->ins[X].count; i++)
-        put_part(&w, io->ins[X].item[i], tr__cut_at(&io->ins[X].item[i]->shape, a->axis).n);
+        put_part(&j.w, io->ins[X].item[i], tr__cut_at(&io->ins[X].item[i]->shape, a->axis).n);
     return TR_OK;
 }
 

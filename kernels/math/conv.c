@@ -1,9 +1,10 @@
-/* conv.c - patches as columns, products by BLAS; conv_winograd.c and conv_direct.c are asked first whether they know a shorter way.
+/* conv.c - patches as columns, products by BLAS; conv_winograd.c, conv_depthwise.c and conv_direct.c are asked first whether they know a shorter way.
  *
  * Of one image and one group, with K = channels/groups * kernel volume and P = output volume:
  *     out     [M, P] = filter [M, K]   columns [K, P]
  *     columns [K, P] = filter^T        dout [M, P]           then col2im
  *     dfilter [M, K] = dout [M, P]     columns^T             summed over images
+ * Columns are made for a band of rows of the output at a time, so that they are still in the second cache when they are multiplied.
  * Images are the slices; a single one leaves the pool to its products. Images of the filter's
  * gradient go in runs, as many as the batch alone determines; each sums its images in order, and the runs are added in order. */
 #ifndef T
@@ -14,12 +15,18 @@
 #include "framework/size.h"
 #include "framework/threadpool.h"
 #include "kernels/math/blas.h"
+#include "kernels/math/conv_depthwise.h"
 #include "kernels/math/conv_direct.h"
 #include "kernels/math/conv_winograd.h"
 
 #include <string.h>
 
-enum { MIN_WORK = 200000, MAX_RUNS = 16, FEW_FILTERS = 8 };   /* multiplications of a slice; runs of images; of a group */
+enum {
+    MIN_WORK = 200000,                /* multiplications of a slice */
+    MAX_RUNS = 16,                    /* of images */
+    FEW_FILTERS = 8,                  /* of a group */
+    BAND_BYTES = 1 << 20              /* of columns; a band packs the filter again */
+};
 
 int64_t tr_conv_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation)
 {
@@ -93,7 +100,8 @@ static bool NAME(short_way)(T *out, const T *x, const T *filter, const T *bias, 
     if (tr__winograd(out, x, filter, bias, s))
         return true;
 #endif
-    return NAME(may_go_directly)(s) && NAME(tr__conv_direct)(out, x, filter, bias, s);
+    return NAME(tr__conv_depthwise)(out, x, filter, bias, s) ||
+           (NAME(may_go_directly)(s) && NAME(tr__conv_direct)(out, x, filter, bias, s));
 }
 
 static bool NAME(short_way_input)(T *dx, const T *dout, const T *filter, const tr_conv_shape *s)
@@ -102,7 +110,8 @@ static bool NAME(short_way_input)(T *dx, const T *dout, const T *filter, const t
     if (tr__winograd_grad_input(dx, dout, filter, s))
         return true;
 #endif
-    return NAME(may_go_directly)(s) && NAME(tr__conv_direct_grad_input)(dx, dout, filter, s);
+    return NAME(tr__conv_depthwise_grad_input)(dx, dout, filter, s) ||
+           (NAME(may_go_directly)(s) && NAME(tr__conv_direct_grad_input)(dx, dout, filter, s));
 }
 
 static bool NAME(short_way_filter)(T *dfilter, const T *dout, const T *x, const tr_conv_shape *s)
@@ -111,86 +120,96 @@ static bool NAME(short_way_filter)(T *dfilter, const T *dout, const T *x, const 
     if (tr__winograd_grad_filter(dfilter, dout, x, s))
         return true;
 #endif
-    return NAME(may_go_directly)(s) && NAME(tr__conv_direct_grad_filter)(dfilter, dout, x, s);
+    return NAME(tr__conv_depthwise_grad_filter)(dfilter, dout, x, s) ||
+           (NAME(may_go_directly)(s) && NAME(tr__conv_direct_grad_filter)(dfilter, dout, x, s));
 }
 
 /* -- patches as columns ------------------------------------------------------------------------------------------------------------ */
 
-/* One row of the columns: tap (kz, ky, kx) of one channel for all outputs. */
-TR_INLINE void NAME(patch_row)(T *out, const T *plane, const tr_conv_shape *s, int64_t dz, int64_t dy, int64_t dx)
+/* Some rows of the output, counted through the depth. */
+typedef struct {
+    int64_t first, count;
+} NAME(band);
+
+/* One row of the columns: tap (kz, ky, kx) of one channel for the outputs of a band. */
+TR_INLINE void NAME(patch_row)(T *out, const T *plane, const tr_conv_shape *s, NAME(band) b, int64_t dz, int64_t dy, int64_t dx)
 {
     const int64_t width = s->out[2], stride = s->stride[2];
     int64_t       begin, end;
     inside(&begin, &end, dx, stride, s->in[2], width);
-    for (int64_t z = 0; z < s->out[0]; z++)
-        for (int64_t y = 0; y < s->out[1]; y++, out += width) {
-            const int64_t row = input_row(s, z, dz, y, dy);
-            if (row < 0) {
-                memset(out, 0, (size_t)width * sizeof(T));
-                continue;
-            }
-            const T *x = plane + row * s->in[2] + dx;
-            for (int64_t o = 0; o < begin; o++)
-                out[o] = 0;
-            if (stride == 1)
-                for (int64_t o = begin; o < end; o++)
-                    out[o] = x[o];
-            else
-                for (int64_t o = begin; o < end; o++)
-                    out[o] = x[o * stride];
-            for (int64_t o = end; o < width; o++)
-                out[o] = 0;
+    for (int64_t r = b.first; r < b.first + b.count; r++, out += width) {
+        const int64_t row = input_row(s, r / s->out[1], dz, r % s->out[1], dy);
+        if (row < 0) {
+            memset(out, 0, (size_t)width * sizeof(T));
+            continue;
         }
+        const T *x = plane + row * s->in[2] + dx;
+        for (int64_t o = 0; o < begin; o++)
+            out[o] = 0;
+        if (stride == 1)
+            for (int64_t o = begin; o < end; o++)
+                out[o] = x[o];
+        else if (stride == 2)
+            for (int64_t o = begin; o < end; o++)
+                out[o] = x[o * 2];
+        else
+            for (int64_t o = begin; o < end; o++)
+                out[o] = x[o * stride];
+        for (int64_t o = end; o < width; o++)
+            out[o] = 0;
+    }
 }
 
-TR_CLONES static void NAME(im2col)(T *columns, const T *image, const tr_conv_shape *s, int64_t channels)
+TR_CLONES static void NAME(im2col)(T *columns, const T *image, const tr_conv_shape *s, int64_t channels, NAME(band) b)
 {
-    const int64_t size = volume(s->out);
     for (int64_t c = 0; c < channels; c++, image += volume(s->in))
         for (int64_t kz = 0; kz < s->kernel[0]; kz++)
             for (int64_t ky = 0; ky < s->kernel[1]; ky++)
-                for (int64_t kx = 0; kx < s->kernel[2]; kx++, columns += size)
-                    NAME(patch_row)(columns, image, s, tap(s, 0, kz), tap(s, 1, ky), tap(s, 2, kx));
+                for (int64_t kx = 0; kx < s->kernel[2]; kx++, columns += b.count * s->out[2])
+                    NAME(patch_row)(columns, image, s, b, tap(s, 0, kz), tap(s, 1, ky), tap(s, 2, kx));
+}
+
+static NAME(band) NAME(whole)(const tr_conv_shape *s)
+{
+    return (NAME(band)){0, s->out[0] * s->out[1]};
 }
 
 void NAME(tr_im2col)(T *columns, const T *image, const tr_conv_shape *s, int64_t channels)
 {
-    NAME(im2col)(columns, image, s, channels);
+    NAME(im2col)(columns, image, s, channels, NAME(whole)(s));
 }
 
-TR_INLINE void NAME(add_patch_row)(T *plane, const T *in, const tr_conv_shape *s, int64_t dz, int64_t dy, int64_t dx)
+TR_INLINE void NAME(add_patch_row)(T *plane, const T *in, const tr_conv_shape *s, NAME(band) b, int64_t dz, int64_t dy, int64_t dx)
 {
     const int64_t width = s->out[2], stride = s->stride[2];
     int64_t       begin, end;
     inside(&begin, &end, dx, stride, s->in[2], width);
-    for (int64_t z = 0; z < s->out[0]; z++)
-        for (int64_t y = 0; y < s->out[1]; y++, in += width) {
-            const int64_t row = input_row(s, z, dz, y, dy);
-            if (row < 0)
-                continue;
-            T *x = plane + row * s->in[2] + dx;
-            if (stride == 1)
-                for (int64_t o = begin; o < end; o++)
-                    x[o] += in[o];
-            else
-                for (int64_t o = begin; o < end; o++)
-                    x[o * stride] += in[o];
-        }
+    for (int64_t r = b.first; r < b.first + b.count; r++, in += width) {
+        const int64_t row = input_row(s, r / s->out[1], dz, r % s->out[1], dy);
+        if (row < 0)
+            continue;
+        T *x = plane + row * s->in[2] + dx;
+        if (stride == 1)
+            for (int64_t o = begin; o < end; o++)
+                x[o] += in[o];
+        else
+            for (int64_t o = begin; o < end; o++)
+                x[o * stride] += in[o];
+    }
 }
 
-TR_CLONES static void NAME(col2im)(T *image, const T *columns, const tr_conv_shape *s, int64_t channels)
+TR_CLONES static void NAME(col2im)(T *image, const T *columns, const tr_conv_shape *s, int64_t channels, NAME(band) b)
 {
-    const int64_t size = volume(s->out);
     for (int64_t c = 0; c < channels; c++, image += volume(s->in))
         for (int64_t kz = 0; kz < s->kernel[0]; kz++)
             for (int64_t ky = 0; ky < s->kernel[1]; ky++)
-                for (int64_t kx = 0; kx < s->kernel[2]; kx++, columns += size)
-                    NAME(add_patch_row)(image, columns, s, tap(s, 0, kz), tap(s, 1, ky), tap(s, 2, kx));
+                for (int64_t kx = 0; kx < s->kernel[2]; kx++, columns += b.count * s->out[2])
+                    NAME(add_patch_row)(image, columns, s, b, tap(s, 0, kz), tap(s, 1, ky), tap(s, 2, kx));
 }
 
 void NAME(tr_col2im)(T *image, const T *columns, const tr_conv_shape *s, int64_t channels)
 {
-    NAME(col2im)(image, columns, s, channels);
+    NAME(col2im)(image, columns, s, channels, NAME(whole)(s));
 }
 
 /* -- jobs over images --------------------------------------------------------------------------------------------------------------- */
@@ -200,19 +219,34 @@ typedef struct {
     T                   *out, *partial;
     const T             *x, *filter, *bias, *d;
     int64_t              channels, filters, k, p, runs;       /* of one group; K and P */
+    int64_t              band;                                /* rows of a band, at most */
     bool                 pointwise;
 } NAME(job);
 
 static NAME(job) NAME(job_of)(const tr_conv_shape *s)
 {
-    return (NAME(job)){.s = s, .channels = s->in_channels / s->groups, .filters = s->out_channels / s->groups,
-                       .k = columns_rows(s), .p = volume(s->out), .pointwise = is_pointwise(s)};
+    NAME(job)     j = {.s = s, .channels = s->in_channels / s->groups, .filters = s->out_channels / s->groups,
+                       .k = columns_rows(s), .p = volume(s->out), .pointwise = is_pointwise(s), .band = s->out[0] * s->out[1]};
+    const int64_t bytes = tr_size_mul(tr_size_mul(j.k, j.p), sizeof(T)), bands = bytes / BAND_BYTES + 1;
+    if (!j.pointwise && j.band > 1)
+        j.band = bands < j.band ? (j.band + bands - 1) / bands : 1;
+    return j;
 }
 
 static T *NAME(columns_memory)(const NAME(job) *j)
 {
-    return j->pointwise ? NULL : tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)(j->k * j->p) * sizeof(T));
+    return j->pointwise ? NULL : tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)(j->k * j->band * j->s->out[2]) * sizeof(T));
 }
+
+/* The next band, from row `first` on; false: there is none. */
+static bool NAME(next_band)(NAME(band) *b, const NAME(job) *j, int64_t first)
+{
+    const int64_t left = j->s->out[0] * j->s->out[1] - first;
+    *b = (NAME(band)){first, left < j->band ? left : j->band};
+    return left > 0;
+}
+
+#define EACH_BAND(b, j) for (NAME(band) b = {0, 0}; NAME(next_band)(&b, j, b.first + b.count);)
 
 /* Where group g of image i begins in an array of so many channels. */
 static int64_t NAME(group_of)(int64_t i, int64_t g, int64_t channels_of_group, int64_t groups, const int64_t extent[3])
@@ -220,12 +254,12 @@ static int64_t NAME(group_of)(int64_t i, int64_t g, int64_t channels_of_group, i
     return (i * groups + g) * channels_of_group * volume(extent);
 }
 
-static const T *NAME(columns_of)(const NAME(job) *j, T *memory, int64_t i, int64_t g)
+static const T *NAME(columns_of)(const NAME(job) *j, T *memory, int64_t i, int64_t g, NAME(band) b)
 {
     const T *image = j->x + NAME(group_of)(i, g, j->channels, j->s->groups, j->s->in);
     if (j->pointwise)
         return image;
-    NAME(im2col)(memory, image, j->s, j->channels);
+    NAME(im2col)(memory, image, j->s, j->channels, b);
     return memory;
 }
 
@@ -246,12 +280,14 @@ static void NAME(conv_range)(void *payload, int64_t begin, int64_t end)
     T               *memory = NAME(columns_memory)(j);
     for (int64_t i = begin; i < end; i++)
         for (int64_t g = 0; g < groups; g++) {
-            const T *columns = NAME(columns_of)(j, memory, i, g);
-            T       *out = j->out + NAME(group_of)(i, g, j->filters, groups, j->s->out);
+            T *out = j->out + NAME(group_of)(i, g, j->filters, groups, j->s->out);
             if (j->bias)
                 NAME(start_rows)(out, j->bias + g * j->filters, j->filters, j->p);
-            NAME(tr_gemm)(false, false, j->filters, j->p, j->k, 1, j->filter + g * j->filters * j->k, j->k, columns, j->p,
-                          j->bias ? 1 : 0, out, j->p);
+            EACH_BAND(b, j) {
+                const int64_t n = b.count * j->s->out[2];
+                NAME(tr_gemm)(false, false, j->filters, n, j->k, 1, j->filter + g * j->filters * j->k, j->k,
+                              NAME(columns_of)(j, memory, i, g, b), n, j->bias ? 1 : 0, out + b.first * j->s->out[2], j->p);
+            }
         }
 }
 
@@ -278,12 +314,15 @@ static void NAME(input_range)(void *payload, int64_t begin, int64_t end)
         for (int64_t g = 0; g < groups; g++) {
             const T *d = j->d + NAME(group_of)(i, g, j->filters, groups, j->s->out);
             T       *image = j->out + NAME(group_of)(i, g, j->channels, groups, j->s->in);
-            NAME(tr_gemm)(true, false, j->k, j->p, j->filters, 1, j->filter + g * j->filters * j->k, j->k, d, j->p, 0,
-                          j->pointwise ? image : memory, j->p);
-            if (j->pointwise)
-                continue;
-            memset(image, 0, (size_t)(j->channels * volume(j->s->in)) * sizeof(T));
-            NAME(col2im)(image, memory, j->s, j->channels);
+            if (!j->pointwise)
+                memset(image, 0, (size_t)(j->channels * volume(j->s->in)) * sizeof(T));
+            EACH_BAND(b, j) {
+                const int64_t n = b.count * j->s->out[2];
+                NAME(tr_gemm)(true, false, j->k, n, j->filters, 1, j->filter + g * j->filters * j->k, j->k, d + b.first * j->s->out[2],
+                              j->p, 0, j->pointwise ? image : memory, n);
+                if (!j->pointwise)
+                    NAME(col2im)(image, memory, j->s, j->channels, b);
+            }
         }
 }
 
@@ -309,9 +348,12 @@ static void NAME(filter_run)(void *payload, int64_t run)
     tr_slice_range(&begin, &end, j->s->batch, 1, j->runs, run);
     for (int64_t i = begin; i < end; i++)
         for (int64_t g = 0; g < groups; g++)
-            NAME(tr_gemm)(false, true, j->filters, j->k, j->p, 1,
-                          j->d + NAME(group_of)(i, g, j->filters, groups, j->s->out), j->p,
-                          NAME(columns_of)(j, memory, i, g), j->p, i == begin ? 0 : 1, sum + g * size, j->k);
+            EACH_BAND(b, j) {
+                const int64_t n = b.count * j->s->out[2];
+                NAME(tr_gemm)(false, true, j->filters, j->k, n, 1,
+                              j->d + NAME(group_of)(i, g, j->filters, groups, j->s->out) + b.first * j->s->out[2], j->p,
+                              NAME(columns_of)(j, memory, i, g, b), n, i == begin && b.first == 0 ? 0 : 1, sum + g * size, j->k);
+            }
 }
 
 TR_CLONES static void NAME(add_to)(T *sum, const T *x, int64_t n)

@@ -8,9 +8,14 @@
 #include <stdint.h>
 
 /* Ask for the line that lies `ahead` floats behind `from`; where no memory is, nothing happens. */
+static inline __attribute__((always_inline)) void tr__fetch_bytes(const void *from, int64_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)ahead));
+}
+
 static inline __attribute__((always_inline)) void tr__fetch(const float *from, int64_t ahead)
 {
-    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)ahead * sizeof *from));
+    tr__fetch_bytes(from, ahead * (int64_t)sizeof *from);
 }
 
 #endif

@@ -27,6 +27,24 @@ void    tr_phases_init(tr_phases *p, const tr_windows *w);
 int64_t tr_phases_row(const tr_phases *p, int64_t r);
 int64_t tr_phases_tap(const tr_phases *p, int64_t k);
 
+/* Before a loop over TAPS taps, and before one over a single vector, which the compiler would unroll before it sees vectors. */
+#if defined(__clang__)
+#define TR_UNROLL_TAPS _Pragma("clang loop unroll(full)")
+#define TR_ONE_VECTOR
+#else
+#define TR_UNROLL_TAPS _Pragma("GCC unroll 9")
+#define TR_ONE_VECTOR  _Pragma("GCC unroll 1")
+#endif
+
+/* `call` with TAPS taps at a time, a constant, until all are done; k is the first of them. */
+#define TR_EACH_TAPS(taps, k, call)                                                                           \
+    for (int64_t k = 0, n_ = (taps); n_ > 0;) {                                                               \
+        if (n_ >= 9)      { enum { TAPS = 9 }; call; k += TAPS; n_ -= TAPS; }                                 \
+        else if (n_ >= 4) { enum { TAPS = 4 }; call; k += TAPS; n_ -= TAPS; }                                 \
+        else if (n_ >= 2) { enum { TAPS = 2 }; call; k += TAPS; n_ -= TAPS; }                                 \
+        else              { enum { TAPS = 1 }; call; k += TAPS; n_ -= TAPS; }                                 \
+    }
+
 #define TR_TEMPLATE "kernels/math/phases.h"
 #include "kernels/math/each_float.h"
 

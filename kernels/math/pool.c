@@ -55,7 +55,7 @@ TR_CLONES static void NAME(max_row)(T *best, const T *row, const layout *l)
 {
     for (int64_t o = 0; o < l->width; o++)
         best[o] = -(T)INFINITY;
-    EACH_TAPS(l, k, NAME(max_taps)(TAPS, best, row, l->tap + k, l->width))
+    TR_EACH_TAPS(l->phases.taps, k, NAME(max_taps)(TAPS, best, row, l->tap + k, l->width))
 }
 
 /* The same; from[o] is the number of the tap that has won, or -1. */

@@ -63,7 +63,7 @@ TR_INLINE void NAME(sum_taps)(const int taps, T *sum, const T *row, const int64_
 TR_CLONES static void NAME(avg_row)(T *sum, const T *row, const T *width, T height, const layout *l)
 {
     memset(sum, 0, (size_t)l->width * sizeof(T));
-    EACH_TAPS(l, k, NAME(sum_taps)(TAPS, sum, row, l->tap + k, l->width))
+    TR_EACH_TAPS(l->phases.taps, k, NAME(sum_taps)(TAPS, sum, row, l->tap + k, l->width))
     TR_IVDEP
     for (int64_t o = 0; o < l->width; o++)
         sum[o] *= 1 / (height * width[o]);

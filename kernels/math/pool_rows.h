@@ -73,28 +73,6 @@ static inline void layout_init(layout *l, const tr_pool_shape *s)
         l->row[r] = tr_phases_row(&l->phases, r);
 }
 
-#if defined(__clang__)
-#define TR_UNROLL_TAPS _Pragma("clang loop unroll(full)")
-#else
-#define TR_UNROLL_TAPS _Pragma("GCC unroll 9")
-#endif
-
-/* Before a loop over one vector, which the compiler would unroll before it sees vectors. */
-#if defined(__clang__)
-#define TR_ONE_VECTOR
-#else
-#define TR_ONE_VECTOR _Pragma("GCC unroll 1")
-#endif
-
-/* `call` with TAPS taps at a time, a constant, until all are done; k is the first of them. */
-#define EACH_TAPS(l, k, call)                                                                                 \
-    for (int64_t k = 0, n_ = (l)->phases.taps; n_ > 0;) {                                                     \
-        if (n_ >= 9)      { enum { TAPS = 9 }; call; k += TAPS; n_ -= TAPS; }                                 \
-        else if (n_ >= 4) { enum { TAPS = 4 }; call; k += TAPS; n_ -= TAPS; }                                 \
-        else if (n_ >= 2) { enum { TAPS = 2 }; call; k += TAPS; n_ -= TAPS; }                                 \
-        else              { enum { TAPS = 1 }; call; k += TAPS; n_ -= TAPS; }                                 \
-    }
-
 /* The body runs for each element i of the window of output o. */
 typedef struct window {
     int64_t begin[3], end[3], size;

@@ -16,6 +16,13 @@ static tr_conv_shape shapes[] = {
     CONV(0, 2, 3, 1, .in = {1, 5, 5}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}),
     CONV(1, 8, 16, 1, .in = {1, 30, 30}, .kernel = {1, 5, 5}, .stride = {1, 1, 1}, .pad = {0, 2, 2}, .dilation = {1, 1, 1}),
     CONV(9, 1, 20, 1, .in = {1, 28, 28}, .kernel = {1, 5, 5}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(3, 5, 10, 5, .in = {1, 9, 8}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(2, 4, 4, 4, .in = {1, 11, 37}, .kernel = {1, 5, 3}, .stride = {1, 1, 1}, .pad = {0, 2, 1}, .dilation = {1, 1, 2}),
+    CONV(2, 3, 6, 3, .in = {1, 10, 41}, .kernel = {1, 3, 3}, .stride = {1, 2, 2}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(2, 3, 3, 3, .in = {3, 6, 7}, .kernel = {2, 3, 3}, .stride = {1, 1, 1}, .pad = {1, 1, 1}, .dilation = {1, 2, 1}),
+    CONV(1, 2, 2, 2, .in = {1, 5, 5}, .kernel = {1, 3, 3}, .stride = {1, 3, 3}, .pad = {0, 4, 4}, .dilation = {1, 1, 1}),
+    CONV(2, 2, 2, 2, .in = {1, 80, 70}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),   /* bands */
+    CONV(2, 3, 4, 1, .in = {1, 200, 90}, .kernel = {1, 7, 7}, .stride = {1, 2, 2}, .pad = {0, 3, 3}, .dilation = {1, 1, 1}),   /* bands */
     CONV(1, 1, 1, 1, .in = {1, 3, 3}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 4, 4}, .dilation = {1, 1, 1}),
 };
 enum { CASES = sizeof shapes / sizeof *shapes };
