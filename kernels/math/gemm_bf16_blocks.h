@@ -110,8 +110,11 @@ TR_BF16_INLINE void vector_sums(int rows, int vectors, int64_t pairs, const uint
                                 const float by[2], int64_t cols)
 {
     tr_floats sum[VECTOR_ROWS][2];
-    TR_UNROLL for (int i = 0; i < rows; i++)
+    TR_UNROLL for (int i = 0; i < rows; i++) {
         sum[i][0] = sum[i][1] = tr_no_floats();
+        tr__fetch(c, i * ldc);             /* C is read or written when the sums are done */
+        tr__fetch(c, i * ldc + 16);
+    }
     for (int64_t p = 0; p < pairs; p++, a++, b += TR_BF16_COLS) {
         const tr_pairs b0 = tr_load_pairs(b), b1 = vectors > 1 ? tr_load_pairs(b + 16) : b0;
         TR_UNROLL for (int i = 0; i < rows; i++) {

@@ -272,8 +272,11 @@ INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, const 
                         const factors *by, int64_t cols)
 {
     LEVEL(vec) sum[MR][2];
-    TR_UNROLL for (int i = 0; i < rows; i++)
+    TR_UNROLL for (int i = 0; i < rows; i++) {
         sum[i][0] = sum[i][1] = LEVEL(zero)();
+        tr__fetch(c, i * ldc);                             /* it is read or written when the sums are done */
+        tr__fetch(c, i * ldc + 16);
+    }
     for (int64_t p = 0; p < k; p++, a += rows, b += NR) {
         const LEVEL(vec) b0 = LEVEL(load)(b), b1 = vectors > 1 ? LEVEL(load)(b + LANES) : b0;
         TR_UNROLL for (int i = 0; i < rows; i++) {
