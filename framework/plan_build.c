@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/infer.h"
+#include "framework/nearest.h"
 #include "framework/op_check.h"
 #include "framework/op_registry.h"
 #include "framework/plan_fuse.h"
@@ -377,6 +378,18 @@ fail:
 
 /* -- the whole ------------------------------------------------------------------------------------------ */
 
+static tr_status no_such_fetch(const tr_plan *plan, const char *name)
+{
+    tr_nearest nearest = {.wanted = name};
+
+    for (int i = 0; i < tr_block_var_count(plan->block); i++)
+        tr_nearest_try(&nearest, tr_var_desc_name(tr_block_var_at(plan->block, i)));
+    if (tr_nearest_is_close(&nearest))
+        return tr_fail(TR_ENOTFOUND, "fetch '%s': the program computes no such variable and the scope has none; did you mean '%s'?",
+                       name, nearest.best);
+    return tr_fail(TR_ENOTFOUND, "fetch '%s': the program computes no such variable and the scope has none", name);
+}
+
 static tr_status bind_feeds_and_fetches(tr_plan *plan)
 {
     plan->feed_var = calloc((size_t)plan->feed_count + 1, sizeof *plan->feed_var);
@@ -386,8 +399,7 @@ static tr_status bind_feeds_and_fetches(tr_plan *plan)
     for (int i = 0; i < plan->fetch_count; i++) {
         int var;
         if (resolve(&var, plan, plan->fetch_name[i]) != TR_OK)
-            return tr_fail(TR_ENOTFOUND, "fetch '%s': the program computes no such variable and the scope has none",
-                           plan->fetch_name[i]);
+            return no_such_fetch(plan, plan->fetch_name[i]);
         plan->var[var].fetched = plan->var[var].read = true;
         plan->fetch_var[i] = var;
     }

