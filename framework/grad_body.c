@@ -201,6 +201,12 @@ tr_status tr__second_body(tr_grad_maker *maker)
 
 /* -- outputs that a rule forgets --------------------------------------------------------------------------------------- */
 
+tr_status tr__grad_ends(tr_grad_maker *maker)
+{
+    (void)maker;
+    return TR_OK;
+}
+
 tr_status tr__grad_by_parts(tr_grad_maker *maker)
 {
     const tr_op_desc *op = tr_grad_forward(maker);

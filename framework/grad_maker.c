@@ -128,13 +128,14 @@ static tr_status fill_reads(tr_op_desc *grad, tr_grad_maker *maker, const tr_op_
     return status;
 }
 
-static void fill_makes(tr_op_desc *grad, tr_grad_maker *maker, const tr_op_proto *proto, const tr_grad_item *item)
+/* False: nobody wants a gradient of this slot. */
+static bool fill_makes(tr_op_desc *grad, tr_grad_maker *maker, const tr_op_proto *proto, const tr_grad_item *item)
 {
     const tr_slot *slot = forward_slot(maker, proto, item);
     bool           any = false;
 
     if (!slot || slot->count == 0)
-        return;
+        return false;
     const char **names = malloc((size_t)slot->count * sizeof *names);
     if (!names)
         abort();
@@ -146,6 +147,7 @@ static void fill_makes(tr_op_desc *grad, tr_grad_maker *maker, const tr_op_proto
     if (any)
         tr_op_desc_set_output(grad, grad_slot_name(maker->w, proto, item), slot->count, names);
     free(names);
+    return any;
 }
 
 tr_status tr__grad_apply_rule(tr_grad_maker *maker, const tr_op *record)
@@ -153,6 +155,7 @@ tr_status tr__grad_apply_rule(tr_grad_maker *maker, const tr_op *record)
     const tr_op_proto  *proto = tr__op_proto(record);
     const tr_grad_rule *rule = record->grad;
     tr_op_desc         *grad = tr_op_desc_new(rule->op);
+    bool                any = false;
 
     for (int a = 0; a < maker->forward->attr_count; a++)
         tr__attr_copy(grad, &maker->forward->attr[a]);
@@ -164,6 +167,9 @@ tr_status tr__grad_apply_rule(tr_grad_maker *maker, const tr_op *record)
         }
     }
     for (int k = 0; k < TR_RULE_MAX && rule->makes[k].what != TR_GRAD_END; k++)
-        fill_makes(grad, maker, proto, &rule->makes[k]);
-    return tr_grad_append(maker, grad);
+        any |= fill_makes(grad, maker, proto, &rule->makes[k]);
+    if (any)
+        return tr_grad_append(maker, grad);
+    tr_op_desc_free(grad);               /* only inputs without a gradient are wanted, such as one that lends its sequences */
+    return TR_OK;
 }

@@ -74,19 +74,18 @@ static tr_status apply_rule(tr_grad_maker *maker, const tr_op *record)
 {
     const tr_slot_def *out = tr__op_proto(record)->out;
     const char        *lost = NULL;
-    bool               any_read = false, any_rest = false;
+    bool               any_read = false;
 
     for (int s = 0; out && out[s].name; s++) {
         const char *arrived = find_arrived(maker, &out[s]);
         const bool  is_read = tr__grad_item_find(record->grad->reads, TR_GRAD_DOUT, s) >= 0;
         any_read |= arrived && is_read;
-        any_rest |= arrived && !is_read;
         if (arrived && !is_read && out[s].flags & TR_SLOT_INTERMEDIATE)
             lost = arrived;
     }
     if (any_read)
         TR_TRY(tr__grad_apply_rule(maker, record));
-    if (any_rest && record->grad->rest)
+    if (lost && record->grad->rest)
         return record->grad->rest(maker);
     return lost ? tr_fail(TR_EUNSUPPORTED, "%s: no gradient flows through its output '%s', on which the target depends; set stop_gradient of this "
                           "variable to take it for a constant", maker->forward->type, lost) : TR_OK;

@@ -247,7 +247,7 @@ typedef struct tr_grad_rule {
     tr_status  (*second)(struct tr_grad_maker *maker);
     tr_status  (*body)(struct tr_composite *composite);   /* for tr__second_body: what the gradient operator computes, from its
                                                              slots X, Out, Out@GRAD to X@GRAD; or else */
-    tr_status  (*rest)(struct tr_grad_maker *maker);      /* tr__grad_by_parts: gradients of outputs that `op` does not read */
+    tr_status  (*rest)(struct tr_grad_maker *maker);      /* tr__grad_by_parts, tr__grad_ends: of outputs whose gradients `op` does not read */
     tr_status  (*parts)(struct tr_composite *composite);  /* what the operator itself computes: for `rest` those outputs; without
                                                              `body` all outputs, whose gradient the gradient operator computes */
 } tr_grad_rule;

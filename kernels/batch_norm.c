@@ -192,13 +192,24 @@ static tr_status slope(tr_composite *c)
     return tr_composite_add(c, "reduce_sum(X=Y@GRAD) {dim=[%s]} -> Bias@GRAD", dims);
 }
 
+/* What a gradient of a gradient says of statistics that were given ends there. Those of the batch are not read by it. */
+static tr_status end_at_given(tr_grad_maker *maker)
+{
+    const tr_op_desc *op = tr_grad_forward(maker);
+
+    if (tr_op_desc_attr_int(op, "is_test", 0) || tr_op_desc_attr_int(op, "use_global_stats", 0))
+        return TR_OK;
+    return tr_fail(TR_EUNSUPPORTED, "%s: no gradient flows through the statistics of a batch that it writes, on which the target depends; set "
+                   "stop_gradient of them to take them for constants", op->type);
+}
+
 /* SECOND is that of gradients of gradients. sync_batch_norm has none: its statistics are those of several programs. */
 #define BATCH_NORM(name, SECOND, ...)                                                                                     \
     static const tr_grad_rule name##_rule = {                                                                             \
         .op = #name "_grad",                                                                                              \
         .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(SAVED_MEAN), TR_OUT(SAVED_INV_STD), TR_DOUT(Y)},      \
         .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},                                                                \
-        .second = SECOND, .body = slope,                                                                                  \
+        .second = SECOND, .body = slope, .rest = end_at_given,                                                            \
     };                                                                                                                    \
     TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule, \
                    .inplace = {{X, Y}, {MEAN, MEAN_OUT}, {VARIANCE, VARIANCE_OUT}}, .inplace_count = 3, __VA_ARGS__);     \

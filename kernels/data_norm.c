@@ -92,7 +92,7 @@ static const tr_grad_rule grad = {
     .op = "data_norm_grad",
     .reads = {TR_IN(X), TR_IN_SHAPE(SIZE), TR_IN_SHAPE(SUM), TR_IN_SHAPE(SQUARES), TR_OUT(MEANS), TR_OUT(SCALES), TR_DOUT(Y)},
     .makes = {TR_DIN(X), TR_DIN(SIZE), TR_DIN(SUM), TR_DIN(SQUARES)},
-    .second = make_second, .body = slope,
+    .second = make_second, .body = slope, .rest = tr__grad_ends,
 };
 TR_REGISTER_OP(data_norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(data_norm), .grad = &grad,
                .inplace = {{SIZE, SIZE_OUT}, {SUM, SUM_OUT}, {SQUARES, SQUARES_OUT}}, .inplace_count = 3);

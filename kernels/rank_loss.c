@@ -100,7 +100,7 @@ static tr_status margin_slope(tr_composite *c)
 
 static const tr_grad_rule margin_grad = {
     .op = "margin_rank_loss_grad", .reads = {TR_IN(SIGN), TR_OUT(ACTIVATED), TR_DOUT(MARGIN_OUT)}, .makes = {TR_DIN(X1), TR_DIN(X2)},
-    .second = tr__second_body, .body = margin_slope,
+    .second = tr__second_body, .body = margin_slope, .rest = tr__grad_ends,
 };
 
 TR_REGISTER_OP(rank_loss, .locality = TR_ROWWISE, .proto = &rank_proto, .infer = infer_rank, .kernels = TR_FLOAT_KERNELS(rank_loss), .grad = &rank_grad,
