@@ -609,6 +609,7 @@ int main(int argc, char **argv)
         return run_start();
     data = touched(LARGE);
     param = touched(LARGE);
+    must(tr_init());
     must(tr_job_start(&job, TR_ROLE_TRAINER, NULL));
     if (!strcmp(mode, "push"))
         run_push();
