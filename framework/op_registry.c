@@ -184,12 +184,6 @@ const tr_op_info *tr__op_info(const tr_op *op)
     return info_of(op);
 }
 
-const tr_op *const *tr__op_records(int *count)
-{
-    *count = record_count;
-    return records;
-}
-
 const tr_op *tr_op_find(const char *type)
 {
     const tr_op_info *info = tr_map_find(&infos, type);

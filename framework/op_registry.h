@@ -9,8 +9,6 @@
 
 /* Adding a record a second time does nothing. A record that contradicts itself ends the process. */
 void tr_registry_add(const tr_op *const *records, int count);
-/* All of them, in alphabetical order. */
-const tr_op *const *tr__op_records(int *count);
 
 /* What is derived from a record. */
 typedef struct tr_op_info {

@@ -234,11 +234,6 @@ void tr_model_free(tr_model *model)
 {
     if (!model)
         return;
-    while (model->idle) {
-        tr_runner *runner = model->idle;
-        model->idle = runner->next;
-        tr_runner_free(runner);
-    }
     tr_scope_free(model->scope);
     tr_program_free(model->program);
     tr_model_ends_free(&model->feeds);

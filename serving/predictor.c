@@ -1,5 +1,5 @@
 /* predictor.c - the model that is served, and the runners that threads take and give back. */
-#include "serving/model.h"
+#include "serving/runner.h"
 #include "serving/trireme_serving.h"
 
 #include "framework/memory.h"
@@ -50,6 +50,16 @@ static tr_status load_saved(tr_model **out, const char *folder, const char *mode
     return status;
 }
 
+static void end_model(tr_model *model)
+{
+    while (model->idle) {
+        tr_runner *runner = model->idle;
+        model->idle = runner->next;
+        tr_runner_free(runner);
+    }
+    tr_model_free(model);
+}
+
 tr_status tr_predictor_load_files(tr_predictor **out, const char *folder, const char *model_file, const char *params_file)
 {
     tr_model  *model = NULL;
@@ -78,7 +88,7 @@ void tr_predictor_free(tr_predictor *predictor)
 {
     if (!predictor)
         return;
-    tr_model_free(predictor->model);
+    end_model(predictor->model);
     pthread_mutex_destroy(&predictor->lock);
     tr_model_ends_free(&predictor->feeds);
     tr_model_ends_free(&predictor->fetches);
@@ -132,7 +142,7 @@ static void leave_model(const tr_predictor *predictor, tr_model *model)
     const bool is_last = --model->users == 0;
     pthread_mutex_unlock(lock_of(predictor));
     if (is_last)
-        tr_model_free(model);
+        end_model(model);
 }
 
 static tr_status take_runner(tr_runner **out, tr_predictor *predictor, tr_model *model)

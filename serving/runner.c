@@ -1,6 +1,7 @@
-/* runner.c - one run of a model at a time: see model.h. */
+/* runner.c - see runner.h. */
+#include "serving/runner.h"
+
 #include "framework/memory.h"
-#include "serving/model.h"
 
 #include <stdlib.h>
 

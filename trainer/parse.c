@@ -1,5 +1,5 @@
 /* parse.c - see parse.h. */
-#include "trainer/parse.h"
+#include "trainer/parse_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* parse.h - turns lines of text, or rows of tables, into columns.
  *
- * parse.c walks the lines and describes mistakes. Each format of text has a file with one function, which reads a line; parse_table.c
- * walks the rows of tables. Many threads may use a parser at a time. Only a file's line of names changes a parser; it is read before the
- * other lines of the file. */
+ * Many threads may use a parser at a time. Only a file's line of names changes a parser; it is read before the other lines of the file. */
 #ifndef TR_TRAINER_PARSE_H
 #define TR_TRAINER_PARSE_H
 
@@ -47,27 +45,5 @@ typedef struct tr_bad_lines {
 
 /* Read all lines of a block, or rows of a table. With `skip` bad lines are left out; without it the first bad line ends the parse. */
 void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad);
-
-/* == for the formats ========================================================================= */
-
-bool tr_line_multislot(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
-bool tr_line_csv(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
-bool tr_line_libsvm(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
-/* Does the work of tr_parse_block for rows of a table. */
-void tr_parse_rows(const tr_data_spec *spec, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad);
-tr_status tr_csv_init(tr_parser *parser);
-tr_status tr_libsvm_init(tr_parser *parser);
-
-TR_INLINE bool tr_is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-TR_INLINE const char *tr_skip_spaces(const char *at)
-{
-    while (tr_is_space(*at))
-        at++;
-    return at;
-}
 
 #endif

@@ -5,7 +5,7 @@
  *
  * A field may stand in quotes; a quote inside is doubled. A field ends on its line. Spaces around a field are not part of it. A slot
  * takes columns by name or number. The id of a text is its hash. */
-#include "trainer/parse.h"
+#include "trainer/parse_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * The first slot is the label. After it comes either one dense float slot, which gets the whole row of features, or one or two
  * sequences: indices (int64) and values (float). */
 #include "trainer/number.h"
-#include "trainer/parse.h"
+#include "trainer/parse_state.h"
 
 #include <string.h>
 

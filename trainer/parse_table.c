@@ -3,7 +3,7 @@
  * The reader has turned all columns into values of their slots' types (trireme_trainer.h). So a child is an array of int64, float32 or
  * float64, as the slot is; large_binary if the slot hashes; or a large_list of one of these. A null counts as an empty field of CSV
  * does. */
-#include "trainer/parse.h"
+#include "trainer/parse_state.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 
 #include "framework/compiler.h"
 #include "framework/vecmath.h"
-#include "kernels/math/activation.h"
 
 #include <tgmath.h>
 

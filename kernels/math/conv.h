@@ -8,13 +8,7 @@
 #ifndef TR_MATH_CONV_H
 #define TR_MATH_CONV_H
 
-#include "framework/trireme.h"
-
-typedef struct tr_conv_shape {
-    int64_t batch, in_channels, out_channels, groups;
-    int64_t in[3], out[3];                 /* depth, height, width */
-    int64_t kernel[3], stride[3], pad[3], dilation[3];
-} tr_conv_shape;
+#include "kernels/math/conv_shape.h"
 
 /* The extent of the output along one axis: (in + 2 pad - (dilation (kernel - 1) + 1)) / stride + 1. */
 int64_t tr_conv_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);

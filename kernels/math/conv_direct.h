@@ -12,7 +12,7 @@
 #ifndef TR_MATH_CONV_DIRECT_H
 #define TR_MATH_CONV_DIRECT_H
 
-#include "kernels/math/conv.h"
+#include "kernels/math/conv_shape.h"
 
 /* For tests: whether calls may take this way (they do by default). */
 void tr__conv_direct_allow(bool allow);

@@ -12,7 +12,7 @@
 #ifndef TR_MATH_CONV_WINOGRAD_H
 #define TR_MATH_CONV_WINOGRAD_H
 
-#include "kernels/math/conv.h"
+#include "kernels/math/conv_shape.h"
 
 enum { TR_WINOGRAD_ERROR = 8 };
 

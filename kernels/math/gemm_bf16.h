@@ -10,20 +10,12 @@
 #ifndef TR_MATH_GEMM_BF16_H
 #define TR_MATH_GEMM_BF16_H
 
-#include "framework/trireme.h"
+#include "kernels/math/gemm_bf16_product.h"
 
 typedef enum tr_bf16_way { TR_BF16_NONE, TR_BF16_VECTORS, TR_BF16_TILES } tr_bf16_way;
 
 /* The best that this process may use; found out once. */
 tr_bf16_way tr__bf16_way(void);
-
-typedef struct tr_bf16_product {
-    bool         trans_a, trans_b, by_tiles;
-    int64_t      lda, ldb, ldc;
-    float        alpha, beta;
-    const float *a, *b;
-    float       *c;
-} tr_bf16_product;
 
 /* Whether tiles are the faster way for a product of this size: asked for the whole of it, before it is cut. */
 bool tr__gemm_bf16_by_tiles(int64_t m, int64_t n, int64_t k);
@@ -33,7 +25,6 @@ void tr__gemm_bf16(int64_t m, int64_t n, int64_t k, const tr_bf16_product *produ
 /* The same with a B that many products share: it is packed once, into tr__bf16_panels_words(n, k) words, which must be aligned to 64 bytes.
  * tr__bf16_panels computes `cols` columns of C = alpha A B + beta C from column `left` on, a multiple of TR_BF16_COLS; n is
  * that of the whole B, which the product need not name. */
-enum { TR_BF16_COLS = 32, TR_BF16_DEPTH = 512 /* k of a block: longer sums are added up in C */ };
 int64_t tr__bf16_panels_words(int64_t n, int64_t k);
 void    tr__bf16_panels_pack(uint32_t *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb);
 void    tr__bf16_panels(int64_t m, int64_t n, int64_t k, const tr_bf16_product *product, const uint32_t *panels, int64_t left,

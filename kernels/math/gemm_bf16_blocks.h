@@ -12,7 +12,7 @@
 
 #include "framework/threadpool.h"
 #include "kernels/math/fetch.h"
-#include "kernels/math/gemm_bf16.h"
+#include "kernels/math/gemm_bf16_product.h"
 
 enum {
     KC = TR_BF16_DEPTH,

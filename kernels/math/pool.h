@@ -7,14 +7,7 @@
 #ifndef TR_MATH_POOL_H
 #define TR_MATH_POOL_H
 
-#include "framework/trireme.h"
-
-typedef struct tr_pool_shape {
-    int64_t planes;
-    int64_t in[3], out[3];                 /* depth, height, width */
-    int64_t kernel[3], stride[3], pad[3];
-    bool    adaptive, exclusive;
-} tr_pool_shape;
+#include "kernels/math/pool_shape.h"
 
 /* The extent of the output along one axis; `ceil_mode` rounds the last window up instead of down. */
 int64_t tr_pool_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, bool ceil_mode);

@@ -11,7 +11,7 @@
 #include "framework/size.h"
 #include "framework/threadpool.h"
 #include "kernels/math/phases.h"
-#include "kernels/math/pool.h"
+#include "kernels/math/pool_shape.h"
 
 /* Of no plane at all it may be anything. */
 static inline int64_t volume(const int64_t extent[3])

@@ -1,6 +1,7 @@
 /* checkpoint.c - names of files, and the manifest as bytes. Parsing checks everything that can be checked without the parts. */
 #include "pserver/checkpoint/checkpoint.h"
 
+#include "pserver/checkpoint/table_description.h"
 #include "pserver/util/crc32c.h"
 #include "pserver/wire/wire.h"
 

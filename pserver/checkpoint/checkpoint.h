@@ -13,12 +13,8 @@
 #define TR_PSERVER_CHECKPOINT_H
 
 #include "framework/status.h"
+#include "pserver/checkpoint/checkpoint_messages.h"
 #include "pserver/trireme_checkpoint.h"
-#include "proto/checkpoint.pb-c.h"
-
-typedef Trireme__Checkpoint__Manifest tr_manifest;
-typedef Trireme__Checkpoint__Part     tr_part;
-typedef Trireme__Checkpoint__Tensor   tr_part_tensor;
 
 enum { TR_CHECKPOINT_CHUNK = 1 << 20, TR_CHECKPOINT_ALIGN = 64, TR_MANIFEST_HEADER = 24 };
 
@@ -60,8 +56,6 @@ tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size
 void      tr_manifest_free(tr_manifest *manifest);
 /* Describe a table of a part. */
 Trireme__Checkpoint__Table *tr__table_describe(const tr_job_table *table);
-/* Check the descriptions of tables in all parts, and that all shards of each table are there. */
-tr_status tr__tables_check(const tr_manifest *manifest);
 const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *checkpoint);
 /* Read the whole file, malloc'ed. */
 uint8_t  *tr_manifest_pack(size_t *size, const tr_manifest *manifest);

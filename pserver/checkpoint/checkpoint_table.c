@@ -1,4 +1,5 @@
 /* checkpoint_table.c - sparse tables of checkpoints: the description of a table in a part, and its rows joined from all parts. */
+#include "pserver/checkpoint/checkpoint.h"
 #include "pserver/checkpoint/table_description.h"
 
 #include <stdlib.h>

@@ -2,7 +2,9 @@
 #ifndef TR_PSERVER_TABLE_DESCRIPTION_H
 #define TR_PSERVER_TABLE_DESCRIPTION_H
 
-#include "pserver/checkpoint/checkpoint.h"
+#include "framework/status.h"
+#include "pserver/checkpoint/checkpoint_messages.h"
+#include "pserver/trireme_dist.h"
 
 /* Convert a description to a tr_job_table. The name points into the description. */
 tr_job_table tr__described_table(const Trireme__Checkpoint__Table *from);
@@ -10,5 +12,8 @@ tr_job_table tr__described_table(const Trireme__Checkpoint__Table *from);
 uint64_t     tr__described_stride(const Trireme__Checkpoint__Table *table, bool are_candidates);
 /* Find a part's description of this table; NULL: it has none. */
 const Trireme__Checkpoint__Table *tr__find_description(const tr_part *part, const char *name);
+
+/* Check the descriptions of tables in all parts, and that all shards of each table are there. */
+tr_status tr__tables_check(const tr_manifest *manifest);
 
 #endif

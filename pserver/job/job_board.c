@@ -1,8 +1,12 @@
 /* job_board.c - a trainer's calls about posts: checked and packed here, carried out by the driver. */
-#include "pserver/job/job.h"
+#include "pserver/job/job_board.h"
 
 #include "framework/memory.h"
 #include "pserver/core/board.h"
+#include "pserver/job/job_calls.h"
+#include "pserver/job/job_commands.h"
+#include "pserver/job/job_options.h"
+#include "pserver/job/job_view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +83,7 @@ static uint8_t *pack(const tr_job *job, const tr_job_post *post, size_t *size)
 
 int tr_job_stops(const tr_job *job)
 {
-    return (int)atomic_load_explicit(&job->stops, memory_order_relaxed);
+    return (int)atomic_load_explicit(&job->shared.stops, memory_order_relaxed);
 }
 
 tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
@@ -128,7 +132,7 @@ tr_status tr_job_post_wait(tr_job *job, double seconds, tr_job_posted *out)
     TR_TRY(tr__job_check_trainer(job, "tr_job_post_wait"));
     if (!call)
         return tr_fail(TR_EINVAL, "tr_job_post_wait: tr_job_post_begin comes first");
-    TR_TRY(tr_comm_wait(NULL, job->comm, call->ticket, tr__seconds(seconds)));
+    TR_TRY(tr_comm_wait(NULL, job->shared.comm, call->ticket, tr__seconds(seconds)));
     if (!call->trainer)
         TR_TRY(open_answer(call));
     *out = (tr_job_posted){(int)call->post.count, call->trainer, call->data, call->bytes, call->post.is_forgotten};

@@ -1,12 +1,14 @@
 /* job_calls.c - operations of a trainer on their way to the communication thread: the check whether a call is allowed, the ticket, and
  * the wait. */
-#include "pserver/job/job.h"
+#include "pserver/job/job_calls.h"
 
+#include "pserver/job/job_options.h"
+#include "pserver/job/job_view.h"
 #include "pserver/util/wake.h"
 
 tr_status tr__job_check_trainer(const tr_job *job, const char *call)
 {
-    if (job->role != TR_ROLE_TRAINER)
+    if (job->shared.role != TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "%s: it is a trainer's; this is %s", call, tr_job_rank_name(job, tr_job_rank(job)));
     if (job->has_left)
         return tr_fail(TR_EINVAL, "%s: this trainer has said goodbye", call);
@@ -30,7 +32,7 @@ tr_status tr__job_check_block(const tr_job *job, int block, const char *call)
 
 tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket)
 {
-    TR_TRY(tr_comm_post(job->comm, command));
+    TR_TRY(tr_comm_post(job->shared.comm, command));
     job->last_ticket++;
     if (ticket)
         *ticket = job->last_ticket;
@@ -39,7 +41,7 @@ tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket
 
 bool tr_job_is_done(const tr_job *job, tr_ticket ticket)
 {
-    return tr_comm_done(job->comm) >= ticket;
+    return tr_comm_done(job->shared.comm) >= ticket;
 }
 
 tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
@@ -47,14 +49,14 @@ tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
     if (ticket > job->last_ticket)
         return tr_fail(TR_ERANGE, "tr_job_wait: ticket %llu was not given out yet", (unsigned long long)ticket);
     if (tr_job_is_done(job, ticket))
-        return tr_comm_status(job->comm);
+        return tr_comm_status(job->shared.comm);
     tr_span               waited;
-    const tr_trainer_does before = tr_trainer_meter_waits(job->meter);
-    const tr_status       status = tr_comm_wait(&waited, job->comm, ticket, tr__seconds(job->options.wait_timeout));
-    tr_trainer_meter_wait(job->meter, waited.from, waited.to, tr_client_last_server(job->client));
-    tr_trainer_meter_does(job->meter, before);
-    if (!tr_job_is_done(job, job->last_pull))
-        tr_comm_carry_on(job->comm);               /* the other parameters come while the caller computes with the first of them */
+    const tr_trainer_does before = tr_trainer_meter_waits(job->shared.meter);
+    const tr_status       status = tr_comm_wait(&waited, job->shared.comm, ticket, tr__seconds(job->shared.options.wait_timeout));
+    tr_trainer_meter_wait(job->shared.meter, waited.from, waited.to, tr_client_last_server(tr__job_client(&job->shared)));
+    tr_trainer_meter_does(job->shared.meter, before);
+    if (!tr_job_is_done(job, job->shared.last_pull))
+        tr_comm_carry_on(job->shared.comm);               /* the other parameters come while the caller computes with the first of them */
     return status;
 }
 

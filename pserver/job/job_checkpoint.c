@@ -3,9 +3,13 @@
 
 #include "framework/memory.h"
 #include "pserver/checkpoint/snapshot.h"
+#include "pserver/job/job_calls.h"
+#include "pserver/job/job_commands.h"
+#include "pserver/job/job_options.h"
 #include "pserver/job/job_own_part.h"
 #include "pserver/job/job_parts.h"
 #include "pserver/job/job_place.h"
+#include "pserver/job/job_view.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/util/background.h"
 #include "pserver/util/wake.h"
@@ -79,7 +83,7 @@ static tr_status wait_for_answers(tr__checkpointer *m)
         const unsigned seen = atomic_load(&m->bell);
         if (atomic_load(&m->is_answered))
             return TR_OK;
-        TR_TRY(tr_comm_status(m->job->comm));
+        TR_TRY(tr_comm_status(m->job->shared.comm));
         tr__bell_wait(&m->bell, seen, 50000000);
     }
 }
@@ -109,11 +113,11 @@ static tr_status put_together(tr__checkpointer *m, tr__parts *p)
     tr__parts_add(p, part);
     TR_TRY(wait_for_answers(m));
     TR_TRY(own);
-    TR_TRY(tr__parts_hear(p, m->job->client));
+    TR_TRY(tr__parts_hear(p, tr__job_client(&m->job->shared)));
     m->is_given_up = tr_places_are_given_up(p->servers, p->answer);
     TR_TRY(tr__parts_take(p));
     if (m->order.has_own)
-        TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->own_part, m->order.folder, tr_client_own_snapshot(m->job->client)));
+        TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->shared.own_part, m->order.folder, tr_client_own_snapshot(tr__job_client(&m->job->shared))));
     TR_TRY(write_manifest(m, p));
     if (m->order.keep > 0)
         tr_checkpoint_prune(m->order.dir, m->order.keep);
@@ -173,18 +177,18 @@ typedef struct snapshot_call {
     size_t   *size;
 } snapshot_call;
 
-void tr__checkpointer_command(tr_job *job, const tr_command *command)
+void tr__checkpointer_command(tr__checkpointer *m, tr_client *client, const tr_command *command)
 {
     snapshot_call *call = command->data;
 
-    tr_client_snapshot(job->client, call->payload, call->size);
-    atomic_store(&job->checkpointer->is_asked, true);
+    tr_client_snapshot(client, call->payload, call->size);
+    atomic_store(&m->is_asked, true);
     free(call->payload);
     free(call->size);
     free(call);
 }
 
-static void look_who_makes(tr__checkpointer *m, const tr_client *client)
+void tr__checkpointer_hear(tr__checkpointer *m, const tr_client *client)
 {
     const bool is_initiator = tr_client_is_initiator(client);
 
@@ -195,25 +199,20 @@ static void look_who_makes(tr__checkpointer *m, const tr_client *client)
         atomic_store_explicit(&m->is_over, true, memory_order_relaxed);
 }
 
-void tr__checkpointer_poll(tr_job *job)
+void tr__checkpointer_poll(tr__checkpointer *m, const tr_client *client)
 {
-    if (tr_client_take_word(job->client)) {
-        atomic_store_explicit(&job->awaits_replacement, tr_client_awaits_replacement(job->client), memory_order_relaxed);
-        atomic_store_explicit(&job->stops, tr_client_stops(job->client), memory_order_relaxed);
-        look_who_makes(job->checkpointer, job->client);
-    }
-    if (!atomic_load_explicit(&job->checkpointer->is_asked, memory_order_relaxed) || !tr_client_snapshot_is_answered(job->client) ||
-        atomic_load_explicit(&job->checkpointer->is_answered, memory_order_relaxed))
+    if (!atomic_load_explicit(&m->is_asked, memory_order_relaxed) || !tr_client_snapshot_is_answered(client) ||
+        atomic_load_explicit(&m->is_answered, memory_order_relaxed))
         return;
-    atomic_store(&job->checkpointer->is_answered, true);
-    tr__bell_ring(&job->checkpointer->bell);
+    atomic_store(&m->is_answered, true);
+    tr__bell_ring(&m->bell);
 }
 
 /* == the owner's calls ============================================================================= */
 
 bool tr_job_makes_checkpoints(const tr_job *job)
 {
-    return atomic_load_explicit(&job->checkpointer->is_initiator, memory_order_relaxed);
+    return atomic_load_explicit(&job->shared.checkpointer->is_initiator, memory_order_relaxed);
 }
 
 void tr__checkpointer_last(const tr__checkpointer *m, tr_job_last *last)
@@ -247,7 +246,7 @@ static int common_states(tr_checkpoint_item *out, const tr_job *job, const tr_jo
     int count = 0;
 
     for (int i = 0; i < spec->count; i++)
-        if (spec->without_tables || !tr__own_part_has(job->own_part, spec->states[i].name))
+        if (spec->without_tables || !tr__own_part_has(job->shared.own_part, spec->states[i].name))
             out[count++] = spec->states[i];
     return count;
 }
@@ -267,7 +266,7 @@ static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec, 
 
 static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *spec)
 {
-    const tr__checkpointer *m = job->checkpointer;
+    const tr__checkpointer *m = job->shared.checkpointer;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_checkpoint"));
     if (!job->is_set_up)
@@ -280,7 +279,7 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
     if (job->pushed)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: in the middle of step %lld: end it first", (long long)job->step + 1);
     if (!spec->without_tables)
-        TR_TRY(tr__own_parts_check(job->own_part));
+        TR_TRY(tr__own_parts_check(job->shared.own_part));
     if (tr_background_is_under_way(&m->background))
         return tr_fail(TR_EEXIST, "tr_job_checkpoint: that of step %lld is still being written", (long long)m->order.step);
     return TR_OK;
@@ -291,8 +290,8 @@ static tr_status wait_for_replacements(const tr_job *job)
 {
     const int64_t deadline = tr__clock() + (int64_t)120e9;
 
-    while (atomic_load(&job->awaits_replacement) && tr__clock() < deadline) {
-        TR_TRY(tr_comm_status(job->comm));
+    while (atomic_load(&job->shared.awaits_replacement) && tr__clock() < deadline) {
+        TR_TRY(tr_comm_status(job->shared.comm));
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     }
     return TR_OK;
@@ -300,13 +299,13 @@ static tr_status wait_for_replacements(const tr_job *job)
 
 tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
 {
-    tr__checkpointer       *m = job->checkpointer;
+    tr__checkpointer       *m = job->shared.checkpointer;
     tr_trainer_state place = spec->place;
 
     TR_TRY(check_order(job, spec));
     TR_TRY(tr_job_finish_pulls(job));
-    if (atomic_load(&job->is_replacement) && job->step == job->joined_at)
-        TR_TRY(tr_comm_post(job->comm, &(tr_command){.kind = TR__EVEN, .is_urgent = true}));
+    if (atomic_load(&job->shared.is_replacement) && job->step == job->joined_at)
+        TR_TRY(tr_comm_post(job->shared.comm, &(tr_command){.kind = TR__EVEN, .is_urgent = true}));
     TR_TRY(wait_for_replacements(job));
     tr_background_join(&m->background);
     tr_checkpoint_item *states = tr__must_array((size_t)spec->count + 1, sizeof *states);
@@ -320,7 +319,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     atomic_store(&m->is_answered, false);
     place.index = tr_job_index(job);
     snapshot_call *call = make_call(m, &place);
-    TR_TRY(tr_comm_post(job->comm, &(tr_command){.kind = TR__SNAPSHOT, .data = call, .is_urgent = true}));
+    TR_TRY(tr_comm_post(job->shared.comm, &(tr_command){.kind = TR__SNAPSHOT, .data = call, .is_urgent = true}));
     return tr_background_begin(&m->background, run_order, m, "write a checkpoint");
 }
 
@@ -333,14 +332,14 @@ static bool is_being_written(const tr__checkpointer *m)
  * may begin. */
 bool tr_job_checkpoint_is_under_way(const tr_job *job)
 {
-    const bool is_uneven = atomic_load(&job->is_replacement) && job->step == job->joined_at;
+    const bool is_uneven = atomic_load(&job->shared.is_replacement) && job->step == job->joined_at;
 
-    return is_uneven || is_being_written(job->checkpointer);
+    return is_uneven || is_being_written(job->shared.checkpointer);
 }
 
 tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report)
 {
-    tr__checkpointer    *m = job->checkpointer;
+    tr__checkpointer    *m = job->shared.checkpointer;
     const int64_t deadline = tr__clock() + tr__seconds(seconds);
 
     if (!m->has_report)
@@ -361,5 +360,5 @@ tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_
 
 tr_status tr__checkpointer_finish(tr__checkpointer *m)
 {
-    return m->has_report && m->background.is_to_be_joined ? tr_job_checkpoint_wait(m->job, m->job->options.wait_timeout, NULL) : TR_OK;
+    return m->has_report && m->background.is_to_be_joined ? tr_job_checkpoint_wait(m->job, m->job->shared.options.wait_timeout, NULL) : TR_OK;
 }

@@ -3,11 +3,11 @@
  * A thread of its own writes the variables that only trainers have, waits for the servers' answers, and writes the manifest. So training
  * does not wait for the disk. The servers' side is job_saving.h.
  *
- * What must stay true: the driver calls tr__checkpointer_command and tr__checkpointer_poll; the owner calls the rest. */
+ * What must stay true: the driver calls tr__checkpointer_command, _hear and _poll; the owner calls the rest. */
 #ifndef TR_PSERVER_JOB_CHECKPOINT_H
 #define TR_PSERVER_JOB_CHECKPOINT_H
 
-#include "pserver/job/job.h"
+#include "pserver/job/job_shared.h"
 
 typedef struct tr__checkpointer tr__checkpointer;
 
@@ -16,9 +16,11 @@ void       tr__checkpointer_free(tr__checkpointer *checkpointer);
 /* Wait for the thread. If the job has failed, the thread ends by itself. */
 void       tr__checkpointer_end(tr__checkpointer *checkpointer);
 /* Carry out the command TR__SNAPSHOT. */
-void       tr__checkpointer_command(tr_job *job, const tr_command *command);
-/* Check whether the servers have answered, and which trainer makes checkpoints now. */
-void       tr__checkpointer_poll(tr_job *job);
+void       tr__checkpointer_command(tr__checkpointer *checkpointer, tr_client *client, const tr_command *command);
+/* Servers have said something: look which trainer makes checkpoints now. */
+void       tr__checkpointer_hear(tr__checkpointer *checkpointer, const tr_client *client);
+/* Look whether the servers have answered. */
+void       tr__checkpointer_poll(tr__checkpointer *checkpointer, const tr_client *client);
 /* Fill in what tr_job_stay returns. */
 void       tr__checkpointer_last(const tr__checkpointer *checkpointer, tr_job_last *last);
 /* Before the goodbye: wait for a checkpoint that is under way. */

@@ -3,7 +3,7 @@
  *
  * What must stay true: a payload is encoded once a push and kept until its step is settled, because a server that takes a dead server's
  * place must get the same bytes. The residual belongs to this process: it is lost when the trainer dies. */
-#include "pserver/job/job.h"
+#include "pserver/job/job_compress.h"
 
 #include "framework/memory.h"
 #include "framework/threadpool.h"
@@ -37,7 +37,7 @@ const char *tr__job_compress_parameters_word(const tr_job_spec *spec)
 
 static bool takes(const tr_compress *compress, const tr_job *job, const tr_job_block *block)
 {
-    return !block->is_exact && tr_compress_takes(compress, block->dtype, (uint64_t)block->bytes, (uint64_t)job->options.chunk_bytes);
+    return !block->is_exact && tr_compress_takes(compress, block->dtype, (uint64_t)block->bytes, (uint64_t)job->shared.options.chunk_bytes);
 }
 
 int64_t tr__job_compressible_bytes(const tr_job *job, const tr_job_spec *spec)
@@ -57,7 +57,7 @@ static int64_t piece_count(const tr__job_coder *c)
 
 tr_status tr__job_coder_new(tr__job_coder **out, const tr_job *job, const tr_job_block *block)
 {
-    const uint64_t chunk = (uint64_t)job->options.chunk_bytes;
+    const uint64_t chunk = (uint64_t)job->shared.options.chunk_bytes;
 
     *out = NULL;
     if (!takes(&job->compress, job, block))
@@ -105,15 +105,20 @@ static void encode_piece(void *payload, int64_t i)
                               : tr_compress_encode_zeros(to);
 }
 
+bool tr__job_compresses(const tr_job *job, int block)
+{
+    return job->block[block].coder;
+}
+
 tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_block *block, const void *data, double weight)
 {
     /* The mean over no samples may be NaN. Servers leave the gradient out, and the residual waits for the next step. */
     encoding e = {&job->compress, block->coder, weight > 0 ? data : NULL};
 
-    TR_TRY(tr_job_wait(job, job->last_end));
+    TR_TRY(tr_job_wait(job, job->shared.last_end));
     const int64_t from = tr__clock();
     tr_parallel(piece_count(block->coder), encode_piece, &e);
-    tr_trainer_meter_encode(job->meter, tr__clock() - from);
+    tr_trainer_meter_encode(job->shared.meter, tr__clock() - from);
     *out = &block->coder->pieces;
     return TR_OK;
 }

@@ -1,10 +1,15 @@
 /* job_core.c - see job_core.h. */
 #include "pserver/job/job_core.h"
 
+#include "framework/memory.h"
 #include "pserver/job/job_checkpoint.h"
+#include "pserver/job/job_commands.h"
+#include "pserver/job/job_driver.h"
+#include "pserver/job/job_options.h"
 #include "pserver/job/job_own_part.h"
 #include "pserver/job/job_place.h"
 #include "pserver/job/job_saving.h"
+#include "pserver/job/job_store.h"
 #include "pserver/memory/segment.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/observe/runlog.h"
@@ -12,192 +17,144 @@
 
 #include <stdlib.h>
 
+tr__job_driver *tr__job_driver_new(tr__job_shared *shared)
+{
+    tr__job_driver *d = tr__must_alloc(sizeof *d);
+
+    d->shared = shared;
+    return d;
+}
+
+void tr__job_driver_free(tr__job_driver *d)
+{
+    tr_client_free(d->client);
+    tr_server_free(d->server);
+    tr_standby_free(d->standby);
+    tr_replica_free(d->replica);
+    tr_state_free(d->kept, false);
+    free(d);
+}
+
 /* == the roles that a standby takes ============================================================== */
 
-static tr_server *make_server(tr_job *job, const tr_roster *roster)
+static void make_server(tr__job_driver *d, const tr_roster *roster)
 {
-    const tr_store store = tr__job_store(job, roster);
-    tr_server     *server = tr_server_new(roster, &store);
+    const tr_store store = tr__job_store(d, roster);
 
-    atomic_store_explicit(&job->seen_server, server, memory_order_release);
-    return server;
+    d->server = tr_server_new(roster, &store);
+    atomic_store_explicit(&d->shared->seen_server, d->server, memory_order_release);
+}
+
+static void set_client(tr__job_driver *d, tr_client *client)
+{
+    d->client = client;
+    tr__place_watch(d->shared->place, client);
+    atomic_store_explicit(&d->shared->seen_client, client, memory_order_release);
 }
 
 /* A standby becomes the server that has died. If that process only sleeps, it is killed first, because it holds the memory. */
 static tr_status take_place(void *self, int server, int dead)
 {
-    tr_job         *job = self;
+    tr__job_driver *d = self;
     const char     *prefix = getenv("TRIREME_STATE");
     char            name[TR_SEGMENT_NAME];
 
-    tr_comm_kill(job->comm, dead);
-    job->server_index = server;
-    if (!prefix || !tr__job_state_name(name, sizeof name, job))
+    tr_comm_kill(d->shared->comm, dead);
+    d->shared->server_index = server;
+    if (!prefix || !tr__job_state_name(name, sizeof name, d->shared))
         return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
-    tr_status status = job->kept ? TR_OK : tr_state_attach(&job->kept, name);
+    tr_status status = d->kept ? TR_OK : tr_state_attach(&d->kept, name);
     if (status == TR_OK) {
-        tr_comm_take_place(job->comm, server);
-        job->server = make_server(job, tr_comm_roster(job->comm));
+        tr_comm_take_place(d->shared->comm, server);
+        make_server(d, tr_comm_roster(d->shared->comm));
+        tr_comm_set_core(d->shared->comm, tr_server_node(d->server));
         tr_runlog_note("took_place", ",\"server\":%d", server);
-        status = tr_server_take_over(job->server);
+        status = tr_server_take_over(d->server);
         if (status == TR_OK)
-            tr_comm_tell_losses(job->comm);
+            tr_comm_tell_losses(d->shared->comm);
     }
     if (status != TR_OK)
         tr__launcher_tell("died", dead, tr_error());   /* tell the launcher that a failure of the job comes from this death */
     return status;
 }
 
-static tr_client_options client_options(const tr_job *job)
+static tr_client_options client_options(const tr__job_driver *d)
 {
-    return (tr_client_options){(uint64_t)job->options.chunk_bytes, (uint64_t)job->options.window_bytes, 0,
-                               tr__seconds(job->options.timeout)};
+    return (tr_client_options){(uint64_t)d->shared->options.chunk_bytes, (uint64_t)d->shared->options.window_bytes, 0,
+                               tr__seconds(d->shared->options.timeout)};
 }
 
 /* A standby becomes the trainer that has died. tr_job_serve tells the owner. */
 static void inherit(void *self, int trainer, uint32_t epoch)
 {
-    tr_job                 *job = self;
-    const tr_client_options options = client_options(job);
+    tr__job_driver *d = self;
+    const tr_client_options options = client_options(d);
 
-    tr_comm_kill(job->comm, tr_comm_roster(job->comm)->trainer_rank[trainer]);     /* the dead trainer may only sleep */
-    if (!tr_comm_inherit(job->comm, trainer, epoch))
+    tr_comm_kill(d->shared->comm, tr_comm_roster(d->shared->comm)->trainer_rank[trainer]);     /* the dead trainer may only sleep */
+    if (!tr_comm_inherit(d->shared->comm, trainer, epoch))
         return;
-    job->client = tr_client_new_replacement(tr_comm_roster(job->comm), &options);
-    tr__place_watch(job->place);
-    atomic_store(&job->is_replacement, true);
-    tr__bell_ring(&job->bell);
+    set_client(d, tr_client_new_replacement(tr_comm_roster(d->shared->comm), &options));
+    tr_comm_set_core(d->shared->comm, tr_client_node(d->client));
+    atomic_store(&d->shared->is_replacement, true);
+    tr__bell_ring(&d->shared->bell);
 }
 
 /* A standby, or a replica without a server, becomes the replica of a server that has lost its own. If the old replica was on this host
  * and only sleeps, it is killed first, because it holds the memory. */
 static void replicate(void *self, int server)
 {
-    tr_job          *job = self;
-    const tr_roster *roster = tr_comm_roster(job->comm);
+    tr__job_driver *d = self;
+    const tr_roster *roster = tr_comm_roster(d->shared->comm);
 
-    if (!tr_comm_replica_rank(job->comm, server))
+    if (!tr_comm_replica_rank(d->shared->comm, server))
         return;
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self && roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server)
-            tr_comm_kill(job->comm, i);
-    tr_state_free(job->kept, false);
-    job->kept = NULL;
-    const tr_store store = tr__job_store(job, roster);
-    job->replica = tr_replica_new_called(roster, &store);
+            tr_comm_kill(d->shared->comm, i);
+    tr_state_free(d->kept, false);
+    d->kept = NULL;
+    const tr_store store = tr__job_store(d, roster);
+    d->replica = tr_replica_new_called(roster, &store);
+    tr_comm_set_core(d->shared->comm, tr_replica_node(d->replica));
     tr_runlog_note("took_place", ",\"replica\":%d", server);
-}
-
-/* == the core of a standby: it passes each call on to its present role =============================== */
-
-static tr_node core_now(const tr_job *job)
-{
-    return job->client    ? tr_client_node(job->client)
-           : job->server  ? tr_server_node(job->server)
-           : job->replica ? tr_replica_node(job->replica)
-                          : tr_standby_node(job->standby);
-}
-
-static void *either_place(void *self, int peer, const tr_wire *wire)
-{
-    const tr_node node = core_now(self);
-    return node.place(node.self, peer, wire);
-}
-
-static void either_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
-{
-    const tr_node node = core_now(self);
-    node.receive(node.self, now, peer, wire, payload, is_placed);
-}
-
-static void either_lost(void *self, int peer, const char *how)
-{
-    const tr_node node = core_now(self);
-    node.lost(node.self, peer, how);
-}
-
-static int64_t either_tick(void *self, int64_t now)
-{
-    const tr_node node = core_now(self);
-    return node.tick(node.self, now);
-}
-
-static bool either_next(void *self, tr_message *out)
-{
-    const tr_node node = core_now(self);
-    return node.next(node.self, out);
-}
-
-static tr_status either_status(const void *self, const char **text)
-{
-    const tr_node node = core_now(self);
-    return node.status(node.self, text);
-}
-
-static void either_describe(const void *self, char *out, size_t size)
-{
-    const tr_node node = core_now(self);
-    node.describe(node.self, out, size);
-}
-
-static bool either_awaits_loans(const void *self)
-{
-    const tr_node node = core_now(self);
-    return node.awaits_loans && node.awaits_loans(node.self);
-}
-
-static void either_left(void *self, int peer)
-{
-    const tr_node node = core_now(self);
-
-    if (node.left)
-        node.left(node.self, peer);
-}
-
-static bool either_awaits_receipts(const void *self, bool owner_waits)
-{
-    const tr_node node = core_now(self);
-    return !node.awaits_receipts || node.awaits_receipts(node.self, owner_waits);
-}
-
-static tr_node make_standby(tr_job *job, const tr_roster *roster)
-{
-    job->standby = tr_standby_new(roster, take_place, inherit, replicate, job);
-    return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
-                     either_describe, either_awaits_loans, either_left, either_awaits_receipts};
 }
 
 /* == the core of this rank ========================================================================= */
 
-static tr_node make_client(tr_job *job, const tr_roster *roster)
+static tr_node make_standby(tr__job_driver *d, const tr_roster *roster)
 {
-    const tr_client_options options = client_options(job);
-
-    job->client = tr_client_new(roster, &options);
-    tr__place_watch(job->place);
-    return tr_client_node(job->client);
+    d->standby = tr_standby_new(roster, take_place, inherit, replicate, d);
+    return tr_standby_node(d->standby);
 }
 
-static tr_node make_replica(tr_job *job, const tr_roster *roster)
+static tr_node make_client(tr__job_driver *d, const tr_roster *roster)
 {
-    const tr_store store = tr__job_store(job, roster);
+    const tr_client_options options = client_options(d);
 
-    job->replica = tr_replica_new(roster, &store);
-    return tr_replica_node(job->replica);
+    set_client(d, tr_client_new(roster, &options));
+    return tr_client_node(d->client);
+}
+
+static tr_node make_replica(tr__job_driver *d, const tr_roster *roster)
+{
+    const tr_store store = tr__job_store(d, roster);
+
+    d->replica = tr_replica_new(roster, &store);
+    return tr_replica_node(d->replica);
 }
 
 static tr_node make_core(void *self, const tr_roster *roster)
 {
-    tr_job *job = self;
+    tr__job_driver *d = self;
 
-    if (job->role == TR_ROLE_SERVER) {
-        job->server = make_server(job, roster);
-        return tr_server_node(job->server);
+    if (d->shared->role == TR_ROLE_SERVER) {
+        make_server(d, roster);
+        return tr_server_node(d->server);
     }
-    if (job->role == TR_ROLE_TRAINER)
-        return make_client(job, roster);
-    const bool has_server = job->role == TR_ROLE_REPLICA && roster->rank[roster->self].index < roster->servers;
-    return has_server ? make_replica(job, roster) : make_standby(job, roster);
+    if (d->shared->role == TR_ROLE_TRAINER)
+        return make_client(d, roster);
+    const bool has_server = d->shared->role == TR_ROLE_REPLICA && roster->rank[roster->self].index < roster->servers;
+    return has_server ? make_replica(d, roster) : make_standby(d, roster);
 }
 
 /* == commands ======================================================================================== */
@@ -234,9 +191,9 @@ static void request_task(tr_client *client, tr_client_task *task)
     free(task);
 }
 
-static void trainer_command(tr_job *job, const tr_command *command)
+static void trainer_command(tr__job_driver *d, const tr_command *command)
 {
-    tr_client     *client = job->client;
+    tr_client     *client = d->client;
     const uint32_t block = (uint32_t)command->block;
 
     switch ((tr__command)command->kind) {
@@ -253,7 +210,7 @@ static void trainer_command(tr_job *job, const tr_command *command)
     case TR__GOODBYE:         tr_client_goodbye(client); break;
     case TR__ABORT:           abort_job(client, command->data); break;
     case TR__REST:            tr_client_rest(client); break;
-    case TR__SNAPSHOT:             tr__checkpointer_command(job, command); break;
+    case TR__SNAPSHOT:        tr__checkpointer_command(d->shared->checkpointer, client, command); break;
     case TR__TASK:            request_task(client, command->data); break;
     case TR__EVEN:            tr_client_say_even(client); break;
     case TR__POST:            tr_client_post_request(client, command->data); break;
@@ -266,71 +223,80 @@ static void trainer_command(tr_job *job, const tr_command *command)
     }
 }
 
-static void share(tr_job *job, const tr_command *command)
+static void share(tr__job_driver *d, const tr_command *command)
 {
-    if (job->replica)
-        tr_replica_share(job->replica, job->share);
+    if (d->replica)
+        tr_replica_share(d->replica, d->shared->share);
     else
-        tr_server_share(job->server, command->data, (uint32_t)command->block, job->share);
+        tr_server_share(d->server, command->data, (uint32_t)command->block, d->shared->share);
 }
 
-static void applied(tr_job *job, const tr_command *command)
+static void applied(tr__job_driver *d, const tr_command *command)
 {
     if (command->data)
         tr_fail((tr_status)command->block, "%s", (char *)command->data);
-    tr__job_tell_applied(job, (tr_status)command->block);
+    tr__job_tell_applied(d, (tr_status)command->block);
     free(command->data);
 }
 
-static void server_command(tr_job *job, const tr_command *command)
+static void server_command(tr__job_driver *d, const tr_command *command)
 {
     switch ((tr__command)command->kind) {
-    case TR__APPLIED: applied(job, command); break;
-    case TR__SHARE:   share(job, command); break;
-    case TR__FROZEN:  tr_server_frozen(job->server, (tr_status)command->block); break;
+    case TR__APPLIED: applied(d, command); break;
+    case TR__SHARE:   share(d, command); break;
+    case TR__FROZEN:  tr_server_frozen(d->server, (tr_status)command->block); break;
     case TR__SNAPPED:
-    case TR__WRITTEN: tr__saving_command(job, command); break;
+    case TR__WRITTEN: tr__saving_command(d->server, command); break;
     default:          break;                       /* a trainer's commands */
     }
 }
 
 static void on_command(void *self, const tr_command *command)
 {
-    tr_job *job = self;
+    tr__job_driver *d = self;
 
-    if (job->role == TR_ROLE_TRAINER)
-        trainer_command(job, command);
+    if (d->client)
+        trainer_command(d, command);
     else
-        server_command(job, command);
+        server_command(d, command);
 }
 
 static void on_flush(void *self)
 {
-    tr_job *job = self;
+    tr__job_driver *d = self;
 
-    if (job->client)
-        tr_client_flush(job->client);
+    if (d->client)
+        tr_client_flush(d->client);
+}
+
+static uint64_t client_done(tr__job_shared *shared, tr_client *client)
+{
+    if (tr_client_take_word(client)) {
+        atomic_store_explicit(&shared->awaits_replacement, tr_client_awaits_replacement(client), memory_order_relaxed);
+        atomic_store_explicit(&shared->stops, tr_client_stops(client), memory_order_relaxed);
+        tr__checkpointer_hear(shared->checkpointer, client);
+    }
+    tr__checkpointer_poll(shared->checkpointer, client);
+    tr__own_part_poll(shared->own_part, client);
+    return tr_client_done(client);
 }
 
 static uint64_t core_done(void *self)
 {
-    tr_job *job = self;
+    tr__job_driver *d = self;
 
-    if (job->client) {
-        tr__checkpointer_poll(job);
-        tr__own_part_poll(job->own_part);
-        return tr_client_done(job->client);
+    if (d->client)
+        return client_done(d->shared, d->client);
+    const bool is_over = d->server ? tr_server_is_done(d->server) : tr_roster_is_over(tr_comm_roster(d->shared->comm));
+    if (is_over && !atomic_load_explicit(&d->shared->is_done, memory_order_relaxed)) {
+        d->shared->is_forsaken = d->server && tr_server_is_forsaken(d->server);
+        atomic_store(&d->shared->is_done, true);
+        tr__bell_ring(&d->shared->bell);
     }
-    const bool is_over = job->server ? tr_server_is_done(job->server) : tr_roster_is_over(tr_comm_roster(job->comm));
-    if (is_over && !atomic_load_explicit(&job->is_done, memory_order_relaxed)) {
-        job->is_forsaken = job->server && tr_server_is_forsaken(job->server);
-        atomic_store(&job->is_done, true);
-        tr__bell_ring(&job->bell);
-    }
-    return job->replica ? tr_replica_shared(job->replica) : job->server ? tr_server_shared(job->server) : 0;
+    return d->replica ? tr_replica_shared(d->replica) : d->server ? tr_server_shared(d->server) : 0;
 }
 
-tr_comm_core tr__job_core(tr_job *job)
+tr_comm_core tr__job_core(tr__job_driver *d)
 {
-    return (tr_comm_core){job, make_core, on_command, on_flush, core_done};
+    return (tr_comm_core){d, make_core, on_command, on_flush, core_done};
 }

@@ -5,9 +5,13 @@
 #ifndef TR_PSERVER_JOB_CORE_H
 #define TR_PSERVER_JOB_CORE_H
 
-#include "pserver/job/job.h"
+#include "pserver/job/job_shared.h"
 
+/* `shared` lives as long as the driver. */
+tr__job_driver *tr__job_driver_new(tr__job_shared *shared);
+/* The communication thread has ended, or it never began. */
+void            tr__job_driver_free(tr__job_driver *driver);
 /* The functions by which the communication thread makes the core and gives it commands. */
-tr_comm_core tr__job_core(tr_job *job);
+tr_comm_core    tr__job_core(tr__job_driver *driver);
 
 #endif

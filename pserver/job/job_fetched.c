@@ -5,6 +5,7 @@
 #include "pserver/job/job_fetched.h"
 
 #include "framework/memory.h"
+#include "pserver/job/job_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* job_geo.c - a trainer's copies of sparse tables, in the modes in which it trains copies: their memory, and the rows that it sends.
  * job_rows.c fills the copies. */
-#include "pserver/job/job.h"
+#include "pserver/job/job_geo.h"
+
 #include "pserver/memory/segment.h"
 #include "pserver/memory/trainer_vars.h"
 #include "pserver/table/table_var.h"

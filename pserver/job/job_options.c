@@ -2,6 +2,7 @@
 #include "pserver/job/job_options.h"
 
 #include "framework/status.h"
+#include "pserver/job/job.h"
 
 #include <stdlib.h>
 
@@ -48,4 +49,17 @@ tr_status tr__job_take_options(tr_job_options *out, const tr_job_options *given)
         return tr_fail(TR_ERANGE, "job: window_bytes is %lld, less than a chunk of %lld", (long long)out->window_bytes,
                        (long long)out->chunk_bytes);
     return TR_OK;
+}
+
+uint32_t tr__job_epoch_of_start(void)
+{
+    const char *text = getenv("TRIREME_ATTEMPT");
+    const long  attempt = text ? strtol(text, NULL, 10) : 0;
+
+    return attempt > 0 && attempt < 1 << 30 ? (uint32_t)attempt + 1 : 1;
+}
+
+int64_t tr__seconds(double seconds)
+{
+    return (int64_t)(seconds * 1e9);
 }

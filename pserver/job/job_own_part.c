@@ -6,6 +6,7 @@
 #include "pserver/checkpoint/checkpoint_file.h"
 #include "pserver/checkpoint/own_values.h"
 #include "pserver/checkpoint/snapshot.h"
+#include "pserver/job/job.h"
 #include "pserver/util/background.h"
 #include "pserver/util/wake.h"
 
@@ -203,12 +204,12 @@ static void *run(void *self)
     return NULL;
 }
 
-void tr__own_part_poll(tr__own_part *o)
+void tr__own_part_poll(tr__own_part *o, const tr_client *client)
 {
     uint32_t number;
     uint64_t step;
 
-    if (!o->folder || !tr_client_sees_snapshot(&number, &step, o->job->client) || number == o->seen || tr_background_is_under_way(&o->background))
+    if (!o->folder || !tr_client_sees_snapshot(&number, &step, client) || number == o->seen || tr_background_is_under_way(&o->background))
         return;
     tr_background_join(&o->background);
     o->seen = number;
@@ -252,7 +253,7 @@ static tr_status await_manifest(tr_manifest **out, const tr_job *job, const char
             return TR_OK;
         tr_manifest_free(*out);
         *out = NULL;
-        TR_TRY(tr_comm_status(job->comm));
+        TR_TRY(tr_comm_status(job->shared.comm));
         if (tr__clock() > deadline)
             return tr_fail(TR_ETIMEOUT, "its part did not come to '%s' within %lld s", folder, (long long)(PATIENCE / 1000000000));
         nanosleep(&(struct timespec){0, NAP}, NULL);

@@ -10,7 +10,8 @@
 #ifndef TR_PSERVER_JOB_OWN_PART_H
 #define TR_PSERVER_JOB_OWN_PART_H
 
-#include "pserver/job/job.h"
+#include "pserver/job/job_shared.h"
+#include "pserver/memory/trainer_vars.h"
 #include "pserver/job/job_parts.h"
 
 typedef struct tr__own_part tr__own_part;
@@ -24,7 +25,7 @@ tr_status tr__own_part_set_up(tr__own_part *part, const tr_job_spec *spec);
 bool      tr__own_part_wants_copies(const tr__own_part *part);
 /* The copies are here from now on; NULL: nowhere. */
 void      tr__own_part_show(tr__own_part *part, tr_trainer_vars *kept);
-void      tr__own_part_poll(tr__own_part *part);
+void      tr__own_part_poll(tr__own_part *part, const tr_client *client);
 
 /* Has each trainer a value of its own of this variable, which is in its own part and in no other? */
 bool      tr__own_part_has(const tr__own_part *part, const char *name);

@@ -2,6 +2,7 @@
 #include "pserver/job/job_parts.h"
 
 #include "framework/memory.h"
+#include "pserver/job/job.h"
 
 #include <stdlib.h>
 

@@ -2,6 +2,7 @@
 #include "pserver/job/job_place.h"
 
 #include "framework/memory.h"
+#include "pserver/job/job_calls.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,16 +16,17 @@ typedef struct spot {
 } spot;
 
 struct tr__place {
-    const tr_job   *job;
-    pthread_mutex_t lock;
+    const tr__job_shared *shared;
+    pthread_mutex_t lock;             /* of all below */
+    int64_t          first_step, first_run, period;
     spot            behind[2];        /* the places after even steps and after odd steps */
 };
 
-tr__place *tr__place_new(const tr_job *job)
+tr__place *tr__place_new(const tr__job_shared *shared)
 {
     tr__place *p = tr__must_alloc(sizeof *p);
 
-    p->job = job;
+    p->shared = shared;
     pthread_mutex_init(&p->lock, NULL);
     return p;
 }
@@ -63,29 +65,28 @@ uint8_t *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Ps
 /* Compute the trainer's place from its steps in this job. In mode geo the job counts exchanges. */
 static tr_trainer_state place_at(const tr__place *p, int64_t step)
 {
-    const tr_job *job = p->job;
-
-    step *= job->policy.period;
-    return (tr_trainer_state){.steps = job->first_step + step, .runs = job->first_run + step};
+    step *= p->period;
+    return (tr_trainer_state){.steps = p->first_step + step, .runs = p->first_run + step};
 }
 
 /* Pack the place after this step, when the trainer takes part in another trainer's snapshot. */
 static uint8_t *pack_behind(void *self, size_t *size, uint64_t step)
 {
-    tr__place *p = self;
+    tr__place       *p = self;
+    const tr_roster *roster = tr_comm_roster(p->shared->comm);
 
     pthread_mutex_lock(&p->lock);
     const spot      *at = &p->behind[step % 2];
     tr_trainer_state state = at->is_known && at->step == (int64_t)step ? at->state : place_at(p, (int64_t)step);
-    state.index = tr_job_index(p->job);
+    state.index = roster->rank[roster->self].index;
     uint8_t *bytes = tr__place_pack(size, &state, NULL);
     pthread_mutex_unlock(&p->lock);
     return bytes;
 }
 
-void tr__place_watch(tr__place *p)
+void tr__place_watch(tr__place *p, tr_client *client)
 {
-    tr_client_set_place(p->job->client, pack_behind, p);
+    tr_client_set_place(client, pack_behind, p);
 }
 
 /* == setting the place =========================================================================== */
@@ -99,16 +100,20 @@ static void keep(spot *to, int64_t step, const tr_trainer_state *state)
     to->state.position = position;
 }
 
-void tr__place_begin(tr__place *p, const tr_trainer_state *place)
+void tr__place_begin(tr__place *p, const tr_trainer_state *place, int64_t period)
 {
     pthread_mutex_lock(&p->lock);
-    keep(&p->behind[0], 0, place);
+    p->first_step = place->steps;
+    p->first_run = place->runs;
+    p->period = period;
+    if (place->position)
+        keep(&p->behind[0], 0, place);
     pthread_mutex_unlock(&p->lock);
 }
 
 tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place)
 {
-    tr__place    *p = job->place;
+    tr__place    *p = job->shared.place;
     const int64_t step = job->step + 1;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_set_place"));

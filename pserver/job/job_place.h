@@ -5,16 +5,16 @@
 #ifndef TR_PSERVER_JOB_PLACE_H
 #define TR_PSERVER_JOB_PLACE_H
 
-#include "pserver/job/job.h"
+#include "pserver/job/job_shared.h"
 
 typedef struct tr__place tr__place;
 
-tr__place *tr__place_new(const tr_job *job);
+tr__place *tr__place_new(const tr__job_shared *shared);
 void       tr__place_free(tr__place *place);
 /* Let the client ask for the place when this trainer takes part in another trainer's snapshot. */
-void       tr__place_watch(tr__place *place);
-/* Set the place before the trainer's first step. */
-void       tr__place_begin(tr__place *place, const tr_trainer_state *state);
+void       tr__place_watch(tr__place *place, tr_client *client);
+/* The trainer is set up: it is at `state` before its first step, and `period` of its steps are one of the job. */
+void       tr__place_begin(tr__place *place, const tr_trainer_state *state, int64_t period);
 /* Pack this trainer's place for a snapshot, with the part that a server should write, or NULL. malloc'ed. */
 uint8_t   *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__SnapshotTarget *target);
 

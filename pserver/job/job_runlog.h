@@ -2,11 +2,11 @@
 #ifndef TR_PSERVER_JOB_RUNLOG_H
 #define TR_PSERVER_JOB_RUNLOG_H
 
-#include "pserver/job/job.h"
+#include "pserver/job/job_shared.h"
 
 /* Start the log; all ranks must be known. */
-void tr__job_runlog_start(tr_job *job);
+void tr__job_runlog_start(tr__job_shared *shared);
 /* Write the last line: how the job ended for this rank. A server that ended well runs no update, so the line describes its tables. */
-void tr__job_runlog_end(tr_job *job, tr_status status);
+void tr__job_runlog_end(tr__job_shared *shared, tr_status status);
 
 #endif

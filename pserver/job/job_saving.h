@@ -6,11 +6,11 @@
 #ifndef TR_PSERVER_JOB_SAVING_H
 #define TR_PSERVER_JOB_SAVING_H
 
-#include "pserver/job/job.h"
+#include "pserver/job/job_shared.h"
 
 typedef struct tr__saving tr__saving;
 
-tr__saving *tr__saving_new(tr_job *job);
+tr__saving *tr__saving_new(tr__job_shared *shared);
 void        tr__saving_free(tr__saving *saving);
 /* Wait for the thread. If the job has failed, the thread ends by itself. */
 void        tr__saving_end(tr__saving *saving);
@@ -22,6 +22,6 @@ tr_status   tr__saving_serve(tr__saving *saving);
 /* Does tr__saving_serve have work at this moment? */
 bool        tr__saving_is_due(const tr__saving *saving);
 /* Carry out the commands TR__SNAPPED and TR__WRITTEN. */
-void        tr__saving_command(tr_job *job, const tr_command *command);
+void        tr__saving_command(tr_server *server, const tr_command *command);
 
 #endif

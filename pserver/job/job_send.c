@@ -1,5 +1,9 @@
 /* job_send.c - sends gradients. */
-#include "pserver/job/job.h"
+#include "pserver/job/job_send.h"
+
+#include "pserver/job/job_calls.h"
+#include "pserver/job/job_commands.h"
+#include "pserver/job/job_compress.h"
 
 /* Does a pull follow the step's end? The last push, the end of a step and such a pull leave one right after the other. So servers on
  * this processor are woken once for all three. The last step tells whether a pull follows. If it follows no more, such a server hears of
@@ -12,7 +16,7 @@ bool tr__job_pulls_behind_ends(const tr_job *job)
 tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket)
 {
     tr__job_block *b = &job->block[block];
-    const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->options.chunk_bytes);
+    const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->shared.options.chunk_bytes);
     tr_command     command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
                               .has_more = is_last && tr__job_pulls_behind_ends(job)};
 

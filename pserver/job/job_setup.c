@@ -1,7 +1,11 @@
 /* job_setup.c - the setup that trainers send to the servers. */
+#include "pserver/job/job_setup.h"
+
 #include "framework/memory.h"
-#include "pserver/job/job.h"
+#include "pserver/job/job_commands.h"
+#include "pserver/job/job_compress.h"
 #include "pserver/job/job_facts.h"
+#include "pserver/job/job_tables.h"
 #include "pserver/table/slots.h"
 
 #include "proto/pserver.pb-c.h"
@@ -157,7 +161,7 @@ static void pack_setup(tr_client_setup *out, const tr_job *job, const tr_job_spe
     make_lists(&setup, job, spec, server);
     setup.mode = (char *)(uintptr_t)spec->mode;
     setup.compress = (char *)(uintptr_t)tr__job_compress_word(spec);
-    setup.chunk_bytes = (uint64_t)job->options.chunk_bytes;
+    setup.chunk_bytes = (uint64_t)job->shared.options.chunk_bytes;
     setup.program.data = (uint8_t *)(uintptr_t)spec->programs[server].bytes;
     setup.program.len = spec->programs[server].size;
     setup.has_tasks = server == 0 && spec->tasks;
@@ -188,7 +192,7 @@ static tr_status add_setups(tr__setup_call *out, const tr_job *job, const tr_job
     tr_client_value *values = out->value = tr__must_array((size_t)spec->value_count + 1, sizeof *values);
     tr_client_pack  *rows = out->rows = tr__must_array((size_t)spec->table_count * 2 * TR_SHARDS + 2, sizeof *rows);
     uint64_t         step;
-    const bool       sends_rows = spec->table_count && !tr_client_resumes(job->client, &step);
+    const bool       sends_rows = spec->table_count && !tr_client_resumes(tr__job_client(&job->shared), &step);
 
     for (int s = 0; s < out->servers; s++) {
         tr_client_setup *to = &out->server[s];

@@ -1,7 +1,9 @@
 /* job_tasks.c - a trainer's calls about tasks: checked here, carried out by the driver. */
 #include "framework/memory.h"
-#include "pserver/job/job.h"
-
+#include "pserver/job/job_calls.h"
+#include "pserver/job/job_commands.h"
+#include "pserver/job/job_pull.h"
+#include "pserver/job/job_rows.h"
 #include "pserver/trireme_tasks.h"
 
 #include <math.h>
@@ -45,7 +47,7 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
                                                                           .count = spec->count, .passes = spec->passes}},
                                        .keeps_pace = keeps_pace(job)}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
-    job->step = (int64_t)tr_client_step(job->client);          /* the step that some servers had is settled now */
+    job->step = (int64_t)tr_client_step(tr__job_client(&job->shared));          /* the step that some servers had is settled now */
     job->joined_at = -1;
     tr_trainer_vars_stay(job->own, before, (uint64_t)job->step);
     if (!keeps_pace(job) || (uint64_t)job->step == before)
@@ -69,7 +71,7 @@ tr_status tr_job_task_idle(tr_job *job)
     TR_TRY(tr__job_settle(job));
     tr_trainer_vars_stay(job->own, (uint64_t)job->step, (uint64_t)job->step + 1);
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_IDLE, .is_urgent = true}, NULL));
-    job->last_end = job->last_ticket;
+    job->shared.last_end = job->last_ticket;
     job->step++;
     TR_TRY(tr__job_tables_ended(job));
     TR_TRY(tr__job_pull_again(job));

@@ -1,5 +1,5 @@
 /* job_view.c - the current job of this process, and its ranks. */
-#include "pserver/job/job.h"
+#include "pserver/job/job_view.h"
 
 #include <stdlib.h>
 
@@ -17,50 +17,42 @@ void tr__job_set_current(tr_job *job)
 
 tr_role tr_job_role(const tr_job *job)
 {
-    return job->role;
+    return job->shared.role;
 }
 
 int tr_job_rank(const tr_job *job)
 {
-    return tr_comm_roster(job->comm)->self;
+    return tr_comm_roster(job->shared.comm)->self;
 }
 
 const char *tr_job_rank_name(const tr_job *job, int rank)
 {
-    const tr_roster *roster = tr_comm_roster(job->comm);
+    const tr_roster *roster = tr_comm_roster(job->shared.comm);
     return rank >= 0 && rank < roster->size ? tr_roster_name(roster, rank) : "?";
 }
 
 int tr_job_index(const tr_job *job)
 {
-    const tr_roster *roster = tr_comm_roster(job->comm);
+    const tr_roster *roster = tr_comm_roster(job->shared.comm);
     return roster->rank[roster->self].index;
+}
+
+int tr_job_size(const tr_job *job)
+{
+    return tr_comm_roster(job->shared.comm)->size;
 }
 
 int tr_job_trainers(const tr_job *job)
 {
-    return tr_comm_roster(job->comm)->trainers;
+    return tr_comm_roster(job->shared.comm)->trainers;
 }
 
 int tr_job_servers(const tr_job *job)
 {
-    return tr_comm_roster(job->comm)->servers;
+    return tr_comm_roster(job->shared.comm)->servers;
 }
 
 bool tr_job_is_replacement(const tr_job *job)
 {
-    return atomic_load(&job->is_replacement);
-}
-
-uint32_t tr__job_epoch_of_start(void)
-{
-    const char *text = getenv("TRIREME_ATTEMPT");
-    const long  attempt = text ? strtol(text, NULL, 10) : 0;
-
-    return attempt > 0 && attempt < 1 << 30 ? (uint32_t)attempt + 1 : 1;
-}
-
-int64_t tr__seconds(double seconds)
-{
-    return (int64_t)(seconds * 1e9);
+    return atomic_load(&job->shared.is_replacement);
 }

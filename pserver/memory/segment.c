@@ -406,8 +406,6 @@ uint64_t tr_segment_page_bytes(void)
     return bytes;
 }
 
-/* == segments without a process ================================================================== */
-
 tr_status tr_segment_remove(const char *name)
 {
     TR_TRY(check_name(name));
@@ -417,6 +415,8 @@ tr_status tr_segment_remove(const char *name)
         return tr_fail(TR_ENOTFOUND, "there is no segment '%s'", name);
     return tr_fail(TR_EIO, "segment '%s': cannot be removed: %s", name, strerror(errno));
 }
+
+/* == segments without a process ================================================================== */
 
 static int by_name(const void *a, const void *b)
 {
@@ -481,35 +481,5 @@ tr_status tr_segment_list(char ***out, int *count, const char *prefix)
         *count = all.count;
     }
     free(all.text);
-    return status != TR_OK || list ? status : tr_fail(TR_ENOMEM, "no memory for the names of segments");
-}
-
-/* Remove the segment unless a living process holds it. The lock keeps other processes from attaching meanwhile. */
-static bool remove_left_over(const char *name)
-{
-    char path[TR_SEGMENT_NAME + 1];
-
-    if (check_name(name) != TR_OK)
-        return false;                              /* not a segment of ours */
-    snprintf(path, sizeof path, "/%s", name);
-    const int file = shm_open(path, O_RDWR, 0);
-    if (file < 0)
-        return false;
-    const bool is_removed = flock(file, LOCK_EX | LOCK_NB) == 0 && shm_unlink(path) == 0;
-    close(file);
-    return is_removed;
-}
-
-tr_status tr_segment_remove_all(int *count, const char *prefix)
-{
-    char **name;
-    int    found, removed = 0;
-
-    TR_TRY(tr_segment_list(&name, &found, prefix));
-    for (int i = 0; i < found; i++)
-        removed += remove_left_over(name[i]);
-    free(name);
-    if (count)
-        *count = removed;
-    return TR_OK;
+    return status;
 }

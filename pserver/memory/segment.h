@@ -46,7 +46,5 @@ void        tr_segment_free(tr_segment *segment);
 tr_status tr_segment_remove(const char *name);
 /* List the names that begin with `prefix`, in alphabetical order. The pointers and the names are one malloc. */
 tr_status tr_segment_list(char ***out, int *count, const char *prefix);
-/* Remove the segments with this prefix that no living process holds. *count (may be NULL): how many. */
-tr_status tr_segment_remove_all(int *count, const char *prefix);
 
 #endif

@@ -35,21 +35,6 @@ static struct {
 
 /* == text ====================================================================================== */
 
-void tr_json_string(tr_text *out, const char *text)
-{
-    tr_text_add_bytes(out, "\"", 1);
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c < 0x20)
-            tr_text_add(out, "\\u%04x", c);
-        else if (c == '"' || c == '\\')
-            tr_text_add(out, "\\%c", c);
-        else
-            tr_text_add_bytes(out, text, 1);
-    }
-    tr_text_add_bytes(out, "\"", 1);
-}
-
 const char *tr_json_quote(char *out, size_t size, const char *text)
 {
     size_t n = 0;

@@ -34,9 +34,7 @@ void      tr_runlog_end(const char *format, ...) __attribute__((format(printf, 1
 /* Does this process write a log file? */
 bool      tr_runlog_has_file(void);
 
-/* Return a string of JSON, in quotes. */
-void      tr_json_string(tr_text *out, const char *text);
-/* The same in a buffer; the string is cut off if the buffer is too small. Returns `out`. */
+/* A string of JSON, in quotes, cut off where the buffer ends; returns `out`. */
 const char *tr_json_quote(char *out, size_t size, const char *text);
 
 #endif

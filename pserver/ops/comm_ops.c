@@ -11,10 +11,13 @@
  * until it is written after a recv_wait. */
 #include "framework/op.h"
 #include "framework/op_registry.h"
-#include "pserver/ops/comm_ops.h"
-#include "pserver/job/job.h"
+#include "pserver/job/job_calls.h"
+#include "pserver/job/job_compress.h"
 #include "pserver/job/job_fetched.h"
 #include "pserver/job/job_finite.h"
+#include "pserver/job/job_pull.h"
+#include "pserver/job/job_train.h"
+#include "pserver/ops/comm_ops.h"
 
 #include <pthread.h>
 
@@ -107,8 +110,7 @@ static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x
     if (part < a->sections.count && a->sections.item[part] * row != bytes)
         return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", part,
                        (long long)a->sections.item[part], (long long)(a->sections.item[part] * row), name, (long long)bytes);
-    if (!a->zero_copy && (!job->block[block].coder || tr__job_holds_gradients(job)))       /* otherwise a compressed gradient is
-                                                                                            * read at once */
+    if (!a->zero_copy && (!tr__job_compresses(job, block) || tr__job_holds_gradients(job)))    /* compression reads a gradient at once */
         TR_TRY(tr__job_stage(&from, job, block, from));
     return tr_job_push(job, block, from, bytes, tr_job_weight(job), NULL);
 }

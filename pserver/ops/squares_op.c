@@ -8,7 +8,8 @@
 #include "framework/tensor.h"
 #include "kernels/check.h"
 #include "kernels/math/exact.h"
-#include "pserver/job/job.h"
+#include "pserver/core/gather.h"
+#include "pserver/job/job_serve.h"
 #include "pserver/ops/comm_ops.h"
 
 enum { X };

@@ -8,7 +8,7 @@
 #include "framework/random.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
-#include "pserver/job/job.h"
+#include "pserver/job/job_rows.h"
 #include "pserver/table/table_tile.h"
 #include "pserver/table/table_var.h"
 

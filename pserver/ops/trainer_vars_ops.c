@@ -68,7 +68,7 @@ tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count)
     TR_TRY(tr_job_resumed(job, &resumes, &step));
     if (step == 0 || !find_name(name, sizeof name, job) || (!job->own && tr_trainer_vars_attach(&job->own, name) != TR_OK))
         return TR_OK;
-    tr__own_part_show(job->own_part, job->own);
+    tr__own_part_show(job->shared.own_part, job->own);
     for (int i = 0; i < tr_trainer_vars_count(job->own); i++)
         if (tr_trainer_vars_find(&from, job->own, (uint64_t)step, i)) {
             TR_TRY(take_over(scope, &from));
@@ -87,7 +87,7 @@ static tr_status open_anew(tr_job *job, const char *name, int count, tr_trainer_
         tr_trainer_vars_attach(&job->own, name);
     if (job->own && tr_trainer_vars_are(job->own, count, vars))
         return TR_OK;
-    tr__own_part_show(job->own_part, NULL);
+    tr__own_part_show(job->shared.own_part, NULL);
     tr_trainer_vars_free(job->own, true);
     job->own = NULL;
     return tr_trainer_vars_create(&job->own, name, count, vars);
@@ -108,9 +108,9 @@ static void open(tr_job *job, int count, tr_trainer_var *vars, const tr_run *io)
     job->has_opened_own = true;
     if (has_name && !has_copies)
         say_not_kept(job);
-    job->keeps_own = has_copies || (tr__own_part_wants_copies(job->own_part) && open_anew(job, NULL, count, vars, io) == TR_OK);
+    job->keeps_own = has_copies || (tr__own_part_wants_copies(job->shared.own_part) && open_anew(job, NULL, count, vars, io) == TR_OK);
     if (job->keeps_own)
-        tr__own_part_show(job->own_part, job->own);
+        tr__own_part_show(job->shared.own_part, job->own);
 }
 
 static bool is_due(const tr_run *io)

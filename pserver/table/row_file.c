@@ -128,11 +128,6 @@ const tr_table_config *tr_row_file_config(const tr_row_file *file)
     return &file->config;
 }
 
-uint64_t tr_row_file_count(const tr_row_file *file)
-{
-    return file->rows;
-}
-
 const void *tr_row_file_find(const tr_row_file *file, int64_t key)
 {
     if (!file->index)

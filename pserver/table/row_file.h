@@ -37,7 +37,6 @@ tr_status tr_row_file_open(tr_row_file **out, const char *path);
 void      tr_row_file_free(tr_row_file *file);
 /* The configuration of rows and first values, with 0 states. */
 const tr_table_config *tr_row_file_config(const tr_row_file *file);
-uint64_t  tr_row_file_count(const tr_row_file *file);
 /* The values of a key's row, in the table's type. NULL: the file has no row of this key. */
 const void *tr_row_file_find(const tr_row_file *file, int64_t key);
 

@@ -7,9 +7,7 @@
 #include <string.h>
 
 enum { VERSION = 2 };
-enum { SLACK = 4096 };                /* spare places after the last home: the index does not wrap around */
 enum { FIRST_CAPACITY = 1024, MOVE = 24 };     /* places that each insertion examines while the index grows */
-enum { SHARD_BITS = 10 };
 static const uint64_t MAX_BYTES = (uint64_t)1 << 40, MAX_SLOTS = UINT32_MAX - 1;
 
 /* A fence: a process that attaches after a kill sees the stores above it before the stores below it. */
@@ -20,19 +18,9 @@ static void in_order(void)
 
 /* == hashes ===================================================================================== */
 
-uint32_t tr_slots_shard(int64_t key)
-{
-    return (uint32_t)(tr_hash_u64((uint64_t)key) >> (64 - SHARD_BITS));
-}
-
 static uint64_t make_entry(uint32_t tag, uint32_t slot)
 {
     return (uint64_t)tag << 32 | (slot + 1);
-}
-
-static uint64_t places(const tr__slots_head *h)
-{
-    return (h->next > h->capacity ? h->next : h->capacity) + SLACK;
 }
 
 /* == life ======================================================================================= */
@@ -43,8 +31,8 @@ static void use(tr_slots *s, const tr_slots_config *config)
     s->row = (char *)s->head + TR__SLOTS_HEAD;
     s->entry = tr_segment_base(s->index);
     s->stride = sizeof(tr_slot_row) + config->payload;
-    s->first_hash = (uint64_t)config->first_shard << (64 - SHARD_BITS);
-    s->factor = ((uint64_t)1 << (32 + SHARD_BITS)) / config->shard_count;
+    s->first_hash = (uint64_t)config->first_shard << (64 - TR__SHARD_BITS);
+    s->factor = ((uint64_t)1 << (32 + TR__SHARD_BITS)) / config->shard_count;
 }
 
 typedef tr_status (*open_fn)(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit);
@@ -59,13 +47,13 @@ static tr_status open_both(tr_slots *s, open_fn open, const char *name, const tr
     for (int i = 0; i < 2; i++)
         snprintf(path[i], sizeof path[i], "%s.%s", name ? name : "", i ? "index" : "rows");
     TR_TRY(open(&s->rows, name ? path[0] : NULL, "rows", VERSION, TR__SLOTS_HEAD + rows * stride));
-    return open(&s->index, name ? path[1] : NULL, "index", VERSION, (rows * 2 + FIRST_CAPACITY + SLACK) * sizeof(uint64_t));
+    return open(&s->index, name ? path[1] : NULL, "index", VERSION, (rows * 2 + FIRST_CAPACITY + TR__SLOTS_SLACK) * sizeof(uint64_t));
 }
 
 static tr_status begin(tr_slots *s, const tr_slots_config *config)
 {
     TR_TRY(tr_segment_grow(s->rows, TR__SLOTS_HEAD));
-    TR_TRY(tr_segment_grow(s->index, (FIRST_CAPACITY + SLACK) * sizeof(uint64_t)));
+    TR_TRY(tr_segment_grow(s->index, (FIRST_CAPACITY + TR__SLOTS_SLACK) * sizeof(uint64_t)));
     tr__slots_head *h = s->head = tr_segment_base(s->rows);
     h->payload = config->payload;
     h->first_shard = config->first_shard;
@@ -140,14 +128,9 @@ uint64_t tr_slots_stride(const tr_slots *slots)
     return slots->stride;
 }
 
-static uint64_t free_count(const tr__slots_head *h)
-{
-    return h->free >> 32;
-}
-
 uint64_t tr_slots_count(const tr_slots *slots)
 {
-    return slots->head->used - free_count(slots->head);
+    return slots->head->used - tr__slots_free_count(slots->head);
 }
 
 uint32_t tr_slots_used(const tr_slots *slots)
@@ -176,7 +159,7 @@ void *tr_slots_notes(const tr_slots *slots)
  * then the row is not found. */
 static void put(tr_slots *s, uint64_t entry)
 {
-    const uint64_t end = places(s->head) - 1;
+    const uint64_t end = tr__slots_places(s->head) - 1;
     uint64_t       at = tr__slots_home(s->head, tr__slots_entry_tag(entry));
 
     while (s->entry[at])
@@ -241,9 +224,9 @@ static bool is_full(const tr__slots_head *h, uint64_t entries)
 static tr_status index_room(tr_slots *s)
 {
     tr__slots_head          *h = s->head;
-    const uint64_t entries = h->used - free_count(h) + 1;
+    const uint64_t entries = h->used - tr__slots_free_count(h) + 1;
 
-    if (s->entry[places(h) - 2])
+    if (s->entry[tr__slots_places(h) - 2])
         return tr_fail(TR_ENOMEM, "table: thousands of keys have nearly the same hash");
     while (is_growing(h) && is_full(h, entries))
         TR_TRY(move_some(s, 4096));
@@ -252,7 +235,7 @@ static tr_status index_room(tr_slots *s)
     if (!is_full(h, entries))
         return TR_OK;
     const uint64_t next = (h->capacity + h->capacity / 8) / TR__SLOTS_LINE * TR__SLOTS_LINE;
-    TR_TRY(tr_segment_grow(s->index, (next + SLACK) * sizeof(uint64_t)));
+    TR_TRY(tr_segment_grow(s->index, (next + TR__SLOTS_SLACK) * sizeof(uint64_t)));
     h->boundary = (uint64_t)1 << 32;
     in_order();
     h->next = next;
@@ -291,7 +274,7 @@ static void push_free(tr_slots *s, uint32_t slot)
     row->key = (int64_t)(h->free & UINT32_MAX);        /* next free slot + 1 */
     row->mark = 0;
     in_order();
-    h->free = ((free_count(h) + 1) << 32) | (slot + 1);
+    h->free = ((tr__slots_free_count(h) + 1) << 32) | (slot + 1);
 }
 
 static tr_status rows_room(tr_slots *s, uint64_t used)
@@ -314,7 +297,7 @@ static tr_status rows_room(tr_slots *s, uint64_t used)
 static uint64_t free_behind(const tr_slots *s, uint32_t slot)
 {
     const tr_slot_row *row = tr_slots_row(s->row, s->stride, slot);
-    const uint64_t     next = (uint32_t)row->key, count = free_count(s->head) - 1;
+    const uint64_t     next = (uint32_t)row->key, count = tr__slots_free_count(s->head) - 1;
 
     return next > s->head->used || !next != !count ? 0 : count << 32 | next;
 }
@@ -388,14 +371,14 @@ static tr_status make_index_anew(tr_slots *s)
     h->capacity = h->next > h->capacity ? h->next : h->capacity;
     h->next = h->capacity;
     h->boundary = 0;
-    memset(s->entry, 0, places(h) * sizeof *s->entry);
+    memset(s->entry, 0, tr__slots_places(h) * sizeof *s->entry);
     for (uint64_t i = 0; i < h->used; i++) {
         const tr_slot_row *row = tr_slots_row(s->row, s->stride, (uint32_t)i);
         if (!(row->mark & TR_SLOT_LIVES))
             continue;
-        if (++live > h->used - free_count(h))
+        if (++live > h->used - tr__slots_free_count(h))
             return tr_fail(TR_EFORMAT, "table in segment '%s': more than the %llu rows that it has live", tr_segment_name(s->rows),
-                           (unsigned long long)(h->used - free_count(h)));
+                           (unsigned long long)(h->used - tr__slots_free_count(h)));
         put(s, make_entry(tr__slots_tag(s, row->key), (uint32_t)i));
     }
     in_order();
@@ -431,9 +414,9 @@ static bool has_all(const tr_slots *s)
     const tr__slots_head *h = s->head;
     const uint64_t        rows = (tr_segment_bytes(s->rows) - TR__SLOTS_HEAD) / (sizeof(tr_slot_row) + h->payload);
     const uint64_t        room = tr_segment_bytes(s->index) / sizeof(uint64_t);
-    const bool            is_list = (h->free & UINT32_MAX) <= h->used && free_count(h) <= h->used && !(h->free & UINT32_MAX) == !free_count(h);
+    const bool            is_list = (h->free & UINT32_MAX) <= h->used && tr__slots_free_count(h) <= h->used && !(h->free & UINT32_MAX) == !tr__slots_free_count(h);
 
-    return h->used <= rows && is_list && h->capacity <= room && h->next <= room && places(h) <= room;
+    return h->used <= rows && is_list && h->capacity <= room && h->next <= room && tr__slots_places(h) <= room;
 }
 
 /* Check the index: its last place must be empty, and its load within the bounds (one row may be under way). */
@@ -443,7 +426,7 @@ static bool is_index(const tr_slots *s)
 
     return h->capacity >= FIRST_CAPACITY && h->next >= h->capacity && h->next <= h->capacity + h->capacity / 8 &&
            h->capacity % TR__SLOTS_LINE == 0 && h->next % TR__SLOTS_LINE == 0 && h->boundary <= (uint64_t)1 << 32 &&
-           !is_full(h, h->used - free_count(h) - (h->used > free_count(h))) && !s->entry[places(h) - 1];
+           !is_full(h, h->used - tr__slots_free_count(h) - (h->used > tr__slots_free_count(h))) && !s->entry[tr__slots_places(h) - 1];
 }
 
 static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
@@ -461,7 +444,7 @@ static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
         return tr_fail(TR_EFORMAT, "table in segment '%s' says that it has more than it has", tr_segment_name(s->rows));
     if (!is_index(s))
         return tr_fail(TR_EFORMAT, "table in segment '%s': its index is damaged: %llu places, %llu to come, %llu rows", tr_segment_name(s->rows),
-                       (unsigned long long)h->capacity, (unsigned long long)h->next, (unsigned long long)(h->used - free_count(h)));
+                       (unsigned long long)h->capacity, (unsigned long long)h->next, (unsigned long long)(h->used - tr__slots_free_count(h)));
     return TR_OK;
 }
 
@@ -478,71 +461,4 @@ static tr_status go_on(tr_slots *s, const tr_slots_config *config)
 tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_config *config)
 {
     return make(out, name, config, tr_segment_attach, go_on);
-}
-
-/* == shards ======================================================================================= */
-
-/* Entries at the borders, with tags `low` and `high`, may belong to two shards: there the key decides. */
-static bool is_of_shard(const tr_slots *s, uint64_t entry, uint32_t low, uint32_t high, uint32_t shard)
-{
-    const uint32_t tag = tr__slots_entry_tag(entry);
-
-    if (tr__slots_entry_slot(entry) >= s->head->used)
-        return false;
-    if (tag > low && tag < high)
-        return true;
-    return tag >= low && tag <= high && tr_slots_shard(tr_slots_row(s->row, s->stride, tr__slots_entry_slot(entry))->key) == shard;
-}
-
-tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard)
-{
-    const tr__slots_head    *h = slots->head;
-    const uint64_t first = (uint64_t)shard << (64 - SHARD_BITS);
-    const uint64_t last = first + (((uint64_t)1 << (64 - SHARD_BITS)) - 1);
-
-    *count = 0;
-    if (shard < h->first_shard || shard - h->first_shard >= h->shard_count)
-        return TR_OK;
-    const uint32_t low = tr__slots_tag_of_hash(slots, first), high = tr__slots_tag_of_hash(slots, last);
-    const uint64_t end = tr__slots_home(h, high);
-    for (uint64_t at = tr__slots_home(h, low); at <= end || slots->entry[at]; at++) {
-        const uint64_t entry = slots->entry[at];
-        if (!entry || !is_of_shard(slots, entry, low, high, shard))
-            continue;
-        if (*count == *capacity) {
-            uint32_t *grown = realloc(*list, (2 * *capacity + 1024) * sizeof *grown);
-            if (!grown)
-                return tr_fail(TR_ENOMEM, "table: no memory for the rows of shard %u", shard);
-            *list = grown;
-            *capacity = 2 * *capacity + 1024;
-        }
-        (*list)[(*count)++] = tr__slots_entry_slot(entry);
-    }
-    return TR_OK;
-}
-
-tr_status tr_slots_check(const tr_slots *slots)
-{
-    const tr__slots_head *h = slots->head;
-    uint64_t    live = 0, entries = 0, listed = 0;
-
-    for (uint64_t i = 0; i < h->used; i++) {
-        const tr_slot_row *row = tr_slots_row(slots->row, slots->stride, (uint32_t)i);
-        if (!(row->mark & TR_SLOT_LIVES))
-            continue;
-        uint32_t found;
-        live++;
-        tr_slots_find(slots, &found, &row->key, 1);
-        if (found != i)
-            return tr_fail(TR_EINTERNAL, "the index does not find slot %llu", (unsigned long long)i);
-    }
-    for (uint64_t i = 0; i < places(h); i++)
-        entries += slots->entry[i] != 0;
-    for (uint64_t next = h->free & UINT32_MAX; next && next <= h->used && listed <= h->used; listed++)
-        next = (uint64_t)tr_slots_row(slots->row, slots->stride, (uint32_t)next - 1)->key;
-    if (entries != live || listed != free_count(h) || live + listed != h->used)
-        return tr_fail(TR_EINTERNAL, "%llu rows live, %llu entries, %llu free ones listed, %llu counted, %llu slots used",
-                       (unsigned long long)live, (unsigned long long)entries, (unsigned long long)listed,
-                       (unsigned long long)free_count(h), (unsigned long long)h->used);
-    return TR_OK;
 }

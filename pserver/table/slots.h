@@ -89,8 +89,5 @@ uint64_t tr_slots_index_bytes(const tr_slots *slots);
 void    *tr_slots_notes(const tr_slots *slots);
 /* List all slots of one shard. *list is realloc'ed to hold them, *capacity is its size. Returns their number. */
 tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard);
-/* For tests: check the structure; TR_EINTERNAL names what is wrong. Every row in use must be found, every entry must lead to one, and no
- * row may be lost. */
-tr_status tr_slots_check(const tr_slots *slots);
 
 #endif

@@ -1,4 +1,5 @@
-/* slots_state.h - the inside of slots, shared by slots.c (life, rows, changes of the index) and slots_find.c (looking up). */
+/* slots_state.h - the inside of slots, shared by slots.c (life, rows, changes of the index), slots_find.c (looking up) and slots_shards.c (going
+ * through a shard). */
 #ifndef TR_PSERVER_SLOTS_STATE_H
 #define TR_PSERVER_SLOTS_STATE_H
 
@@ -8,6 +9,8 @@
 #include "framework/random.h"
 
 enum { TR__SLOTS_HEAD = 4096, TR__SLOTS_NOTES = 1024 };
+enum { TR__SLOTS_SLACK = 4096 };      /* places behind the last: there is no wrapping around */
+enum { TR__SHARD_BITS = 10 };
 enum { TR__SLOTS_LINE = TR_CACHE_LINE / sizeof(uint64_t) };   /* places of a cache line */
 
 /* At the start of the rows' segment. */
@@ -37,6 +40,17 @@ struct tr_slots {
     uint64_t       *lifted;           /* entries that are lifted out while they move */
     uint64_t        lifted_capacity;
 };
+
+/* Rows that were removed. */
+static inline uint64_t tr__slots_free_count(const tr__slots_head *h)
+{
+    return h->free >> 32;
+}
+
+static inline uint64_t tr__slots_places(const tr__slots_head *h)
+{
+    return (h->next > h->capacity ? h->next : h->capacity) + TR__SLOTS_SLACK;
+}
 
 static inline uint64_t tr__slots_high_product(uint64_t a, uint64_t b)
 {

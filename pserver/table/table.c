@@ -192,9 +192,3 @@ const tr_slots *tr_table_slots(const tr_table *table)
 {
     return table->slots;
 }
-
-tr_status tr_table_check(const tr_table *table)
-{
-    TR_TRY(tr_slots_check(table->slots));
-    return table->candidates ? tr_slots_check(table->candidates) : TR_OK;
-}

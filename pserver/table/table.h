@@ -17,36 +17,10 @@
 #define TR_PSERVER_TABLE_H
 
 #include "pserver/table/slots.h"
-
-/* How first values are drawn: a and b are the value; min and max; mean and standard deviation. */
-typedef enum tr_table_init {
-    TR_TABLE_CONSTANT,
-    TR_TABLE_UNIFORM,
-    TR_TABLE_NORMAL,
-    TR_TABLE_TRUNCATED_NORMAL,
-    TR_TABLE_INIT_COUNT
-} tr_table_init;
-
-enum { TR_TABLE_STATES = 8 };         /* the most numbers that an optimizer keeps for each element */
+#include "pserver/table/table_config.h"
 
 /* a row's mark counts its updates up to this number: these bits belong to the table */
 #define TR__TOUCHES (TR_SLOT_LIVES - 1)
-
-/* The configuration, the same on all servers of a table. */
-typedef struct tr_table_config {
-    tr_dtype      dtype;              /* type of the values: TR_FP32, TR_FP16 or TR_BF16 */
-    int64_t       width;              /* values of a row */
-    int           states;             /* states of a row, each of them `width` float32 */
-    float         state_value[TR_TABLE_STATES];      /* first values of the states */
-    tr_table_init init;
-    double        a, b;
-    uint64_t      random_key;
-    uint32_t      entry_count;        /* 0 and 1: the first update makes the row */
-    double        entry_probability;  /* 0: as 1 */
-    uint32_t      max_age;            /* rows that no update has touched for more steps are removed; 0: none is */
-    uint32_t      keep_count;         /* except rows that so many updates touched; 0: no exception */
-    uint64_t      max_rows;           /* rows in the whole table: those untouched for the longest time are removed. 0: no limit */
-} tr_table_config;
 
 /* The part of the table that is here, and its memory. */
 typedef struct tr_table_place {
@@ -84,8 +58,6 @@ void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_
 void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n);
 /* The same as before the last update; the keys must be distinct. Rows that this update made have their first values. */
 tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *keys, int64_t n);
-/* Compute the first value of a key, as float32 [width]. */
-void tr_table_first_value(const tr_table_config *config, float *out, int64_t key);
 
 /* -- an update ---------------------------------------------------------------------------------------- */
 
@@ -111,9 +83,6 @@ typedef struct tr_table_row {
     const float *states;              /* states, [states, width] */
 } tr_table_row;
 
-/* Call `each` for the rows of a virtual shard until it fails. */
-tr_status tr_table_each(const tr_table *table, uint32_t shard, tr_status (*each)(void *payload, const tr_table_row *row),
-                        void *payload);
 /* Set the values of a row, in the table's type; a new row gets first states. A key outside the share that can have rows gets none. Call
  * it between updates, unless the table logs here (logs_when_set). */
 tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values);
@@ -152,7 +121,5 @@ typedef struct tr_table_report {
 void      tr_table_get_report(const tr_table *table, tr_table_report *report);
 /* For measuring. */
 const tr_slots *tr_table_slots(const tr_table *table);
-/* For tests: see tr_slots_check. */
-tr_status tr_table_check(const tr_table *table);
 
 #endif

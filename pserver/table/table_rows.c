@@ -214,22 +214,6 @@ tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, co
 
 /* == rows in and out ================================================================================== */
 
-tr_status tr_table_each(const tr_table *table, uint32_t shard, tr_status (*each)(void *payload, const tr_table_row *row),
-                        void *payload)
-{
-    uint32_t *list = NULL;
-    uint64_t  capacity = 0, count = 0;
-    tr_status status = tr_slots_of_shard(&list, &capacity, &count, table->slots, shard);
-
-    for (uint64_t i = 0; i < count && status == TR_OK; i++) {
-        tr_slot_row       *row = tr__table_row(table, list[i]);
-        const tr_table_row out = {row->key, row->mark & TR__TOUCHES, row->last, tr__row_values(row), tr__row_states(table, row)};
-        status = each(payload, &out);
-    }
-    free(list);
-    return status;
-}
-
 tr_status tr_table_put(tr_table *table, const tr_table_row *row)
 {
     uint32_t slot;

@@ -299,6 +299,11 @@ void tr_comm_take_place(tr_comm *comm, int server)
     tr_roster_replace(comm->roster, server, comm->roster->self);
 }
 
+void tr_comm_set_core(tr_comm *comm, tr_node node)
+{
+    comm->node = node;
+}
+
 void tr_comm_tell_losses(const tr_comm *comm)
 {
     const tr_roster *roster = comm->roster;

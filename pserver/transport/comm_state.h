@@ -1,10 +1,9 @@
-/* comm_state.h - the inside of the event loop, shared by comm.c (the owner's calls), comm_thread.c (begin and end of the thread),
- * comm_drive.c (a turn of the driver, and its rest), comm_send.c (messages to other ranks), comm_receive.c (messages from other ranks)
- * and comm_watch.c (which ranks live, and failures).
+/* comm_state.h - the inside of the event loop, shared by comm.c (the owner's calls), comm_thread.c (the thread's begin and end), comm_drive.c
+ * (a turn of who drives, and how it rests), comm_send.c (what leaves), comm_receive.c (what comes from other ranks), comm_watch.c (who
+ * lives; what happens when somebody does not).
  *
- * Both threads of a rank run in turns: tr__comm_thread_turn and tr__comm_wait_turn. A turn never waits; it says how to rest before the
- * next one. comm.c and comm_thread.c rest in the real world (tr__comm_rest). The simulator (simulator.h) calls the same turns in virtual
- * time. */
+ * Both threads of a rank run in turns: tr__comm_thread_turn and tr__comm_wait_turn. A turn never waits; it says how to rest before the next one.
+ * comm.c and comm_thread.c rest in the real world (tr__comm_rest). The simulator (tests/support/simulator.h) calls the same turns in virtual time. */
 #ifndef TR_PSERVER_COMM_STATE_H
 #define TR_PSERVER_COMM_STATE_H
 
@@ -62,7 +61,7 @@ struct tr_comm {
     tr_status        status;
     char             text[4096];
 
-    /* the driver's own fields */
+    /* only the driver uses the fields below */
     const tr_transport_table *table;
     tr_transport    *transport;
     tr_roster       *roster;

@@ -1,9 +1,9 @@
-/* machine.h - the services that an event loop needs of its computer: time, wake-ups, processes, messages to the launcher.
+/* machine.h - what an event loop needs of the computer that it runs on: time, wake-ups, processes, words to the launcher.
  *
- * A loop (comm_state.h) makes no call of the operating system by itself. So two machines are possible: the real one below, and the
- * simulator's (simulator.h), where time is virtual and all ranks of a job take turns in one thread.
+ * A loop (comm_state.h) calls nothing of the operating system by itself. So two machines are possible: the real one below, and the
+ * simulator's (tests/support/simulator.h), where time is virtual and all ranks of a job take turns in one thread.
  *
- * What must stay true: no function here waits, except `kill`. A loop's turn says how to rest (tr__rest), and its caller waits. */
+ * What must stay true: nothing here waits, but `kill`. Where a loop rests it says so, and who runs it waits (tr__rest). */
 #ifndef TR_PSERVER_MACHINE_H
 #define TR_PSERVER_MACHINE_H
 

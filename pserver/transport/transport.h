@@ -1,13 +1,13 @@
-/* transport.h - a table of functions that move the messages of one process.
+/* transport.h - what moves the messages of one process: a table of functions.
  *
- * `trireme_mpi.so` exports one symbol, tr_transport_mpi, which is such a table. It depends on no library of Trireme, so a process that
- * needs no MPI loads none. The simulator (simulator.h) has such a table, too.
+ * `trireme_mpi.so` exports one symbol, tr_transport_mpi, which is such a table; it depends on nothing of ours, so
+ * that a process that needs no MPI loads none. The simulator (tests/support/simulator.h) has such a table, too.
  *
- * A message is a header of 64 bytes and a payload. A small message travels in one piece. The payload of a larger one follows its header,
- * so that the receiver can say where it goes.
+ * A message is a header of 64 bytes and a payload. Small ones travel in one piece. The payload of a larger one
+ * follows its header, so that the receiver can say where it goes.
  *
- * What must stay true: one thread at a time calls these functions, and the same thread calls `start` and `stop`. No function waits for a
- * peer. Messages of one pair arrive in order. The memory of a sent message does not change until `sent` returns it. */
+ * What must stay true: one thread at a time is in here, `start` and `stop` are one thread's; nothing waits for a peer. Messages
+ * of one pair arrive in order. What is sent stays as it is until it is given back by `sent`. */
 #ifndef TR_PSERVER_TRANSPORT_H
 #define TR_PSERVER_TRANSPORT_H
 

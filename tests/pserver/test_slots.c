@@ -1,5 +1,6 @@
 /* test_slots.c - what is left of an index and its rows, damaged, is refused. That they are right is tested by test_table.c. */
 #include "tests/support/expect.h"
+#include "tests/support/table_check.h"
 
 #include "pserver/table/slots_state.h"
 

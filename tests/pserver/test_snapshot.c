@@ -4,7 +4,7 @@
 
 #include "pserver/core/client.h"
 #include "pserver/core/server.h"
-#include "pserver/transport/simulator.h"
+#include "tests/support/simulator.h"
 #include "proto/pserver.pb-c.h"
 
 #include <setjmp.h>

@@ -1,8 +1,10 @@
 /* test_table.c - rows by key: found as the table grows, first values, updates, admission and eviction. */
+#include "tests/support/table_check.h"
 #include "tests/support/table_rig.h"
 
 #include "framework/random.h"
 #include "kernels/math/cast.h"
+#include "pserver/table/first_values.h"
 #include "pserver/table/table_report.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* test_table_kills.c - a table whose process is killed amid an update: the next one finds whole steps. */
+#include "tests/support/table_check.h"
 #include "tests/support/table_rig.h"
 
 #include "framework/random.h"

@@ -16,76 +16,12 @@ static const int64_t ARRIVES = 20000;
 /* When a job does not end: virtual nanoseconds. */
 static const int64_t LONG = 60000000000;
 
-/* == a rank around its core: one of four, and a standby's may become another one ================ */
-
 static tr_node core_of(const sim_rank *r)
 {
     return r->trainer   ? tr_client_node(r->trainer->client)
            : r->replica ? tr_replica_node(r->replica)
            : r->server  ? tr_server_node(r->server)
                         : tr_standby_node(r->standby);
-}
-
-static void *rank_place(void *self, int peer, const tr_wire *wire)
-{
-    const tr_node node = core_of(self);
-    return node.place(node.self, peer, wire);
-}
-
-static void rank_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
-{
-    const tr_node node = core_of(self);
-    node.receive(node.self, now, peer, wire, payload, is_placed);
-}
-
-static void rank_lost(void *self, int peer, const char *how)
-{
-    const tr_node node = core_of(self);
-    node.lost(node.self, peer, how);
-}
-
-static int64_t rank_tick(void *self, int64_t now)
-{
-    const tr_node node = core_of(self);
-    return node.tick(node.self, now);
-}
-
-static bool rank_next(void *self, tr_message *out)
-{
-    const tr_node node = core_of(self);
-    return node.next(node.self, out);
-}
-
-static tr_status rank_status(const void *self, const char **text)
-{
-    const tr_node node = core_of(self);
-    return node.status(node.self, text);
-}
-
-static void rank_describe(const void *self, char *out, size_t size)
-{
-    const tr_node node = core_of(self);
-    node.describe(node.self, out, size);
-}
-
-static bool rank_awaits_loans(const void *self)
-{
-    const tr_node node = core_of(self);
-    return node.awaits_loans && node.awaits_loans(node.self);
-}
-
-static void rank_left(void *self, int peer)
-{
-    const tr_node node = core_of(self);
-
-    if (node.left)
-        node.left(node.self, peer);
-}
-
-static bool rank_awaits_receipts(const void *self, bool owner_waits)
-{
-    const tr_node node = core_of(self);
-    return !node.awaits_receipts || node.awaits_receipts(node.self, owner_waits);
 }
 
 /* Is it held against a bound how long trainers wait? Then nothing makes them wait by chance. */
@@ -108,7 +44,9 @@ static tr_status take_place(void *self, int server, int dead)
     if (!r->job->place[server].is_ready)
         return tr_fail(TR_ENOTFOUND, "server %d had committed nothing", server);
     tr_comm_take_place(comm, server);
-    const tr_status status = tr_server_take_over(sim__server_new(r, server));
+    tr_server *core = sim__server_new(r, server);
+    tr_comm_set_core(comm, core_of(r));
+    const tr_status status = tr_server_take_over(core);
     if (status == TR_OK)
         tr_comm_tell_losses(comm);
     return status;
@@ -141,6 +79,7 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     t->client = tr_client_new_replacement(r->roster, &options);
     tr_client_set_place(t->client, sim__pack_place, t);
     r->trainer = t;
+    tr_comm_set_core(comm, core_of(r));
     r->job->replacements++;
     sim__trainer_sleep(t);
     tr_sim_wake(r->job->sim, r->number);
@@ -149,9 +88,12 @@ static void inherit(void *self, int trainer, uint32_t epoch)
 static void replicate(void *self, int server)
 {
     sim_rank *r = self;
+    tr_comm  *comm = tr_sim_comm(r->job->sim, r->number);
 
-    if (tr_comm_replica_rank(tr_sim_comm(r->job->sim, r->number), server))
-        sim__replica_new_called(r, server);
+    if (!tr_comm_replica_rank(comm, server))
+        return;
+    sim__replica_new_called(r, server);
+    tr_comm_set_core(comm, core_of(r));
 }
 
 /* == a rank in its loop ========================================================================== */
@@ -176,8 +118,7 @@ static tr_node rank_make(void *self, const tr_roster *roster)
     } else {
         r->standby = tr_standby_new(roster, take_place, inherit, replicate, r);
     }
-    return (tr_node){r, rank_place, rank_receive, rank_lost, rank_tick, rank_next, rank_status, rank_describe,
-                     rank_awaits_loans, rank_left, rank_awaits_receipts};
+    return core_of(r);
 }
 
 static void rank_command(void *self, const tr_command *command)
@@ -544,8 +485,10 @@ bool sim_job_run(sim_job *job)
     }
     for (int i = 0; i < job->size; i++) {
         waiting[0] = '\0';
-        if (job->rank[i].roster)
-            rank_describe(&job->rank[i], waiting, sizeof waiting);
+        if (job->rank[i].roster) {
+            const tr_node node = core_of(&job->rank[i]);
+            node.describe(node.self, waiting, sizeof waiting);
+        }
         const tr_status status = sim_job_status(job, i, &text);
         const bool      is_dead = tr_sim_is_dead(job->sim, i);
         print_message("rank %d%s waits for \"%s\", status %s %s\n", i, is_dead ? " (dead)" : tr_sim_has_ended(job->sim, i) ? " (ended)" : "",

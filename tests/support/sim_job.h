@@ -1,4 +1,4 @@
-/* sim_job.h - a whole job in the simulator (pserver/transport/simulator.h): servers, trainers and standbys whose programs
+/* sim_job.h - a whole job in the simulator (tests/support/simulator.h): servers, trainers and standbys whose programs
  * are a few lines of C, so that what they compute is known. Their event loops are the real ones.
  *
  * In mode sync a gradient depends on the trainer, the step and the parameters that were pulled, and the update has momentum: one
@@ -13,7 +13,7 @@
 #include "pserver/core/replica.h"
 #include "pserver/core/server.h"
 #include "pserver/core/standby.h"
-#include "pserver/transport/simulator.h"
+#include "tests/support/simulator.h"
 
 enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16,
        SIM_PASSES = 2, SIM_TASKS = 9, SIM_TASK_BATCHES = 3, SIM_BATCHES = SIM_PASSES * SIM_TASKS * SIM_TASK_BATCHES };

@@ -1,4 +1,4 @@
-"""The board on server 0, where trainers exchange small values: pserver/trireme_dist.h has its C API."""
+"""The board on server 0, where trainers exchange small values: pserver/trireme_board.h has its C API."""
 
 from __future__ import annotations
 

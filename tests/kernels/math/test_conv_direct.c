@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "kernels/math/blas.h"
+#include "kernels/math/conv.h"
 #include "kernels/math/conv_direct.h"
 
 /* batch, channels, filters, groups; in; kernel; stride; pad; dilation */

@@ -2,6 +2,7 @@
  * number of threads; the switch brings the other ways back. */
 #include "framework/precision.h"
 #include "kernels/math/blas.h"
+#include "kernels/math/conv.h"
 #include "kernels/math/conv_winograd.h"
 #include "kernels/math/float_lanes.h"
 #include "tests/kernels/math/check.h"

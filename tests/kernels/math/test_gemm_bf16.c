@@ -6,6 +6,7 @@
 #define TR_BF16_MODEL
 #include "kernels/math/gemm_bf16_units.h"
 
+#include "kernels/math/gemm_bf16.h"
 #include "kernels/math/gemm_bf16_blocks.h"
 
 #include "framework/precision.h"

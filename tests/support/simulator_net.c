@@ -1,6 +1,6 @@
 /* simulator_net.c - messages between simulated ranks, moved as transport_mpi.c moves them. Each poll reads one header from each peer. A
  * large payload follows when its place is known. A rank that MPI declares dead is dropped, with all of its messages under way. */
-#include "pserver/transport/simulator_state.h"
+#include "tests/support/simulator_state.h"
 
 #include "framework/memory.h"
 

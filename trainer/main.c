@@ -1,4 +1,4 @@
-/* trireme_trainer.c - the program that runs a saved job without Python, alone or as the trainers of an MPI job.
+/* main.c - the program that runs a saved job without Python, alone or as the trainers of an MPI job.
  *
  *     trireme-trainer JOB
  *     trireme launch --servers 2 --trainers 4 JOB

@@ -1,7 +1,7 @@
 /* simulator_machine.c - the machine of a simulated rank: virtual time, doorbells in one array, processes that are ranks.
  *
  * A rank's process number is FIRST_PID + rank, and a handle of a process (machine.h) is its rank. */
-#include "pserver/transport/simulator_state.h"
+#include "tests/support/simulator_state.h"
 
 #include "framework/memory.h"
 #include "proto/pserver.pb-c.h"

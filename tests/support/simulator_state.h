@@ -1,10 +1,10 @@
 /* simulator_state.h - the inside of the simulator, shared by simulator.c (events and turns), simulator_machine.c (the services for a
  * loop) and simulator_net.c (messages under way). */
-#ifndef TR_PSERVER_SIMULATOR_STATE_H
-#define TR_PSERVER_SIMULATOR_STATE_H
+#ifndef TR_TESTS_SIMULATOR_STATE_H
+#define TR_TESTS_SIMULATOR_STATE_H
 
 #include "pserver/transport/comm_state.h"
-#include "pserver/transport/simulator.h"
+#include "tests/support/simulator.h"
 
 #include <setjmp.h>
 

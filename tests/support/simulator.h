@@ -13,8 +13,8 @@
  * killed, or stopped for a while. MPI reports a death, or the end of the process shows it, or silence.
  *
  * With `delay`, `bandwidth` and programs that take time, virtual time is that of a cluster: a step has a duration. */
-#ifndef TR_PSERVER_SIMULATOR_H
-#define TR_PSERVER_SIMULATOR_H
+#ifndef TR_TESTS_SIMULATOR_H
+#define TR_TESTS_SIMULATOR_H
 
 #include "pserver/transport/comm.h"
 

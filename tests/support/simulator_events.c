@@ -1,5 +1,5 @@
 /* simulator_events.c - chance, the heap of events, and the next turn of each rank's two threads. */
-#include "pserver/transport/simulator_state.h"
+#include "tests/support/simulator_state.h"
 
 #include "framework/memory.h"
 

@@ -1,18 +1,22 @@
-/* job.c - a process's place in a job: its start, its role, the work of a server, its end. job_core.c makes the core that the
- * communication thread drives; job_store.c has the memory and files of a server. */
-#include "pserver/job/job.h"
-
+/* job_life.c - a process's place in a job: its start and its end. */
 #include "framework/memory.h"
 #include "pserver/checkpoint/checkpoint.h"
+#include "pserver/job/job_board.h"
 #include "pserver/job/job_checkpoint.h"
+#include "pserver/job/job_compress.h"
 #include "pserver/job/job_core.h"
 #include "pserver/job/job_fetched.h"
 #include "pserver/job/job_options.h"
 #include "pserver/job/job_own_part.h"
 #include "pserver/job/job_place.h"
 #include "pserver/job/job_profile.h"
+#include "pserver/job/job_pull.h"
 #include "pserver/job/job_runlog.h"
 #include "pserver/job/job_saving.h"
+#include "pserver/job/job_serve.h"
+#include "pserver/job/job_store.h"
+#include "pserver/job/job_tables.h"
+#include "pserver/job/job_view.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/observe/trace.h"
@@ -85,20 +89,16 @@ static void free_job(tr_job *job)
     tr__job_board_free(job);
     tr__job_free_tables(job);
     tr__job_fetched_free(job->fetched);
-    tr_client_free(job->client);
-    tr_server_free(job->server);
-    tr_standby_free(job->standby);
-    tr_replica_free(job->replica);
-    tr__saving_free(job->saving);
-    tr__checkpointer_free(job->checkpointer);
-    tr__own_part_free(job->own_part);
-    tr__place_free(job->place);
+    tr__job_driver_free(job->driver);
+    tr__saving_free(job->shared.saving);
+    tr__checkpointer_free(job->shared.checkpointer);
+    tr__own_part_free(job->shared.own_part);
+    tr__place_free(job->shared.place);
     free(job->mode);
     free(job->checkpoints);
-    tr_trainer_meter_free(job->meter);
-    tr_frozen_free(job->frozen);
-    tr_server_program_free(job->program);
-    tr_state_free(job->kept, false);
+    tr_trainer_meter_free(job->shared.meter);
+    tr_frozen_free(job->shared.frozen);
+    tr_server_program_free(job->shared.program);
     tr_trainer_vars_free(job->own, false);
     for (int i = 0; i < job->block_count; i++) {
         free(job->block[i].param);
@@ -108,7 +108,7 @@ static void free_job(tr_job *job)
     }
     free(job->block);
     tr_map_deinit(&job->block_of);
-    free(job->share);
+    free(job->shared.share);
     free(job);
     tr__job_set_current(NULL);
 }
@@ -129,42 +129,43 @@ static tr_job *new_job(tr_role role, const tr_job_options *options)
 {
     tr_job *job = tr__must_alloc(sizeof *job);
 
-    job->role = role;
-    job->options = *options;
-    job->options.transport = NULL;                 /* the caller may free its text */
+    job->driver = tr__job_driver_new(&job->shared);
+    job->shared.role = role;
+    job->shared.options = *options;
+    job->shared.options.transport = NULL;                 /* the caller may free its text */
     job->weight = 1;
     job->last_ticket = role == TR_ROLE_TRAINER;    /* number 1 is the client's own operation: it ends when all servers answer */
-    job->saving = tr__saving_new(job);
-    job->checkpointer = tr__checkpointer_new(job);
-    job->own_part = tr__own_part_new(job);
-    job->place = tr__place_new(job);
+    job->shared.saving = tr__saving_new(&job->shared);
+    job->shared.checkpointer = tr__checkpointer_new(job);
+    job->shared.own_part = tr__own_part_new(job);
+    job->shared.place = tr__place_new(&job->shared);
     if (role != TR_ROLE_TRAINER)
-        job->program = tr_server_program_new();
+        job->shared.program = tr_server_program_new();
     return job;
 }
 
 /* The thread runs from here on. */
 static tr_status start(tr_job *job, const char *transport)
 {
-    const tr_job_options *o = &job->options;
-    const tr_comm_options comm = {job->role, job->role == TR_ROLE_STANDBY && o->can_inherit, tr__job_epoch_of_start(), tr__seconds(o->heartbeat),
+    const tr_job_options *o = &job->shared.options;
+    const tr_comm_options comm = {job->shared.role, job->shared.role == TR_ROLE_STANDBY && o->can_inherit, tr__job_epoch_of_start(), tr__seconds(o->heartbeat),
                                   tr__seconds(o->timeout), tr__seconds(o->start_timeout), tr__seconds(o->grace), transport};
-    const tr_comm_core    core = tr__job_core(job);
+    const tr_comm_core    core = tr__job_core(job->driver);
 
-    if (job->role != TR_ROLE_TRAINER)
+    if (job->shared.role != TR_ROLE_TRAINER)
         signal(SIGUSR1, SIG_IGN);                  /* mpirun passes this signal on to all ranks; trainers act on it */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     was_started = true;
     tr__job_set_current(job);
     tr__launcher_tell_own("joins", NULL);
-    return tr_comm_start(&job->comm, &comm, &core);
+    return tr_comm_start(&job->shared.comm, &comm, &core);
 }
 
 static void begin(tr_job *job)
 {
-    if (job->role == TR_ROLE_TRAINER)
-        job->meter = tr_trainer_meter_new(tr_job_servers(job));
-    tr__job_runlog_start(job);
+    if (job->shared.role == TR_ROLE_TRAINER)
+        job->shared.meter = tr_trainer_meter_new(tr_job_servers(job));
+    tr__job_runlog_start(&job->shared);
     tr__job_profile_begin();
     tr__launcher_tell("joined", tr_job_rank(job), NULL);
     tr__job_pulls_begin(job);
@@ -193,7 +194,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     if (status == TR_ETIMEOUT)
         tr__launcher_tell_own("late", tr_error());
     else if (status != TR_EINTR)
-        tr_comm_leave(job->comm, false, 0, &must_exit);
+        tr_comm_leave(job->shared.comm, false, 0, &must_exit);
     tr__job_set_current(NULL);
     return status;
 }
@@ -204,19 +205,19 @@ tr_status tr_job_free(tr_job *job)
 
     if (!job)
         return TR_OK;
-    if (job->role == TR_ROLE_TRAINER && !job->has_left)
+    if (job->shared.role == TR_ROLE_TRAINER && !job->has_left)
         status = tr_job_goodbye(job);
     tr__job_pulls_end(job);
-    const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
-    tr__job_runlog_end(job, so_far);               /* before anything that the log reads is freed */
+    const tr_status so_far = status == TR_OK ? tr_comm_status(job->shared.comm) : status;
+    tr__job_runlog_end(&job->shared, so_far);               /* before anything that the log reads is freed */
     tr__job_profile_end(job);
-    exit_code = tr_comm_exit_code(job->comm);
-    tr__saving_end(job->saving);
-    tr__checkpointer_end(job->checkpointer);                     /* first: its thread uses the communication thread */
-    const tr_status left = tr_comm_leave(job->comm, status == TR_OK, tr__seconds(job->options.wait_timeout), &must_exit);
+    exit_code = tr_comm_exit_code(job->shared.comm);
+    tr__saving_end(job->shared.saving);
+    tr__checkpointer_end(job->shared.checkpointer);                     /* first: its thread uses the communication thread */
+    const tr_status left = tr_comm_leave(job->shared.comm, status == TR_OK, tr__seconds(job->shared.options.wait_timeout), &must_exit);
     if (status == TR_OK && left == TR_OK) {
-        if (job->program && !job->is_forsaken)
-            tr_server_program_over(job->program);
+        if (job->shared.program && !job->shared.is_forsaken)
+            tr_server_program_over(job->shared.program);
         tr_trainer_vars_free(job->own, true);
         job->own = NULL;
     }
@@ -238,93 +239,4 @@ int tr_job_exit_code(void)
 bool tr_job_must_exit(void)
 {
     return must_exit;
-}
-
-/* == questions about ranks ====================================================================== */
-
-int tr_job_size(const tr_job *job)
-{
-    return tr_comm_roster(job->comm)->size;
-}
-
-/* == a server ==================================================================================== */
-
-static tr_status apply(tr_job *job)
-{
-    const tr_status status = tr__job_run_update(job);
-    tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
-
-    if (status != TR_OK)
-        command.data = tr__must_strdup(tr_error());
-    atomic_store(&job->has_update, false);
-    return tr_comm_post(job->comm, &command);
-}
-
-tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint32_t bytes)
-{
-    const tr_command command = {.kind = TR__SHARE, .block = (int)bytes, .data = (void *)(uintptr_t)own, .is_urgent = true};
-
-    if (job->role == TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "job: servers share what they have in an update; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
-    if (!job->share)
-        job->share = tr__must_bytes((size_t)tr_job_servers(job) * TR_GATHER_MAX);
-    TR_TRY(tr_comm_post(job->comm, &command));
-    *all = job->share;
-    return tr_comm_wait(NULL, job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
-}
-
-/* Called on the owner's thread, which is a trainer's from here on. */
-static void begin_as_replacement(tr_job *job)
-{
-    const int index = tr_job_index(job);
-    char      text[16];
-
-    job->last_ticket = 1;
-    job->meter = tr_trainer_meter_new(tr_job_servers(job));
-    job->role = TR_ROLE_TRAINER;
-    tr__job_pulls_begin(job);
-    snprintf(text, sizeof text, "%d", index);
-    tr__launcher_tell("replacement", tr_job_rank(job), text);
-    tr_runlog_note("took_place", ",\"trainer\":%d", index);
-}
-
-tr_status tr_job_serve(tr_job *job)
-{
-    if (job->role == TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "tr_job_serve: servers, standbys and replicas serve; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
-    for (;;) {
-        const unsigned seen = atomic_load(&job->bell);
-        if (atomic_load(&job->has_update))
-            TR_TRY(apply(job));
-        TR_TRY(tr__job_serve_frozen(job));
-        TR_TRY(tr__saving_serve(job->saving));
-        TR_TRY(tr_comm_status(job->comm));
-        if (atomic_load(&job->is_replacement)) {
-            begin_as_replacement(job);
-            return TR_OK;
-        }
-        if (atomic_load(&job->is_done))
-            return TR_OK;
-        if (atomic_load(&job->has_update) || atomic_load(&job->wants_frozen) || tr__saving_is_due(job->saving))
-            continue;
-        const int64_t from = tr__clock();
-        tr__bell_wait(&job->bell, seen, 50000000);
-        tr_counter_add(&job->idle, tr__clock() - from);
-    }
-}
-
-void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
-{
-    *stats = (tr_job_stats){
-        .steps = job->role != TR_ROLE_TRAINER ? tr_counter_get(&job->applied.count) : job->step,
-        .wait_nanoseconds = job->role != TR_ROLE_TRAINER ? tr_counter_get(&job->idle) : tr_counter_get(&job->meter->waited_all),
-        .apply_nanoseconds = tr_counter_get(&job->applied.sum),
-        .rows_wanted = tr_counter_get(&job->rows_wanted),
-        .rows_ahead = tr_counter_get(&job->rows_ahead),
-        .rows_cached = tr_counter_get(&job->rows_cached),
-        .skipped = tr_counter_get(&job->skipped),
-    };
-    tr_comm_stats(job->comm, stats);
-    if (job->server)
-        tr_server_stats(job->server, stats);
 }

@@ -1,6 +1,6 @@
 /* simulator.c - a heap of events, and the next turn of each rank's two threads. The earliest of all comes next. At equal times events
  * come before turns, and ties are broken by the order of creation. */
-#include "pserver/transport/simulator_state.h"
+#include "tests/support/simulator_state.h"
 
 #include "framework/memory.h"
 

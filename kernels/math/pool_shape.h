@@ -1,0 +1,14 @@
+/* pool_shape.h - the sizes of a pool (pool.h). */
+#ifndef TR_MATH_POOL_SHAPE_H
+#define TR_MATH_POOL_SHAPE_H
+
+#include "framework/trireme.h"
+
+typedef struct tr_pool_shape {
+    int64_t planes;
+    int64_t in[3], out[3];                 /* depth, height, width */
+    int64_t kernel[3], stride[3], pad[3];
+    bool    adaptive, exclusive;
+} tr_pool_shape;
+
+#endif

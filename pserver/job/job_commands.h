@@ -1,0 +1,39 @@
+/* job_commands.h - what the owner of a rank tells its core, by tr_comm_post, and the data that a command points to. */
+#ifndef TR_PSERVER_JOB_COMMANDS_H
+#define TR_PSERVER_JOB_COMMANDS_H
+
+#include "pserver/core/client.h"
+
+/* Kinds of commands, for a trainer's core and for a server's. */
+typedef enum tr__command {
+    TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS,
+    TR__STAY, TR__GOODBYE, TR__ABORT, TR__SNAPSHOT, TR__REST, TR__FLUSH,
+    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE, TR__POST, TR__EVEN
+} tr__command;
+
+/* The data of TR__PULL, one malloc. The command frees it. */
+typedef struct tr__pull_call {
+    uint32_t count;
+    int     *block;
+    void   **to;
+} tr__pull_call;
+
+/* The data of TR__READ_ROWS. It must stay alive until the ticket is done. */
+typedef struct tr__read_call {
+    int            server;
+    uint32_t       shard, since;
+    tr_client_pack pack;
+} tr__read_call;
+
+/* The data of TR__SETUP. It must stay alive until the ticket is done. */
+typedef struct tr__setup_call {
+    tr_client_setup *server;          /* one for each server */
+    uint32_t         block_count;
+    tr_client_block *block;
+    tr_client_value *value;           /* the bytes of all servers in the last gathering */
+    int              servers;
+    bool             survives_trainers, keeps_settled;
+    tr_client_pack  *rows;            /* the bytes of all servers in the last gathering */
+} tr__setup_call;
+
+#endif

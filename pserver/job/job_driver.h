@@ -1,0 +1,21 @@
+/* job_driver.h - what of a job belongs to its driver, the thread that runs the event loop (comm.h): the cores of this rank.
+ *
+ * What must stay true: job_core.c and job_store.c alone include this header. They see nothing of the owner's part (job.h). */
+#ifndef TR_PSERVER_JOB_DRIVER_H
+#define TR_PSERVER_JOB_DRIVER_H
+
+#include "pserver/core/replica.h"
+#include "pserver/core/standby.h"
+#include "pserver/job/job_shared.h"
+
+struct tr__job_driver {
+    tr__job_shared *shared;
+    tr_client  *client;               /* one of these is the core; a standby that is called is a second one */
+    tr_server  *server;
+    tr_replica *replica;
+    tr_standby *standby;
+    tr_state   *kept;                 /* state of an earlier process in this place, until the program takes it */
+    int64_t     newest;               /* the highest state generation of this server's states on all hosts; -1: there is none */
+};
+
+#endif

@@ -1,0 +1,18 @@
+/* job_tables.h - the sparse tables of a trainer. */
+#ifndef TR_PSERVER_JOB_TABLES_H
+#define TR_PSERVER_JOB_TABLES_H
+
+#include "pserver/job/job.h"
+
+tr_status tr__job_check_tables(const tr_job_spec *spec);
+tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
+void      tr__job_free_tables(tr_job *job);
+/* Return the first virtual shard of a server. Its shards end before the first of the next server. */
+uint32_t  tr__job_first_shard(int server, int servers);
+int       tr__job_server_of_shard(uint32_t shard, int servers);
+/* Append the initial rows of server `server`'s tables at *rows. Returns their number, or -1. */
+int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
+/* The name of a table that was not pushed in the present step; NULL: all were. */
+const char *tr__job_first_missing_table(const tr_job *job);
+
+#endif
