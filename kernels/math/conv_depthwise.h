@@ -6,7 +6,7 @@
 #ifndef TR_MATH_CONV_DEPTHWISE_H
 #define TR_MATH_CONV_DEPTHWISE_H
 
-#include "kernels/math/conv.h"
+#include "kernels/math/conv_shape.h"
 
 #define TR_TEMPLATE "kernels/math/conv_depthwise.h"
 #include "kernels/math/each_float.h"
