@@ -155,6 +155,7 @@ int tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now)
     r->is_brisk = comm->short_waits >= SHORT_WAITS;
     r->hears_all = hears_all(comm);
     r->wakes_as = bits_for(comm, r->who);
+    r->until_tick = comm->has_node ? comm->tick_at - comm->now : INT64_MAX;
     return moved;
 }
 
@@ -172,15 +173,16 @@ void tr__comm_arm_for_thread(tr_comm *comm)
         arm(comm, bits_for(comm, TR_BELL_THREAD));
 }
 
-/* Choose the length of a nap. It never passes the time at which the core wants a tick. */
+/* Choose the length of a nap. It never passes the time at which the core wants a tick. The thread naps without the lock of the drive, so
+ * this reads nothing that another driver writes. */
 static int64_t choose_nap(const tr_comm *comm, const tr__rhythm *r, int64_t quiet)
 {
     const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
     const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
-    const int64_t until_tick = comm->has_node && comm->tick_at - comm->now > NAP_MIN ? comm->tick_at - comm->now : NAP_MIN;
+    const int64_t until_tick = r->until_tick > NAP_MIN ? r->until_tick : NAP_MIN;
     const int64_t bounded = nap < most ? nap : most;
 
-    return comm->has_node && until_tick < bounded ? until_tick : bounded;
+    return until_tick < bounded ? until_tick : bounded;
 }
 
 /* Before a driver sleeps, it arms its doorbell and looks once more. A ring ends its sleep, also a ring that came before that look. Such

@@ -118,6 +118,7 @@ typedef struct tr__rhythm {
     bool     has_armed;               /* it has armed the doorbell, and then looked once more */
     unsigned wakes_as;                /* the bits to arm the doorbell with. This field and the next ones describe the last turn */
     bool     is_brisk, hears_all;
+    int64_t  until_tick;              /* nanoseconds from the last turn of this driver until the core wants a tick */
 } tr__rhythm;
 
 /* Detects a driver that is stuck. A rank that is killed in the middle of a message may leave a damaged queue in shared memory, in which
