@@ -37,7 +37,7 @@ enum { BATCH = 512, AHEAD = 24 };
 
 typedef struct batch {
     uint32_t tag[BATCH];
-    uint32_t line[BATCH + AHEAD];     /* the keys' home lines; after the last one the same line again */
+    uint32_t line[BATCH + AHEAD];     /* the home line of each key; entries after the last key repeat its line */
     int      late[BATCH], late_count; /* keys that are not in their home line, which is full */
 } batch;
 

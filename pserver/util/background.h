@@ -1,6 +1,6 @@
 /* background.h - a task on a thread of its own, one at a time: a task is joined before the next one begins.
  *
- * What must stay true: one thread begins, joins and asks. The task's thread says when the task has ended. */
+ * What must stay true: one thread makes all calls, except tr_background_end: the task's own thread calls it. */
 #ifndef TR_PSERVER_BACKGROUND_H
 #define TR_PSERVER_BACKGROUND_H
 

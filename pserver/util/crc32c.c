@@ -1,4 +1,4 @@
-/* crc32c.c - eight bytes with one instruction, where the CPU has it; else with eight tables (Kounavis and Berry, "A systematic approach to
+/* crc32c.c - adds eight bytes with one instruction, where the CPU has it; else with eight tables (Kounavis and Berry, "A systematic approach to
  * building high performance software-based CRC generators", 2005).
  *
  * The instruction takes three cycles, but a new one can begin in each cycle. So three stretches are summed side by side. A checksum is

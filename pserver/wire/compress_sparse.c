@@ -40,7 +40,7 @@ TR_INLINE uint32_t magnitude_of(float x)
 }
 
 
-/* == the largest ================================================================================ */
+/* == the largest values ========================================================================= */
 
 TR_CLONES static void add(float *restrict sum, const float *restrict x, int64_t count)
 {

@@ -48,9 +48,7 @@ class Means:
 
     @staticmethod
     def of(names: Sequence[str], batches: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Means:
-        """Return the means by samples. Batches without samples do not count, unless all are: a job's loss is then still that of all
-        trainers.
-        """
+        """Return the means weighted by samples. If no batch has samples, all count alike: a job's loss is that of all trainers anyway."""
         counts = np.array(sizes, np.float64)
         found = {}
         for i, name in enumerate(names):

@@ -148,7 +148,7 @@ def _bound(figures: Figures, bytes: float, messages: float) -> float:
 
 
 def _is_worth_it(figures: Figures, bytes: float, messages: float) -> bool:
-    """Return whether bytes and messages of this kind probably take enough of a step, by their usual costs."""
+    """Return whether bytes and messages of this kind take enough of a step for an advice, by their usual costs."""
     all = figures.mean("bytes") + A_MESSAGE * figures.mean("messages")
     return all > 0 and figures.share("wire") * (bytes + A_MESSAGE * messages) / all >= ENOUGH
 

@@ -28,7 +28,7 @@ _PATH = 60                             # longest good path of the temporary fold
 
 @dataclass
 class Check:
-    """One line of the table. `advice`: where the finding is wrong, what to do."""
+    """One line of the table. `advice`: what to do if the finding is wrong."""
 
     what: str
     expected: str
@@ -166,7 +166,7 @@ def installation(mpirun: str | None = None, way: str = "") -> list[Check]:
 
 
 def table(checks: list[Check]) -> str:
-    """Columns, and a line of advice under each line that has some."""
+    """Return the findings in columns; a line of advice follows each finding that has one."""
     rows = [("", "expected", "got"), *((check.what, check.expected, check.got) for check in checks)]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     lines = [f"{'':6}{rows[0][0]:{widths[0]}}  {rows[0][1]:{widths[1]}}  {rows[0][2]}"]

@@ -38,7 +38,7 @@ class Trainer:
     apply: float = 0.0                 # and for servers that apply, or have a queue
     wire: float = 0.0
     moving: float = 0.0                # time in which any thread moved messages
-    late: float = 0.0                  # behind the first trainer
+    late: float = 0.0                  # delay of its gradients after those of the first trainer
     bytes: float = 0.0                 # sent and received
     messages: float = 0.0
     bytes_by_class: dict[str, float] = field(default_factory=dict)
