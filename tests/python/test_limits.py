@@ -10,7 +10,7 @@ import pytest
 from job_support import LIMIT, environment, launch_command, needs_mpi
 
 from trireme import cli
-from trireme.launch import room
+from trireme.launch import limits
 from trireme.launch.memory import Kills
 
 CGROUPS = Path("/sys/fs/cgroup/memory")
@@ -74,9 +74,9 @@ def test_more_ranks_than_a_host_can_hold_are_refused(capsys):
 
 def test_what_there_is_least_of_is_named(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda what: (40 if what == resource.RLIMIT_NOFILE else resource.RLIM_INFINITY,) * 2)
-    room.check(4)
+    limits.check(4)
     with pytest.raises(ValueError, match=r"5 ranks on this host, which can hold 4 at most, by its limit of open files \(ulimit -n 40\)"):
-        room.check(5)
+        limits.check(5)
 
 
 def test_an_option_has_its_whole_name_and_an_error_one_prefix(capsys):

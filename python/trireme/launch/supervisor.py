@@ -23,7 +23,7 @@ from ..errors import InvalidArgumentError, NotFoundError
 from . import agent as agents
 from . import ends, fabric
 from . import mpi as mpis
-from . import room
+from . import limits
 from .claims import claimed
 from .console import Console
 from .hosts import Hosts, hosts_of
@@ -227,7 +227,7 @@ class Launch:
             raise InvalidArgumentError("trireme launch: --replicas 1: a replica is to be on another host than its server, and "
                                        "there is one host, whose memory outlives its processes without one")
         if not layout.is_remote:                       # each other host checks its own limits
-            room.check(layout.servers + layout.trainers + layout.standbys)
+            limits.check(layout.servers + layout.trainers + layout.standbys)
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
         self.layout = layout if layout.servers else replace(layout, standbys=0)
