@@ -15,6 +15,7 @@
 #include "framework/composite.h"
 #include "framework/grad_body.h"
 #include "framework/meeting.h"
+#include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/elementwise.h"
@@ -149,22 +150,27 @@ static const char *other_dims(tr_composite *c, int rank, int axis)
 /* normal = (X - mean) share, with share = 1 / sqrt(variance + epsilon). The statistics that are given are constants. */
 static tr_status add_normal(tr_composite *c, const attrs *a, const char *dims, int axis)
 {
-    const bool  given = is_global(a);
-    const char *mean = given ? "SavedMean" : "mean", *share = given ? "SavedVariance" : "share";
+    const bool given = is_global(a);
 
     tr_composite_stop_gradient(c, "SavedMean");
     tr_composite_stop_gradient(c, "SavedVariance");
-    if (!given)
-        TR_TRY(tr_composite_add(c, "reduce_mean(X=X) {dim=[%s]} -> mean", dims));
-    TR_TRY(tr_composite_add(c, "elementwise_sub(X=X, Y=%s) {axis=%d} -> centred", mean, axis));
+    TR_TRY(tr__add_wide(c, "X", "x"));
+    TR_TRY(tr__add_wide(c, "Scale", "scale"));
+    if (given) {
+        TR_TRY(tr__add_wide(c, "SavedMean", "mean"));
+        TR_TRY(tr__add_wide(c, "SavedVariance", "share"));
+    } else {
+        TR_TRY(tr_composite_add(c, "reduce_mean(X=x) {dim=[%s]} -> mean", dims));
+    }
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=x, Y=mean) {axis=%d} -> centred", axis));
     if (!given) {
         TR_TRY(tr_composite_add(c, "square(X=centred) -> squares"));
         TR_TRY(tr_composite_add(c, "reduce_mean(X=squares) {dim=[%s]} -> variance", dims));
         TR_TRY(tr_composite_add(c, "scale(X=variance) {bias=%.9g} -> padded", (double)a->epsilon));
         TR_TRY(tr_composite_add(c, "rsqrt(X=padded) -> share"));
     }
-    TR_TRY(tr_composite_add(c, "elementwise_mul(X=centred, Y=%s) {axis=%d} -> normal", share, axis));
-    return tr_composite_add(c, "elementwise_mul(X=Scale, Y=%s) -> steep", share);
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=centred, Y=share) {axis=%d} -> normal", axis));
+    return tr_composite_add(c, "elementwise_mul(X=scale, Y=share) -> steep");
 }
 
 /* With d = Y@GRAD: X@GRAD = Scale share (d - mean of d - normal (mean of d normal)), without the means where statistics are given;
@@ -176,20 +182,24 @@ static tr_status slope(tr_composite *c)
 
     TR_TRY(tr_composite_known_rank(&rank, c, "X"));
     const int   axis = channel_axis(a, rank);
-    const char *dims = other_dims(c, rank, axis), *rest = "Y@GRAD";
+    const char *dims = other_dims(c, rank, axis), *rest = "dy";
     TR_TRY(add_normal(c, a, dims, axis));
-    TR_TRY(tr_composite_add(c, "elementwise_mul(X=Y@GRAD, Y=normal) -> along"));
+    TR_TRY(tr__add_wide(c, "Y@GRAD", "dy"));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=dy, Y=normal) -> along"));
     if (!is_global(a)) {
-        TR_TRY(tr_composite_add(c, "reduce_mean(X=Y@GRAD) {dim=[%s]} -> level", dims));
+        TR_TRY(tr_composite_add(c, "reduce_mean(X=dy) {dim=[%s]} -> level", dims));
         TR_TRY(tr_composite_add(c, "reduce_mean(X=along) {dim=[%s]} -> pull", dims));
         TR_TRY(tr_composite_add(c, "elementwise_mul(X=normal, Y=pull) {axis=%d} -> drawn", axis));
-        TR_TRY(tr_composite_add(c, "elementwise_sub(X=Y@GRAD, Y=level) {axis=%d} -> shifted", axis));
+        TR_TRY(tr_composite_add(c, "elementwise_sub(X=dy, Y=level) {axis=%d} -> shifted", axis));
         TR_TRY(tr_composite_add(c, "elementwise_sub(X=shifted, Y=drawn) -> rest"));
         rest = "rest";
     }
-    TR_TRY(tr_composite_add(c, "elementwise_mul(X=%s, Y=steep) {axis=%d} -> X@GRAD", rest, axis));
-    TR_TRY(tr_composite_add(c, "reduce_sum(X=along) {dim=[%s]} -> Scale@GRAD", dims));
-    return tr_composite_add(c, "reduce_sum(X=Y@GRAD) {dim=[%s]} -> Bias@GRAD", dims);
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=%s, Y=steep) {axis=%d} -> dx", rest, axis));
+    TR_TRY(tr__add_narrow(c, "dx", "X", "X@GRAD"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=along) {dim=[%s]} -> dscale", dims));
+    TR_TRY(tr__add_narrow(c, "dscale", "Scale", "Scale@GRAD"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=dy) {dim=[%s]} -> dbias", dims));
+    return tr__add_narrow(c, "dbias", "Bias", "Bias@GRAD");
 }
 
 /* What a gradient of a gradient says of statistics that were given ends there. Those of the batch are not read by it. */

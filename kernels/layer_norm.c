@@ -7,6 +7,7 @@
 #include "framework/composite.h"
 #include "framework/grad_body.h"
 #include "framework/half.h"
+#include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/math/norm.h"
 
@@ -71,8 +72,10 @@ static tr_status infer(const tr_infer *io)
  *     dX = share (d - mean of d - normal (mean of d normal)),  dScale = sum of dY normal,  dBias = sum of dY. */
 static tr_status add_normal(tr_composite *c, const attrs *a)
 {
-    TR_TRY(tr_composite_add(c, "flatten(X=X) {axis=%d} -> x", a->begin_norm_axis));
-    TR_TRY(tr_composite_add(c, "flatten(X=Y@GRAD) {axis=%d} -> dy", a->begin_norm_axis));
+    TR_TRY(tr__add_wide(c, "X", "x.wide"));
+    TR_TRY(tr__add_wide(c, "Y@GRAD", "dy.wide"));
+    TR_TRY(tr_composite_add(c, "flatten(X=x.wide) {axis=%d} -> x", a->begin_norm_axis));
+    TR_TRY(tr_composite_add(c, "flatten(X=dy.wide) {axis=%d} -> dy", a->begin_norm_axis));
     TR_TRY(tr_composite_add(c, "reduce_mean(X=x) {dim=[1]} -> mean"));
     TR_TRY(tr_composite_add(c, "elementwise_sub(X=x, Y=mean) {axis=0} -> centred"));
     TR_TRY(tr_composite_add(c, "square(X=centred) -> squares"));
@@ -87,10 +90,12 @@ static tr_status slope(tr_composite *c)
     const attrs *a = tr_composite_attrs(c);
 
     TR_TRY(add_normal(c, a));
-    if (tr_composite_count(c, "Scale") > 0)
-        TR_TRY(tr_composite_add(c, "elementwise_mul(X=dy, Y=Scale) {axis=1} -> d"));
-    else
+    if (tr_composite_count(c, "Scale") > 0) {
+        TR_TRY(tr__add_wide(c, "Scale", "scale"));
+        TR_TRY(tr_composite_add(c, "elementwise_mul(X=dy, Y=scale) {axis=1} -> d"));
+    } else {
         TR_TRY(tr_composite_add(c, "assign(X=dy) -> d"));
+    }
     TR_TRY(tr_composite_add(c, "reduce_mean(X=d) {dim=[1]} -> level"));
     TR_TRY(tr_composite_add(c, "elementwise_mul(X=d, Y=normal) -> along"));
     TR_TRY(tr_composite_add(c, "reduce_mean(X=along) {dim=[1]} -> steep"));
@@ -98,10 +103,13 @@ static tr_status slope(tr_composite *c)
     TR_TRY(tr_composite_add(c, "elementwise_mul(X=normal, Y=steep) {axis=0} -> drawn"));
     TR_TRY(tr_composite_add(c, "elementwise_sub(X=shifted, Y=drawn) -> rest"));
     TR_TRY(tr_composite_add(c, "elementwise_mul(X=rest, Y=share) {axis=0} -> dx"));
-    TR_TRY(tr_composite_add(c, "flatten_grad(X=X, Out@GRAD=dx) {axis=%d} -> X@GRAD=X@GRAD", a->begin_norm_axis));
+    TR_TRY(tr_composite_add(c, "flatten_grad(X=x.wide, Out@GRAD=dx) {axis=%d} -> X@GRAD=dx.wide", a->begin_norm_axis));
+    TR_TRY(tr__add_narrow(c, "dx.wide", "X", "X@GRAD"));
     TR_TRY(tr_composite_add(c, "elementwise_mul(X=dy, Y=normal) -> pulled"));
-    TR_TRY(tr_composite_add(c, "reduce_sum(X=pulled) {dim=[0]} -> Scale@GRAD"));
-    return tr_composite_add(c, "reduce_sum(X=dy) {dim=[0]} -> Bias@GRAD");
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=pulled) {dim=[0]} -> dscale"));
+    TR_TRY(tr__add_narrow(c, "dscale", "Scale", "Scale@GRAD"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=dy) {dim=[0]} -> dbias"));
+    return tr__add_narrow(c, "dbias", "Bias", "Bias@GRAD");
 }
 
 static const tr_grad_rule grad = {

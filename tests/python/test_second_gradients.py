@@ -131,6 +131,22 @@ def test_statistics_of_a_batch_are_not_taken_for_constants():
         fluid.backward.gradients(layers.reduce_sum(out) + layers.reduce_sum(saved), x)
 
 
+@pytest.mark.parametrize("norm", ["batch_norm", "layer_norm"])
+def test_norms_of_bfloat16_have_parameters_of_float32(norm, exe):
+    x = layers.data("x", [6], dtype="float32")
+    x.stop_gradient = False
+    at = {"x": np.random.RandomState(5).normal(size=(8, 6)).astype("float32")}
+    slopes = []
+    for dtype in ("float32", "bfloat16"):
+        y = layers.cast(getattr(layers, norm)(layers.cast(x, dtype), param_attr=f"{norm}.scale", bias_attr=f"{norm}.shift"), "float32")
+        first, = fluid.backward.gradients(layers.reduce_sum(y * y * y), x)
+        slopes += fluid.backward.gradients(layers.reduce_sum(layers.square(first)), [x, fluid.default_main_program().global_block().var(f"{norm}.scale")])
+    exe.run(fluid.default_startup_program())
+    values = exe.run(feed=at, fetch_list=slopes)
+    for want, got in zip(values[:2], values[2:]):
+        np.testing.assert_allclose(got, want, atol=0.05 * np.abs(want).max())
+
+
 def test_a_softmax_beside_its_loss_has_a_gradient(exe):
     x, label = ones("x", 2, 3), layers.cast(layers.assign(np.array([[0], [2]], "int32")), "int64")
     _, softmax = layers.softmax_with_cross_entropy(x, label, return_softmax=True)
