@@ -69,7 +69,7 @@ static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserve
 /* What the new server does not have is to be sent to it, under numbers from 1 on. */
 static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
 {
-    s->last_seq = s->over_seq = 0;
+    s->last_seq = 0;
     s->in_flight = 0;
     for (tr__request *r = s->first; r; r = r->next) {
         const bool is_settled = (tr__client_is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && tr_wire_step(&r->wire) <= settled;
@@ -79,7 +79,8 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
             tr__client_finish(client, s, r);
         if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.pull_rows.step < settled)
             r->wire.pull_rows.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
-        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
+        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN ||
+                      (r->wire.kind == TR_WIRE_SNAPSHOT && !is_missed && r->wire.snapshot.number > s->snapshot_over);
         r->sent_at = 0;
         r->parts = r->placed = r->pending = 0;
         r->has_gap = false;
@@ -110,10 +111,9 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
         hear_serving(client, s, serving);
         return;
     }
-    tr__client_move_snapshot(client, s);
     send_again(client, s, serving->settled[self]);
     if (client->own_snapshot && !s->answer.bytes && !tr__client_takes_snapshot(s))
-        tr__client_give_up_answer(client, s);
+        tr__client_give_up_answer(s);
 }
 
 void tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes)

@@ -114,13 +114,6 @@ void tr_client_abort(tr_client *client, const char *text)
 
 /* == sending ====================================================================================== */
 
-/* A snapshot is over, and the server, which does not know it, keeps what is sent to it and acknowledges nothing: what is in front of the
- * word would wait for room as long as all trainers wait for the snapshot. */
-static bool is_hurried(const tr__stream *s, const tr__request *r)
-{
-    return r->wire.seq < s->over_seq;
-}
-
 static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
 {
     if (s->tells && !s->is_orphan) {
@@ -142,7 +135,7 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
     tr__request *r = s->unsent;
     if (!r || s->is_orphan)
         return false;
-    if (tr__client_is_push(r) && s->in_flight && s->in_flight + r->wire.bytes > client->options.window_bytes && !is_hurried(s, r))
+    if (tr__client_is_push(r) && s->in_flight && s->in_flight + r->wire.bytes > client->options.window_bytes)
         return false;
     if (tr__client_is_push(r)) {
         s->in_flight += r->wire.bytes;

@@ -125,10 +125,17 @@ static bool is_last_place(const tr__request *r)
     return r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
 }
 
-/* Will nobody ask for it again? Where this trainer was when it left, servers remember for checkpoints, and those that take their places. */
+/* Does a server forget the request when it dies, so that its successor needs it? Where this trainer was when it left, servers remember for
+ * checkpoints. A snapshot is gathered until it is over. */
+static bool is_needed_again(const tr__stream *s, const tr__request *r)
+{
+    return is_last_place(r) || (tr__client_is_push(r) && tr_wire_step(&r->wire) > s->settled) ||
+           (r->wire.kind == TR_WIRE_SNAPSHOT && r->wire.snapshot.number > s->snapshot_over);
+}
+
 static bool is_over(const tr__stream *s, const tr__request *r)
 {
-    return r->is_done && !is_last_place(r) && (!tr__client_is_push(r) || tr_wire_step(&r->wire) <= s->settled);
+    return r->is_done && !is_needed_again(s, r);
 }
 
 tr__request *tr__client_open(tr__stream *s)

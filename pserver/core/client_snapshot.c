@@ -62,6 +62,8 @@ void tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form
     s->initiator = ack->initiator;
     s->updates_now = ack->updates;
     client->stops = ack->stops > client->stops ? ack->stops : client->stops;
+    const uint32_t over = ack->newest_snapshot - (ack->wanted_snapshot && ack->wanted_snapshot == ack->newest_snapshot);
+    s->snapshot_over = over > s->snapshot_over ? over : s->snapshot_over;
     client->snapshot_known = ack->newest_snapshot > client->snapshot_known ? ack->newest_snapshot : client->snapshot_known;
     see_snapshot(client, ack->newest_snapshot, ack->snapshot_step);
     if (ack->wanted_snapshot <= client->snapshot_wanted)
@@ -92,7 +94,6 @@ void tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_
         tr__stream *s = &client->stream[i];
         free(s->answer.bytes);
         s->answer = (tr_client_answer){NULL, 0};
-        s->is_over = false;
         ask_for_snapshot(client, s, client->snapshot, index_of(client), payloads[i], sizes[i]);
     }
 }
@@ -178,27 +179,6 @@ void tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t 
     client->pack_self = self;
 }
 
-static void say_over(tr_client *client, tr__stream *s, uint32_t number)
-{
-    tr__client_add(client, s, &(tr_wire){.kind = TR_WIRE_SNAPSHOT_OVER, .snapshot_number = {.number = number}}, 0, NULL, 0);
-}
-
-/* Without this part there is no checkpoint: where trainers wait for each other's snapshots, they need not any more. */
-static void look_for_end(tr_client *client, const tr_client_answer *answer)
-{
-    Trireme__Pserver__SnapshotDone *done = trireme__pserver__snapshot_done__unpack(NULL, answer->size, answer->bytes);
-    const bool                 is_over = done && !done->has_part;
-
-    if (done)
-        trireme__pserver__snapshot_done__free_unpacked(done, NULL);
-    for (int i = 0; is_over && client->survives_trainers && i < client->stream_count; i++)
-        if (!client->stream[i].answer.bytes && !client->stream[i].is_over) {
-            client->stream[i].is_over = true;
-            say_over(client, &client->stream[i], client->own_snapshot);
-            client->stream[i].over_seq = client->stream[i].last_seq;
-        }
-}
-
 void tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
 {
     if (!client->own_snapshot || wire->snapshot_number.number != client->own_snapshot || s->answer.bytes)
@@ -206,31 +186,17 @@ void tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire
     s->answer.size = wire->bytes;
     s->answer.bytes = tr__must_bytes(wire->bytes + 1);
     memcpy(s->answer.bytes, payload, wire->bytes);
-    look_for_end(client, &s->answer);
-}
-
-/* The server of this stream has died, and what it had of snapshots with it. Where all trainers take part, the one in its place would wait for those that
- * had taken part with the dead one, and keep all others waiting: it is told to wait for nobody. */
-void tr__client_move_snapshot(tr_client *client, tr__stream *s)
-{
-    if (!client->survives_trainers || !client->snapshot)
-        return;
-    for (tr__request *r = s->first; r; r = r->next)
-        if (r->wire.kind == TR_WIRE_SNAPSHOT || r->wire.kind == TR_WIRE_SNAPSHOT_OVER)
-            tr__client_finish(client, s, r);
-    say_over(client, s, client->snapshot);
 }
 
 bool tr__client_takes_snapshot(const tr__stream *s)
 {
     for (const tr__request *r = s->first; r; r = r->next)
-        if (r->wire.kind == TR_WIRE_SNAPSHOT && !r->is_done)
+        if (r->wire.kind == TR_WIRE_SNAPSHOT && (!r->is_done || r->is_again))
             return true;
     return false;
 }
 
-/* The state behind the snapshot went with the server; the others need not wait for those that have not snapshot yet. */
-void tr__client_give_up_answer(tr_client *client, tr__stream *s)
+void tr__client_give_up_answer(tr__stream *s)
 {
     Trireme__Pserver__SnapshotDone done = TRIREME__PSERVER__SNAPSHOT_DONE__INIT;
 
@@ -239,5 +205,4 @@ void tr__client_give_up_answer(tr_client *client, tr__stream *s)
     s->answer.size = trireme__pserver__snapshot_done__get_packed_size(&done);
     s->answer.bytes = tr__must_bytes(s->answer.size + 1);
     trireme__pserver__snapshot_done__pack(&done, s->answer.bytes);
-    look_for_end(client, &s->answer);
 }

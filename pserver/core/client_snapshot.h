@@ -11,9 +11,9 @@ void    tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_w
 void    tr__client_follow_snapshot(tr_client *client);
 /* Ask again for answers that have not come. Returns when to be called again. */
 int64_t tr__client_ask_again_for_answers(tr_client *client);
-/* Another process serves behind this stream: it knows of no snapshot. */
-void    tr__client_move_snapshot(tr_client *client, tr__stream *s);
+/* Is a SNAPSHOT still to be sent to this server, or to be acknowledged by it? */
 bool    tr__client_takes_snapshot(const tr__stream *s);
-void    tr__client_give_up_answer(tr_client *client, tr__stream *s);
+/* The server died with its part of this trainer's snapshot: there is none. */
+void    tr__client_give_up_answer(tr__stream *s);
 
 #endif

@@ -74,8 +74,7 @@ typedef struct tr__stream {
     char             *how;            /* it died, in words */
     int64_t           asked_at;       /* whether it serves */
     bool              asks, tells;    /* a replacement: who it is now */
-    bool              is_over;        /* the server was told so of the last snapshot */
-    uint64_t          over_seq;       /* in this request; 0: in none that is to be hurried */
+    uint32_t          snapshot_over;  /* this server gathers no snapshot up to this number any more */
     bool              awaits_replacement;    /* the server does, and would decline a snapshot */
     uint32_t          initiator;          /* trainer that makes checkpoints, as the server has said; or TR_INITIATOR_... */
     uint64_t          updates_now;    /* there, when it said so */

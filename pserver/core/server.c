@@ -11,10 +11,10 @@
 #include "pserver/core/server_deaths.h"
 #include "pserver/core/server_decisions.h"
 #include "pserver/core/server_initiator.h"
+#include "pserver/core/server_members.h"
 #include "pserver/core/server_meters.h"
 #include "pserver/core/server_places.h"
 #include "pserver/core/server_pulls.h"
-#include "pserver/core/server_replacements.h"
 #include "pserver/core/server_replication.h"
 #include "pserver/core/server_requests.h"
 #include "pserver/core/server_rounds.h"
@@ -65,8 +65,8 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     tr__places_new(server);
     tr__snapshots_new(server);
     tr__decisions_new(server);
+    tr__members_new(server);
     tr__copy_new(server);
-    tr__replacements_new(server);
     tr__start_new(server);
     tr__serving_say_to_all(server);
     return server;
@@ -77,8 +77,8 @@ void tr_server_free(tr_server *server)
     if (!server)
         return;
     tr__start_free(server);
-    tr__replacements_free(server);
     tr__copy_free(server);
+    tr__members_free(server);
     tr__decisions_free(server);
     tr__snapshots_free(server);
     tr__places_free(server);
@@ -105,8 +105,8 @@ void tr_server_free(tr_server *server)
     free(server);
 }
 
-/* Server 0 has left, since all was decided: the successor of a dead server hears of it no more. Or server 0 has died before any standby could take
- * its place, and there is nothing to decide: trainers are lost, or have left with all settled. */
+/* Server 0 has left, since all was decided: the successor of a dead server hears of it no more. Or server 0 is dead, and there is nothing to decide:
+ * trainers are lost, or have left with all settled. */
 static bool nobody_decides(const tr_server *server)
 {
     const tr_rank *first = &server->roster->rank[server->roster->server_rank[0]];
@@ -114,7 +114,7 @@ static bool nobody_decides(const tr_server *server)
 
     for (int i = 0; i < server->trainer_count; i++)
         is_all &= server->trainer[i].state == TR_MEMBER_LOST || server->trainer[i].settled == server->trainer[i].ended;
-    return (first->has_left && server->self != 0) || (first->is_dead && (is_all || tr_server_is_forsaken(server)));
+    return (first->has_left && server->self != 0) || (first->is_dead && is_all);
 }
 
 bool tr_server_is_done(const tr_server *server)
@@ -217,7 +217,7 @@ static bool waits_in_vain(const tr_server *server, int peer)
 
     if (tr_server_is_done(server))
         return false;
-    if (tr__server_has_decisions(server) && roster->rank[first].is_dead)
+    if (roster->rank[first].is_dead)
         return tr_roster_standby_for(roster, first) < 0;
     return roster->rank[peer].role != TR_ROLE_STANDBY && tr_roster_standby_for(roster, peer) < 0;
 }
@@ -238,14 +238,18 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
 
     server->now = now;
     tr__requests_receive(server, peer, wire, payload, is_placed);
-    if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE)
+    if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE) {
+        tr__server_due(server, TR__RULE_DECIDE);
         standby_is_gone(server);
+    }
     settle_down(server);
 }
 
 static void trainer_lost(tr_server *server, tr__trainer *trainer, const char *how)
 {
-    if (!tr_membership_is_over(trainer->state))
+    if (trainer->state == TR_MEMBER_VACANT)
+        tr__server_due(server, TR__RULE_DECIDE);   /* its replacement died on the way */
+    else if (!tr_membership_is_over(trainer->state))
         tr__deaths_died(server, trainer, how);
     else if (trainer->state == TR_MEMBER_DRAINING)
         tr__deaths_drained(server, trainer);       /* all that it has done is here, and nobody misses it */
@@ -259,6 +263,7 @@ static void rank_lost(tr_server *server, int peer, const char *how)
         tr__copy_drop_replica(server);
     if (role == TR_ROLE_REPLICA)
         return;
+    tr__server_due(server, TR__RULE_DECIDE);       /* a standby that was called comes no more */
     if (role == TR_ROLE_STANDBY)
         standby_is_gone(server);
     if (waits_in_vain(server, peer))               /* else trainers wait for the standby that takes the place, not this server */
@@ -286,6 +291,9 @@ static void left(void *self, int peer)
 
     if (trainer && trainer->state == TR_MEMBER_DRAINING)
         tr__deaths_drained(server, trainer);
+    if (tr__replication_is_replica(server, peer))
+        tr__copy_drop_replica(server);             /* nobody hears what is sent to it from here on */
+    tr__server_due(server, TR__RULE_DECIDE);
     if (server->roster->rank[peer].role == TR_ROLE_STANDBY)
         standby_is_gone(server);
     settle_down(server);
@@ -294,21 +302,6 @@ static void left(void *self, int peer)
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static int64_t watch_replacements(tr_server *server, int64_t now)
-{
-    tr__trainer *hopeless;
-    int64_t      again;
-
-    if (!server->is_running || server->status != TR_OK)
-        return INT64_MAX;
-    while (again = tr__replacements_tick(server, now, &hopeless), hopeless) {
-        tr__deaths_not_replaced(server, hopeless);
-        if (server->status != TR_OK)
-            return INT64_MAX;
-    }
-    return again;
 }
 
 static int64_t tick(void *self, int64_t now)
@@ -323,7 +316,6 @@ static int64_t tick(void *self, int64_t now)
     again = earlier(again, tr__snapshots_tick(server, now));
     again = earlier(again, tr__decisions_tick(server, now));
     again = earlier(again, tr__copy_tick(server, now, tr_server_is_done(server)));
-    again = earlier(again, watch_replacements(server, now));
     settle_down(server);
     return again;
 }
@@ -391,7 +383,7 @@ uint64_t tr_server_shared(const tr_server *server)
 static void note_deaths(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count && server->status == TR_OK; i++) {
-        tr__trainer *t = &server->trainer[i];
+        const tr__trainer *t = &server->trainer[i];
         if (server->roster->rank[t->rank].is_dead && !tr_membership_is_over(t->state))
             tr__deaths_died(server, t, "died");
     }

@@ -3,9 +3,9 @@
 
 #include "pserver/core/server_contributions.h"
 #include "pserver/core/server_initiator.h"
+#include "pserver/core/server_members.h"
 #include "pserver/core/server_places.h"
 #include "pserver/core/server_pulls.h"
-#include "pserver/core/server_replacements.h"
 #include "pserver/core/server_replication.h"
 #include "pserver/core/server_rows.h"
 #include "pserver/core/server_serving.h"
@@ -78,8 +78,7 @@ void tr__deaths_lose(tr_server *server, tr__trainer *trainer)
     go(server, trainer, TR_MEMBER_LOST);
 }
 
-/* The trainer's place becomes empty, also if the trainer had said goodbye to this server. */
-static void vacate(tr_server *server, tr__trainer *t)
+void tr__deaths_vacate(tr_server *server, tr__trainer *t)
 {
     const bool was_over = tr_membership_is_over(t->state);
 
@@ -92,29 +91,23 @@ static void vacate(tr_server *server, tr__trainer *t)
     tr__tasks_vacant(server, t);
     t->epoch++;
     tr__server_move(server, t, TR_MEMBER_VACANT);
-    tr__replacements_want(server, t);
     tr__initiator_set_last(server, false);
     tr__snapshots_tell_all(server);
     if (was_over)
         tr__replication_commit(server);
 }
 
-void tr__deaths_died(tr_server *server, tr__trainer *trainer, const char *how)
+void tr__deaths_died(tr_server *server, const tr__trainer *trainer, const char *how)
 {
-    if (tr__replacements_are_possible(server, trainer) || trainer->state == TR_MEMBER_VACANT)
-        vacate(server, trainer);
-    else if (server->is_running && server->policy.survives_trainers)
-        tr__deaths_lose(server, trainer);
+    if (server->is_running && (server->policy.survives_trainers || tr__members_are_replaceable(server, trainer)))
+        tr__server_due(server, TR__RULE_DECIDE);
     else
         tr__words_fail_by(server, trainer->rank, how);
 }
 
-void tr__deaths_not_replaced(tr_server *server, tr__trainer *trainer)
+void tr__deaths_not_replaced(tr_server *server, const tr__trainer *trainer)
 {
-    if (server->policy.survives_trainers)
-        tr__deaths_lose(server, trainer);
-    else
-        tr__words_fail_by(server, trainer->rank, "died, and no standby is left to take its place");
+    tr__words_fail_by(server, trainer->rank, "died, and no standby is left to take its place");
 }
 
 /* == a replacement comes ======================================================================= */
@@ -145,58 +138,38 @@ static void hear_progress(tr_server *server, tr__trainer *t, const tr_form_repla
         tr__deaths_replaced(server, t);
 }
 
-/* The trainer is another process from here on. */
-static void take_place(tr_server *server, tr__trainer *t, int peer, uint32_t epoch)
+static void answer(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
 {
-    vacate(server, t);
-    t->rank = peer;
-    t->epoch = epoch;
-    tr__replacements_have(server, t);
+    hear_progress(server, t, done);
+    tr__serving_say(server, t->rank);
+}
+
+void tr__deaths_arrive(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
+{
+    t->rank = server->decided.member[t->index].rank;
+    t->epoch = done->called;
+    answer(server, t, done);
 }
 
 /* The roster has the replacement as this trainer already, if it believed it. */
-static void on_done(tr_server *server, int peer, const tr_form_replace_done *done)
+void tr__deaths_on_done(tr_server *server, int peer, const tr_form_replace_done *done)
 {
+    if (server->status != TR_OK || done->trainer >= (uint32_t)server->trainer_count)
+        return;
     tr__trainer *t = &server->trainer[done->trainer];
-
     if (server->roster->trainer_rank[done->trainer] != peer || server->roster->rank[peer].epoch != done->called)
         return;
     if (!server->is_running) {
         tr__server_fail(server, tr_fail(TR_EPEER, "%s died before all trainers had agreed on the work",
                                         tr__server_trainer_name(server, t)));
-        return;
-    }
-    if (tr__server_is_decided_lost(server, t->index)) {
+    } else if (tr__server_is_decided_lost(server, t->index) || done->called < server->decided.member[t->index].epoch) {
         tr__server_refuse(server, peer, done->called);
-        return;
+    } else if (t->rank == peer) {
+        answer(server, t, done);
+    } else {
+        tr__members_note_done(server, done);
+        tr__server_due(server, TR__RULE_DECIDE);
     }
-    if (t->rank != peer)
-        take_place(server, t, peer, done->called);
-    hear_progress(server, t, done);
-    tr__serving_say(server, peer);
-    if (server->roster->rank[peer].is_dead)
-        vacate(server, t);
-}
-
-static void on_wanted(tr_server *server, const tr_form_replace_want *want)
-{
-    tr__trainer *t = &server->trainer[want->trainer];
-
-    if (server->self == 0 && t->rank == (int)want->rank && !tr__replacements_misses(server, t) &&
-        !tr__server_is_decided_lost(server, t->index))
-        vacate(server, t);
-}
-
-void tr__deaths_on_message(tr_server *server, int peer, const tr_wire *wire)
-{
-    const uint32_t trainers = (uint32_t)server->trainer_count;
-
-    if (server->status != TR_OK)
-        return;
-    if (wire->kind == TR_WIRE_REPLACE_DONE && wire->replace_done.trainer < trainers)
-        on_done(server, peer, &wire->replace_done);
-    else if (wire->kind == TR_WIRE_REPLACE_WANT && wire->replace_want.trainer < trainers && server->is_running)
-        on_wanted(server, &wire->replace_want);
 }
 
 tr_status tr__deaths_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)

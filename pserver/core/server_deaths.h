@@ -20,16 +20,22 @@
 void      tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool stays);
 /* The trainer, which was draining, is there no more. */
 void      tr__deaths_drained(tr_server *server, tr__trainer *trainer);
-/* The trainer died without a replacement, and the mode survives it. What it had ended counts. */
+/* This server hears that the trainer died. If the mode does not survive that and there is no standby, the job fails. Otherwise nothing changes
+ * before server 0 has decided what becomes of the trainer (server_members.h). */
+void      tr__deaths_died(tr_server *server, const tr__trainer *trainer, const char *how);
+/* It is decided that the trainer died, and that a standby is called. The trainer's place becomes empty, also if the trainer had said goodbye to
+ * this server. */
+void      tr__deaths_vacate(tr_server *server, tr__trainer *trainer);
+/* The standby that was called for a vacant trainer has become this trainer. `done`: what it has said. */
+void      tr__deaths_arrive(tr_server *server, tr__trainer *trainer, const tr_form_replace_done *done);
+/* It is decided that the trainer died without a replacement. What it had ended counts. */
 void      tr__deaths_lose(tr_server *server, tr__trainer *trainer);
-/* The trainer died: a replacement is called, or the trainer is lost, or the job fails, as the mode says. */
-void      tr__deaths_died(tr_server *server, tr__trainer *trainer, const char *how);
-/* No standby is left for a vacant trainer: continue as in a job without standbys. */
-void      tr__deaths_not_replaced(tr_server *server, tr__trainer *trainer);
+/* No standby is left for a trainer without which the mode cannot go on: the job fails. */
+void      tr__deaths_not_replaced(tr_server *server, const tr__trainer *trainer);
 /* The replacement has made a step, or will make none: a snapshot need not wait for it. */
 void      tr__deaths_replaced(tr_server *server, tr__trainer *trainer);
-/* REPLACE_DONE and REPLACE_WANT. */
-void      tr__deaths_on_message(tr_server *server, int peer, const tr_wire *wire);
+/* REPLACE_DONE. */
+void      tr__deaths_on_done(tr_server *server, int peer, const tr_form_replace_done *done);
 /* JOIN of a replacement. */
 tr_status tr__deaths_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 

@@ -1,6 +1,8 @@
-/* server_decide.h - how server 0 decides what makes an update, from the reports of all servers: which steps are in, which are dropped, which trainers are out.
+/* server_decide.h - how server 0 decides what makes an update, from the reports of all servers: which steps are in, and which are dropped; and
+ * whether a snapshot is taken.
  *
- * No deadlock: server 0 waits for reports about living trainers alone; of a trainer that any server has lost it waits for nothing. */
+ * No deadlock: server 0 waits for reports about living trainers alone; a trainer that any server has lost is lost for all, or is replaced
+ * (server_members.h). */
 #ifndef TR_PSERVER_SERVER_DECIDE_H
 #define TR_PSERVER_SERVER_DECIDE_H
 
@@ -10,16 +12,11 @@
 typedef struct tr__report {
     uint64_t step;                    /* all of it is there; 0: none yet */
     uint64_t pulled;                  /* the update whose parameters the step was computed with */
-    bool     is_lost, has_left;
 } tr__report;
 
-/* What server 0 knows. `report`: of each server, then each trainer; `gathered`: the newest snapshot that each server has gathered. */
-typedef struct tr__evidence {
-    const tr__report *report;
-    const uint32_t   *gathered;
-} tr__evidence;
-
-/* Put a new decision into `server->decided`. False: there is nothing new. */
-bool tr__decide(tr_server *server, const tr__evidence *evidence);
+/* Decide about updates, in `server->decided`. `report`: of each server, then each trainer. False: there is nothing to decide now. */
+bool tr__decide_update(tr_server *server, const tr__report *report);
+/* Decide whether the newest snapshot is taken. `gathered`: the newest snapshot that each server has gathered. False: there is nothing to decide now. */
+bool tr__decide_snapshot(tr_server *server, const uint32_t *gathered);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "framework/memory.h"
 #include "pserver/core/server_decide.h"
+#include "pserver/core/server_members.h"
 #include "pserver/core/server_pulls.h"
 #include "pserver/core/server_rounds.h"
 #include "pserver/core/server_replication.h"
@@ -18,7 +19,9 @@ static const int64_t ASK_FIRST = 2000000, ASK_LAST = 500000000;
 
 struct tr__decisions {
     tr__report *report;               /* server 0: of each server and trainer; other servers: what they have said themselves */
-    uint32_t   *gathered;             /* server 0: the newest snapshot that each server has gathered; other servers: [0] is their own */
+    uint32_t   *gathered;             /* server 0: the newest snapshot that each server has gathered; other servers: [0] is the one of which they
+                                         have said something that is not decided; 0: none */
+    bool        said_gathered;        /* other servers: that it is gathered */
     int        *rank;                 /* of each server, when it was last heard */
     int64_t     ask_at, ask_after;    /* say again then what was not answered; INT64_MAX: there is nothing */
     int64_t     asked_at;             /* when the standbys of dead servers were asked whether they serve */
@@ -56,31 +59,52 @@ void tr__decisions_free(tr_server *server)
     free(server->decisions);
 }
 
-void tr__decisions_begin(tr_server *server, const tr_commit *commit)
+/* What is decided about updates, when what is settled is all. */
+static void begin_updates(tr_server *server)
 {
     tr__decided *d = &server->decided;
 
-    if (!tr__server_has_decisions(server))
-        return;
     d->update = server->updates;
     for (int i = 0; i < server->trainer_count; i++)
         d->settled[i] = server->trainer[i].settled;
-    tr__server_due(server, TR__RULE_DECIDE);
-    if (!commit || !is_first(server))
-        return;
+}
+
+/* Server 0's successor has what was decided. */
+static void take_up(tr_server *server, const tr_commit *commit)
+{
+    tr__decided *d = &server->decided;
+
     d->number = commit->decisions;
-    d->update = commit->decided;
+    d->snapshot = commit->snapshot;
+    if (d->snapshot.number)
+        tr__snapshots_give_up(server, d->snapshot.number);     /* whatever was decided: this process has gathered nothing */
     for (int i = 0; i < server->trainer_count; i++) {
         d->trainer[i] = commit->trainer[i] & (TR_TRAINER_IN | TR_TRAINER_OUT);
         if (d->trainer[i] & TR_TRAINER_OUT)
             d->trainer[i] |= commit->trainer[i] & TR_TRAINER_LOST;
-        d->settled[i] += tr__server_is_pending(server) && d->trainer[i] & TR_TRAINER_IN;
     }
+    if (!tr__server_decides_updates(server))
+        return;
+    d->update = commit->decided;
+    for (int i = 0; i < server->trainer_count; i++)
+        d->settled[i] += tr__server_is_pending(server) && d->trainer[i] & TR_TRAINER_IN;
+}
+
+tr_status tr__decisions_begin(tr_server *server, const tr_commit *commit)
+{
+    const bool is_successor = commit && is_first(server);
+
+    if (tr__server_decides_updates(server))
+        begin_updates(server);
+    if (is_successor)
+        take_up(server, commit);
+    tr__server_due(server, TR__RULE_DECIDE);
+    return tr__members_begin(server, is_successor ? commit->member : NULL);
 }
 
 bool tr__decisions_are_complete(const tr_server *server)
 {
-    if (!tr__server_has_decisions(server))
+    if (!server->is_running)
         return true;
     for (int i = 0; i < server->trainer_count; i++)
         if (!tr__server_is_out(server, i))
@@ -126,6 +150,13 @@ static void fail_for_missing(tr_server *server, const tr__trainer *t)
                                     (unsigned long long)server->decided.settled[t->index], (unsigned long long)server->decided.update));
 }
 
+/* Will this trainer send nothing more, and no replacement of it either? */
+static bool is_missing_for_good(const tr_server *server, const tr__trainer *t)
+{
+    return tr_membership_is_over(t->state) || tr__server_is_decided_lost(server, t->index) ||
+           (tr__members_has_died(server, t) && !tr__members_are_replaceable(server, t));
+}
+
 /* Is all of the decided update here? Fails when it never will be. */
 static bool has_all(tr_server *server)
 {
@@ -135,7 +166,7 @@ static bool has_all(tr_server *server)
         const tr__trainer *t = &server->trainer[i];
         if (!is_in(server, i) || tr__round_of(server, t)->is_full)
             continue;
-        if (tr_membership_is_over(t->state)) {
+        if (is_missing_for_good(server, t)) {
             fail_for_missing(server, t);
             return false;
         }
@@ -157,7 +188,7 @@ void tr__decisions_queue_update(tr_server *server)
 
 tr__trainer *tr__decisions_next_lost(tr_server *server)
 {
-    if (tr__updates_queued(server) || tr__server_is_pending(server))
+    if (tr__updates_are_deciding(server))
         return NULL;
     for (int i = 0; i < server->trainer_count; i++)
         if (tr__server_is_decided_lost(server, i) && !tr_membership_is_over(server->trainer[i].state))
@@ -167,23 +198,10 @@ tr__trainer *tr__decisions_next_lost(tr_server *server)
 
 /* == reporting ================================================================================= */
 
-static uint32_t snapshot_flags(const tr_server *server)
-{
-    if (!tr__snapshots_are_decided(server) || !tr__snapshots_number(server))
-        return 0;
-    if (tr__snapshots_are_gathered(server))
-        return TR_READY_GATHERED;
-    return tr__snapshots_phase(server) != TR__SNAPSHOT_GATHERING ? TR_READY_GIVEN_UP : 0;
-}
-
-/* Trainer number `trainer_count` is none: the message is about a snapshot. */
 static void say_ready(tr_server *server, int trainer, const tr__report *report)
 {
-    const uint32_t flags = snapshot_flags(server) | (report->is_lost ? TR_READY_LOST : 0) | (report->has_left ? TR_READY_LEFT : 0);
-
     tr__server_send(server, server->roster->server_rank[0],
-                    (tr_wire){.kind = TR_WIRE_READY, .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer,
-                                                               .snapshot = tr__snapshots_number(server), .flags = flags}}, NULL);
+                    (tr_wire){.kind = TR_WIRE_READY, .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer}}, NULL);
 }
 
 /* What this server has of a trainer that is not decided yet. */
@@ -192,23 +210,21 @@ static tr__report report_of(const tr_server *server, int trainer)
     const tr__trainer *t = &server->trainer[trainer];
     const tr__round   *round = tr__round_of(server, t);
     const bool         is_open = round->is_full && round->step > server->decided.settled[trainer];
-    const bool         is_here = !tr__server_is_out(server, trainer);
-    const bool         is_lost = t->state == TR_MEMBER_LOST, has_left = tr_membership_is_over(t->state) && !is_lost;
 
-    return (tr__report){is_open ? round->step : 0, tr__pulls_update_of(server, t), is_lost && is_here, has_left && is_here};
+    return (tr__report){is_open ? round->step : 0, tr__pulls_update_of(server, t)};
 }
 
 /* Say what was not said yet, or (`again`) all that is not decided. Returns whether anything is not decided. */
-static bool report_trainers(tr_server *server, bool again)
+static bool report_steps(tr_server *server, bool again)
 {
     bool is_open = false;
 
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__report now = report_of(server, i), said = server->decisions->report[i];
-        if (!now.step && !now.is_lost && !now.has_left)
+        if (!now.step)
             continue;
         is_open = true;
-        if (again || (now.step && now.step != said.step) || (now.is_lost && !said.is_lost)) {
+        if (again || now.step != said.step) {
             say_ready(server, i, &now);
             server->decisions->report[i] = now;
         }
@@ -216,24 +232,40 @@ static bool report_trainers(tr_server *server, bool again)
     return is_open;
 }
 
+static void say_snapshot(tr_server *server, tr_snapshot_news news)
+{
+    tr__server_send(server, server->roster->server_rank[0],
+                    (tr_wire){.kind = TR_WIRE_SNAPSHOT_NEWS, .snapshot_news = {.decision = server->decided.number,
+                                                                               .number = tr__snapshots_number(server), .news = news}}, NULL);
+}
+
+/* A snapshot is reported when it is gathered here, or is not gathered any more. */
 static bool report_snapshot(tr_server *server, bool again)
 {
-    const uint32_t news = snapshot_flags(server) ? tr__snapshots_number(server) : 0;
+    tr__decisions *d = server->decisions;
+    const uint32_t number = tr__snapshots_number(server);
+    const bool     is_gathered = tr__snapshots_are_gathered(server);
+    const bool     is_open = number > server->decided.snapshot.number &&
+                             (is_gathered || tr__snapshots_phase(server) != TR__SNAPSHOT_GATHERING);
+    const uint32_t said = is_open ? number : 0;
 
-    if (news <= tr__snapshots_decided(server))
-        return false;
-    if (again || news != server->decisions->gathered[0])
-        say_ready(server, server->trainer_count, &(tr__report){0});
-    server->decisions->gathered[0] = news;
-    return true;
+    if (is_open && (again || said != d->gathered[0] || is_gathered != d->said_gathered))
+        say_snapshot(server, is_gathered ? TR_SNAPSHOT_GATHERED : TR_SNAPSHOT_GIVEN_UP);
+    d->gathered[0] = said;
+    d->said_gathered = is_gathered;
+    return is_open;
 }
 
 static void report(tr_server *server, bool again)
 {
     tr__decisions *d = server->decisions;
-    const bool     is_trainer_open = report_trainers(server, again), is_snapshot_open = report_snapshot(server, again);
+    bool           is_open = tr__members_report(server, again);
 
-    if (!is_trainer_open && !is_snapshot_open) {
+    if (tr__server_decides_updates(server))
+        is_open |= report_steps(server, again);
+    if (tr__snapshots_are_decided(server))
+        is_open |= report_snapshot(server, again);
+    if (!is_open) {
         d->ask_at = INT64_MAX;
         d->ask_after = 0;
     } else if (d->ask_at == INT64_MAX || again) {
@@ -250,7 +282,7 @@ static int64_t ask_who_serves(tr_server *server, int64_t now)
     tr__decisions   *d = server->decisions;
     bool             is_missed = false;
 
-    if (!server->retry || !server->is_running)
+    if (!server->retry)
         return INT64_MAX;
     const bool is_time = now - d->asked_at >= server->retry;
     for (int s = 0; s < roster->servers; s++) {
@@ -268,53 +300,73 @@ int64_t tr__decisions_tick(tr_server *server, int64_t now)
 {
     tr__decisions *d = server->decisions;
 
-    if (!tr__server_has_decisions(server))
+    if (!server->is_running || server->status != TR_OK)
         return INT64_MAX;
     if (now >= d->ask_at)
         report(server, true);
-    const int64_t who = ask_who_serves(server, now);
-    return who < d->ask_at ? who : d->ask_at;
+    const int64_t who = ask_who_serves(server, now), call = tr__members_tick(server, now);
+    const int64_t soon = who < call ? who : call;
+    return soon < d->ask_at ? soon : d->ask_at;
 }
 
 /* == deciding ================================================================================== */
 
 static void send_decision(tr_server *server, int to)
 {
+    const size_t                trainers = (size_t)server->trainer_count;
     tr__decided                *d = &server->decided;
+    const tr_decided_snapshot   snapshot = d->snapshot;
     Trireme__Pserver__Decision  decision = TRIREME__PSERVER__DECISION__INIT;
 
     if (!d->number)
         return;
     decision.number = d->number;
+    decision.has_update = tr__server_decides_updates(server);
     decision.update = d->update;
-    decision.n_settled = decision.trainer.len = (size_t)server->trainer_count;
+    decision.n_settled = decision.has_update ? trainers : 0;
     decision.settled = d->settled;
-    decision.trainer.data = d->trainer;
-    decision.snapshot = tr__snapshots_decided(server);
-    decision.has_snapshot_update = tr__snapshots_decided_update(server) != UINT64_MAX;
-    decision.snapshot_update = tr__snapshots_decided_update(server);
+    decision.trainer = (ProtobufCBinaryData){trainers, d->trainer};
+    decision.n_epoch = decision.n_rank = trainers;
+    decision.epoch = tr__must_array(trainers, sizeof *decision.epoch);
+    decision.rank = tr__must_array(trainers, sizeof *decision.rank);
+    for (size_t i = 0; i < trainers; i++) {
+        decision.epoch[i] = d->member[i].epoch;
+        decision.rank[i] = (uint32_t)d->member[i].rank;
+    }
+    decision.snapshot = snapshot.number;
+    decision.snapshot_is_taken = snapshot.is_taken;
+    decision.has_snapshot_update = decision.has_update && snapshot.is_taken;
+    decision.snapshot_update = snapshot.update;
     const size_t size = trireme__pserver__decision__get_packed_size(&decision);
     uint8_t     *payload = tr__must_bytes(size);
     trireme__pserver__decision__pack(&decision, payload);
+    free(decision.epoch);
+    free(decision.rank);
     tr__server_send(server, server->roster->server_rank[to], (tr_wire){.kind = TR_WIRE_DECISION, .bytes = size}, payload);
 }
 
-/* Server 0 commits what it decides before it says it. */
-static bool decide(tr_server *server)
+/* Server 0 commits what it decides before it says it. A server without others says nothing about updates to anybody. */
+static bool decide(tr_server *server, tr__trainer **hopeless)
 {
-    if (!tr__decide(server, &(tr__evidence){server->decisions->report, server->decisions->gathered}))
+    const bool has_members = tr__members_decide(server, hopeless), is_ready = !*hopeless && !tr__updates_are_deciding(server);
+    const bool has_snapshot = is_ready && tr__snapshots_are_decided(server) && tr__decide_snapshot(server, server->decisions->gathered);
+    const bool has_update = is_ready && tr__server_decides_updates(server) && tr__decide_update(server, server->decisions->report);
+
+    if (!has_members && !has_snapshot && !has_update)
         return false;
-    if (server->roster->servers > 1)
+    server->decided.number++;
+    if (has_members || has_snapshot || server->roster->servers > 1)
         tr__replication_commit(server);
     for (int i = 1; i < server->roster->servers; i++)
         send_decision(server, i);
     return true;
 }
 
-bool tr__decisions_advance(tr_server *server)
+bool tr__decisions_advance(tr_server *server, tr__trainer **hopeless)
 {
+    *hopeless = NULL;
     if (is_first(server))
-        return decide(server);
+        return decide(server, hopeless);
     report(server, false);
     return false;
 }
@@ -322,27 +374,18 @@ bool tr__decisions_advance(tr_server *server)
 /* A server that has not gathered the decided snapshot has taken the place of one that had. */
 void tr__decisions_follow_snapshot(tr_server *server)
 {
-    const uint32_t           decided = tr__snapshots_decided(server), number = tr__snapshots_number(server);
-    const tr__snapshot_phase phase = tr__snapshots_phase(server);
+    const tr_decided_snapshot decided = server->decided.snapshot;
+    const uint32_t            number = tr__snapshots_number(server);
+    const tr__snapshot_phase  phase = tr__snapshots_phase(server);
 
-    if (is_first(server) || decided < number || !decided)
+    if (is_first(server) || decided.number < number || !decided.number)
         return;
-    const bool is_mine = decided == number && tr__snapshots_decided_update(server) != UINT64_MAX && tr__snapshots_are_gathered(server);
+    const bool is_mine = decided.number == number && decided.is_taken && tr__snapshots_are_gathered(server);
     if (phase == TR__SNAPSHOT_NONE || (phase == TR__SNAPSHOT_GATHERING && !is_mine))
-        tr__snapshots_give_up(server, decided);
+        tr__snapshots_give_up(server, decided.number);
 }
 
 /* == messages ================================================================================== */
-
-static void hear_of_snapshot(tr_server *server, int from, const tr_form_ready *ready)
-{
-    if (!tr__snapshots_are_decided(server) || ready->snapshot <= tr__snapshots_decided(server))
-        return;
-    if (ready->flags & TR_READY_GATHERED)
-        server->decisions->gathered[from] = ready->snapshot;
-    if (ready->flags & TR_READY_GIVEN_UP && tr__snapshots_number(server) <= ready->snapshot)
-        tr__snapshots_give_up(server, ready->snapshot);
-}
 
 /* Returns whether what is said of the trainer is decided already. */
 static bool hear_of_trainer(tr_server *server, int from, const tr_form_ready *ready)
@@ -350,47 +393,79 @@ static bool hear_of_trainer(tr_server *server, int from, const tr_form_ready *re
     const int   trainer = (int)ready->trainer;
     tr__report *r = &server->decisions->report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
 
-    if (ready->step && ready->step >= r->step)
-        *r = (tr__report){ready->step, ready->pulled, r->is_lost, false};
-    r->is_lost |= (ready->flags & TR_READY_LOST) != 0;
-    return (ready->step && ready->step <= server->decided.settled[trainer]) ||
-           (ready->flags & (TR_READY_LOST | TR_READY_LEFT) && tr__server_is_out(server, trainer));
+    if (ready->step >= r->step)
+        *r = (tr__report){ready->step, ready->pulled};
+    return ready->step <= server->decided.settled[trainer];
 }
 
 static tr_status on_ready(tr_server *server, int from, const tr_form_ready *ready)
 {
-    bool is_known = ready->flags & TR_READY_GATHERED && ready->snapshot <= tr__snapshots_decided(server);
-
-    if (!is_first(server) || ready->trainer > (uint32_t)server->trainer_count)
+    if (!is_first(server) || !tr__server_decides_updates(server) || ready->trainer >= (uint32_t)server->trainer_count)
         return tr_fail(TR_EPEER, "server %d says to %s what it has of trainer %u", from,
                        tr_roster_name(server->roster, server->roster->self), ready->trainer);
-    if (ready->trainer < (uint32_t)server->trainer_count)
-        is_known |= hear_of_trainer(server, from, ready);
-    hear_of_snapshot(server, from, ready);
-    if (is_known)
+    if (hear_of_trainer(server, from, ready))
         send_decision(server, from);
     return TR_OK;
 }
 
-static tr_status take_decision(tr_server *server, const Trireme__Pserver__Decision *decision)
+static tr_status on_snapshot_news(tr_server *server, int from, const tr_form_snapshot_news *news)
+{
+    if (!is_first(server) || !tr__snapshots_are_decided(server))
+        return tr_fail(TR_EPEER, "server %d says to %s what has become of snapshot %u", from,
+                       tr_roster_name(server->roster, server->roster->self), news->number);
+    if (news->decision < server->decided.number)
+        send_decision(server, from);
+    if (news->number <= server->decided.snapshot.number)
+        return TR_OK;
+    if (news->news == TR_SNAPSHOT_GATHERED)
+        server->decisions->gathered[from] = news->number;
+    else if (tr__snapshots_number(server) <= news->number)
+        tr__snapshots_give_up(server, news->number);
+    return TR_OK;
+}
+
+static tr_status on_member(tr_server *server, int from, const tr_form_member *news)
+{
+    TR_TRY(tr__members_on_news(server, from, news));
+    if (news->decision < server->decided.number)
+        send_decision(server, from);
+    return TR_OK;
+}
+
+static tr_status check_decision(const tr_server *server, const Trireme__Pserver__Decision *decision)
+{
+    const size_t trainers = (size_t)server->trainer_count;
+    const bool   has_update = tr__server_decides_updates(server);
+
+    if (decision->trainer.len != trainers || decision->n_epoch != trainers || decision->n_rank != trainers ||
+        decision->n_settled != (has_update ? trainers : 0) || decision->has_update != has_update)
+        return tr_fail(TR_EFORMAT, "a decision of server 0 is about %zu trainers instead of %zu", decision->trainer.len, trainers);
+    for (size_t i = 0; i < trainers; i++)
+        if (decision->rank[i] >= (uint32_t)server->roster->size)
+            return tr_fail(TR_EFORMAT, "server 0 decides that trainer %zu is rank %u, of %d ranks", i, decision->rank[i],
+                           server->roster->size);
+    if (has_update && decision->update > server->updates + 1)
+        return tr_fail(TR_EPEER, "server 0 decides update %llu; %s has %llu", (unsigned long long)decision->update,
+                       tr_roster_name(server->roster, server->roster->self), (unsigned long long)server->updates);
+    return TR_OK;
+}
+
+static void take_decision(tr_server *server, const Trireme__Pserver__Decision *decision)
 {
     const size_t trainers = (size_t)server->trainer_count;
     tr__decided *d = &server->decided;
 
-    if (decision->n_settled != trainers || decision->trainer.len != trainers)
-        return tr_fail(TR_EFORMAT, "server 0 decides about %zu trainers instead of %zu", decision->n_settled, trainers);
-    if (decision->number <= d->number)
-        return TR_OK;
-    if (decision->update > server->updates + 1)
-        return tr_fail(TR_EPEER, "server 0 decides update %llu; %s has %llu", (unsigned long long)decision->update,
-                       tr_roster_name(server->roster, server->roster->self), (unsigned long long)server->updates);
     d->number = decision->number;
     server->decisions->ask_after = 0;
+    memcpy(d->trainer, decision->trainer.data, trainers);
+    for (size_t i = 0; i < trainers; i++)
+        d->member[i] = (tr_member){decision->epoch[i], (int32_t)decision->rank[i]};
+    d->snapshot = (tr_decided_snapshot){decision->snapshot, decision->snapshot_is_taken, decision->snapshot_update};
+    tr__server_due(server, TR__RULE_SNAPSHOT);
+    if (!decision->has_update)
+        return;
     d->update = decision->update > d->update ? decision->update : d->update;
     memcpy(d->settled, decision->settled, trainers * sizeof *d->settled);
-    memcpy(d->trainer, decision->trainer.data, trainers);
-    tr__snapshots_set_decided(server, decision->snapshot, decision->has_snapshot_update ? decision->snapshot_update : UINT64_MAX);
-    return TR_OK;
 }
 
 static tr_status on_decision(tr_server *server, int from, const tr_wire *wire, const uint8_t *payload)
@@ -400,7 +475,9 @@ static tr_status on_decision(tr_server *server, int from, const tr_wire *wire, c
     Trireme__Pserver__Decision *decision = trireme__pserver__decision__unpack(NULL, wire->bytes, payload);
     if (!decision)
         return tr_fail(TR_EFORMAT, "a decision of server 0 is damaged");
-    const tr_status status = take_decision(server, decision);
+    const tr_status status = check_decision(server, decision);
+    if (status == TR_OK && decision->number > server->decided.number)
+        take_decision(server, decision);
     trireme__pserver__decision__free_unpacked(decision, NULL);
     return status;
 }
@@ -417,6 +494,7 @@ static void on_serving(tr_server *server, int from, int peer)
     const int at = is_first(server) ? from : 0;
     memset(&d->report[(size_t)at * trainers], 0, trainers * sizeof *d->report);
     d->gathered[at] = 0;
+    tr__members_forget(server, from);
     if (tr__snapshots_are_decided(server) && tr__snapshots_phase(server) == TR__SNAPSHOT_GATHERING)
         tr__snapshots_give_up(server, tr__snapshots_number(server));
     if (is_first(server))
@@ -428,10 +506,14 @@ tr_status tr__decisions_on_message(tr_server *server, int peer, const tr_wire *w
     const tr_rank *rank = &server->roster->rank[peer];
 
     /* A rank that was a server and is none any more has nothing to say. A server that is not running is told later. */
-    if (rank->role != TR_ROLE_SERVER || !tr__server_has_decisions(server) || !server->is_running)
+    if (rank->role != TR_ROLE_SERVER || !server->is_running)
         return TR_OK;
     if (wire->kind == TR_WIRE_READY)
         TR_TRY(on_ready(server, rank->index, &wire->ready));
+    else if (wire->kind == TR_WIRE_MEMBER)
+        TR_TRY(on_member(server, rank->index, &wire->member));
+    else if (wire->kind == TR_WIRE_SNAPSHOT_NEWS)
+        TR_TRY(on_snapshot_news(server, rank->index, &wire->snapshot_news));
     else if (wire->kind == TR_WIRE_DECISION)
         TR_TRY(on_decision(server, rank->index, wire, payload));
     else
@@ -444,7 +526,7 @@ tr_status tr__decisions_on_message(tr_server *server, int peer, const tr_wire *w
 
 bool tr__decisions_describe(const tr_server *server, char *out, size_t size)
 {
-    if (!tr__server_has_decisions(server) || !server->is_running)
+    if (!tr__server_decides_updates(server) || !server->is_running)
         return false;
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__round *round = tr__round_of(server, &server->trainer[i]);

@@ -1,20 +1,20 @@
-/* server_decisions.h - decisions: which contributions make an update, in the modes where that is not all of them: sync(backups) and sync(fewer)
- * (docs/protocol.md, "Decisions about updates").
+/* server_decisions.h - the decisions of server 0: what all servers must agree on, in one order (docs/protocol.md, "Decisions", and adr/0028).
  *
- * Servers get a trainer's step at different moments, and of a trainer that dies some servers get the last step and others never do. So server 0
- * decides for all. Every server reports to server 0 which steps it has completely and which trainers are dead for it (READY). A step that every server
- * has may be in an update. Server 0 decides which steps are in it, which are dropped, and which trainers are out (DECISION). Every server, server 0 too,
- * applies and drops exactly these. A job with one server does the same without messages.
+ * Servers hear of a step, a death or a snapshot at different moments, and of some they never hear. So they report to server 0, and server 0 decides for
+ * all: which process each trainer is (server_members.h); where all trainers take part in snapshots, whether a snapshot is taken; in sync(backups) and
+ * sync(fewer), which contributions make an update (server_decide.h). Every server, server 0 too, carries out exactly what is decided. A job with one
+ * server does the same without messages.
  *
- * A decision contains everything that earlier decisions said: for each trainer, how many steps are in the updates so far, and which trainers
- * make the newest update. So a server that missed some decisions needs only the newest one. No server is more than one update behind: a step that may
- * be in an update was computed with the parameters of the update before, as every server had them, or its trainer took part in that update. A server that
- * misses a decision repeats READY, and server 0 answers with the newest.
+ * Decisions are numbered. A decision contains everything that earlier decisions said, so a server that missed some needs only the newest one.
+ *   Repetition. A server repeats a report until that is decided, less and less often. Server 0 answers it with the newest decision.
+ *   Death of server 0. Server 0 commits a decision before it sends it, so its successor sends the same one. The others then repeat their reports.
+ *   Death of another server. Server 0 forgets its reports. Its successor reports when trainers have sent it again what it lacks.
+ * A snapshot that is being gathered outlives no server: the others give it up when they hear that another process serves.
  *
- * Server 0 commits a decision before it sends it, so its successor sends the same one; the other servers then repeat their READY. Server 0 forgets the
- * reports of a server that has died; its successor reports when trainers have sent it again what it lacks. If a trainer dies
- * after a decision has counted its step in, and before the successor of a dead server has that step, nobody can complete the update: the job fails and is
- * started again from the update before.
+ * Updates. A step that every server has may be in an update. No server is more than one update behind: a step that may be in an update was computed
+ * with the parameters of the update before, as every server had them, or its trainer took part in that update. If a trainer dies after a decision
+ * has counted its step in, and before the successor of a dead server has that step, nobody can complete the update: the job fails and is started
+ * again from the update before.
  *
  * Invariant: a trainer's step is in an update of all servers, or of none. */
 #ifndef TR_PSERVER_SERVER_DECISIONS_H
@@ -24,11 +24,11 @@
 
 void      tr__decisions_new(tr_server *server);
 void      tr__decisions_free(tr_server *server);
-/* All trainers agree, or a state was taken over: begin with what is settled. `commit`: what server 0 had decided; NULL: nothing. */
-void      tr__decisions_begin(tr_server *server, const tr_commit *commit);
+/* All trainers agree, or a state was taken over: begin with what is settled. `commit`: what the server that died had committed; NULL: nothing. */
+tr_status tr__decisions_begin(tr_server *server, const tr_commit *commit);
 /* Every trainer is out, and all that was decided is carried out. */
 bool      tr__decisions_are_complete(const tr_server *server);
-/* READY, DECISION or SERVING of a server. */
+/* READY, MEMBER, SNAPSHOT_NEWS, DECISION or SERVING of a server. */
 tr_status tr__decisions_on_message(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload);
 /* Say again what was not answered. Returns when to look again. */
 int64_t   tr__decisions_tick(tr_server *server, int64_t now);
@@ -44,7 +44,8 @@ bool      tr__decisions_drop_late(tr_server *server);
 void      tr__decisions_queue_update(tr_server *server);
 /* A trainer that is decided to be lost, and counts here yet. NULL: there is none. */
 tr__trainer *tr__decisions_next_lost(tr_server *server);
-/* Decide (server 0), or report. Returns whether there is something new to carry out. */
-bool      tr__decisions_advance(tr_server *server);
+/* Decide (server 0), or report. Returns whether there is something new to carry out. *hopeless: a trainer that has died, and that can be neither
+ * replaced nor done without; NULL: there is none. */
+bool      tr__decisions_advance(tr_server *server, tr__trainer **hopeless);
 
 #endif

@@ -153,9 +153,6 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
         return on_goodbye(server, trainer, wire, payload);
     case TR_WIRE_SNAPSHOT:
         return tr__snapshots_on_snapshot(server, trainer, wire, payload, tr__copy_is_freezing(server));
-    case TR_WIRE_SNAPSHOT_OVER:
-        tr__snapshots_on_over(server, wire->snapshot_number.number);
-        return TR_OK;
     case TR_WIRE_TASKS:
     case TR_WIRE_TASK_ASK:
     case TR_WIRE_TASK_END:
@@ -190,13 +187,7 @@ static void handle_again(tr_server *server, tr__trainer *trainer, const tr_wire 
 static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
 {
     return kind == TR_WIRE_POST || kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
-           ((kind == TR_WIRE_SNAPSHOT || kind == TR_WIRE_SNAPSHOT_OVER) && trainer->state != TR_MEMBER_LOST);
-}
-
-/* A post is in no snapshot, and other trainers may wait for it before they take part. */
-static bool goes_on_while_parked(tr_wire_kind kind)
-{
-    return kind == TR_WIRE_POST || kind == TR_WIRE_SNAPSHOT_OVER;
+           (kind == TR_WIRE_SNAPSHOT && trainer->state != TR_MEMBER_LOST);
 }
 
 /* The trainer's next request. Returns whether `payload` is taken over. */
@@ -208,7 +199,8 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
                                         tr_wire_kind_name(wire->kind)));
         return false;
     }
-    if (tr__stream_is_parked(server, trainer) && !goes_on_while_parked(wire->kind)) {
+    /* A post is in no snapshot, and other trainers may wait for it before they take part. */
+    if (tr__stream_is_parked(server, trainer) && wire->kind != TR_WIRE_POST) {
         tr__stream_hold(server, trainer, wire, payload, is_owned);
         return true;
     }
@@ -292,7 +284,8 @@ static void hear_rank(tr_server *server, int peer, const tr_wire *wire, const ui
     if (wire->kind == TR_WIRE_SERVING_ASK)
         tr__serving_say(server, peer);
     else if (server->status == TR_OK &&
-             (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_SERVING))
+             (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_MEMBER || wire->kind == TR_WIRE_SNAPSHOT_NEWS ||
+              wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_SERVING))
         status = tr__decisions_on_message(server, peer, wire, payload);
     if (status != TR_OK)
         tr__server_fail(server, status);
@@ -311,8 +304,10 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
         tr__copy_on_state(server, peer, wire, payload);
     else if (is_replica)
         return true;
-    else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_REPLACE_DONE || wire->kind == TR_WIRE_REPLACE_WANT)
-        tr__deaths_on_message(server, peer, wire);
+    else if (wire->kind == TR_WIRE_REPLACE_DONE)
+        tr__deaths_on_done(server, peer, &wire->replace_done);
+    else if (wire->kind == TR_WIRE_REPLACE_CALL)
+        return true;                               /* this rank was a standby when it was called */
     else if (!trainer)
         hear_rank(server, peer, wire, payload);
     else

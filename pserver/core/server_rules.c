@@ -11,6 +11,7 @@
 #include "pserver/core/server_deaths.h"
 #include "pserver/core/server_decisions.h"
 #include "pserver/core/server_initiator.h"
+#include "pserver/core/server_members.h"
 #include "pserver/core/server_pulls.h"
 #include "pserver/core/server_replication.h"
 #include "pserver/core/server_requests.h"
@@ -83,7 +84,7 @@ static void look_at_rounds(tr_server *server)
     if (state == TR__ROUND_LEFT_OUT) {
         tr__updates_settle_alone(server, &server->trainer[round->first], false);
         tr__replication_commit(server);
-    } else if (state == TR__ROUND_COMPLETE && tr__server_has_decisions(server)) {
+    } else if (state == TR__ROUND_COMPLETE && tr__server_decides_updates(server)) {
         round->is_full = true;
         tr__server_due(server, TR__RULE_DECIDE);
     } else if (state == TR__ROUND_COMPLETE) {
@@ -91,23 +92,46 @@ static void look_at_rounds(tr_server *server)
     }
 }
 
-/* Carry out what is decided, then decide or report. What another rule has to do first, such as a snapshot before the update behind it, is done first. */
+/* Carry out what is decided about one trainer. False: nothing is. */
+static bool carry_out_member(tr_server *server)
+{
+    tr_form_replace_done done;
+    tr__trainer         *trainer;
+
+    if ((trainer = tr__members_next_vacant(server)))
+        tr__deaths_vacate(server, trainer);
+    else if ((trainer = tr__members_next_arrived(server, &done)))
+        tr__deaths_arrive(server, trainer, &done);
+    else if ((trainer = tr__decisions_next_lost(server)))
+        tr__deaths_lose(server, trainer);
+    return trainer;
+}
+
+/* Carry out what is decided about updates and snapshots. False: nothing more can be, before another rule has run. */
+static bool carry_out_update(tr_server *server)
+{
+    if (tr__snapshots_are_decided(server))
+        tr__decisions_follow_snapshot(server);
+    if (!tr__server_decides_updates(server))
+        return true;
+    if (tr__server_is_due(server, TR__RULE_SNAPSHOT) || tr__decisions_drop_late(server))
+        return false;                              /* a snapshot comes before the update behind it */
+    tr__decisions_queue_update(server);
+    return true;
+}
+
+/* Carry out what is decided, then decide or report. */
 static void decide(tr_server *server)
 {
-    if (!tr__server_has_decisions(server) || !server->is_running)
+    tr__trainer *hopeless = NULL;
+
+    if (!server->is_running)
         return;
-    tr__decisions_follow_snapshot(server);
-    if (tr__server_is_due(server, TR__RULE_SNAPSHOT) || tr__decisions_drop_late(server)) {
-        tr__server_due(server, TR__RULE_DECIDE);
-        return;
-    }
-    tr__decisions_queue_update(server);
-    tr__trainer *lost = server->status == TR_OK ? tr__decisions_next_lost(server) : NULL;
-    if (lost) {
-        tr__deaths_lose(server, lost);             /* it makes this rule due again */
-        return;
-    }
-    if (server->status == TR_OK && tr__decisions_advance(server))
+    const bool is_more = !carry_out_update(server) || (server->status == TR_OK && carry_out_member(server)) ||
+                         (server->status == TR_OK && tr__decisions_advance(server, &hopeless));
+    if (hopeless)
+        tr__deaths_not_replaced(server, hopeless);
+    else if (is_more)
         tr__server_due(server, TR__RULE_DECIDE);
 }
 

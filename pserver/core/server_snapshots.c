@@ -28,8 +28,6 @@ struct tr__snapshots {
     uint8_t           *answer;        /* the last SnapshotDone, packed, */
     size_t             answer_size;
     uint32_t           answered;      /* of the snapshot with this number */
-    uint32_t           decided;       /* the newest snapshot that server 0 has decided about, */
-    uint64_t           decided_update;        /* which is the state of this update; UINT64_MAX: it is given up */
 };
 
 /* The reason in SNAPSHOT_DONE by which the initiator knows that it should begin the snapshot anew. */
@@ -44,7 +42,6 @@ void tr__snapshots_new(tr_server *server)
     tr__snapshots *s = server->snapshots = tr__must_alloc(sizeof *s);
 
     s->part = tr__must_array((size_t)server->trainer_count, sizeof(pb_snapshot *));
-    s->decided_update = UINT64_MAX;
 }
 
 static void forget_parts(tr_server *server)
@@ -87,24 +84,7 @@ static bool is_by_all(const tr_server *server)
 
 bool tr__snapshots_are_decided(const tr_server *server)
 {
-    return is_by_all(server) && tr__server_has_decisions(server);
-}
-
-void tr__snapshots_set_decided(tr_server *server, uint32_t number, uint64_t update)
-{
-    server->snapshots->decided = number;
-    server->snapshots->decided_update = update;
-    tr__server_due(server, TR__RULE_SNAPSHOT);
-}
-
-uint32_t tr__snapshots_decided(const tr_server *server)
-{
-    return server->snapshots->decided;
-}
-
-uint64_t tr__snapshots_decided_update(const tr_server *server)
-{
-    return server->snapshots->decided_update;
+    return is_by_all(server);
 }
 
 uint32_t tr__snapshots_wanted(const tr_server *server)
@@ -147,12 +127,15 @@ bool tr__snapshots_are_gathered(const tr_server *server)
 
 bool tr__snapshots_may_take(const tr_server *server)
 {
-    const tr__snapshots *s = server->snapshots;
+    const tr__snapshots       *s = server->snapshots;
+    const tr_decided_snapshot *decided = &server->decided.snapshot;
 
     if (tr__updates_queued(server) || !tr__snapshots_are_gathered(server))
         return false;
-    if (tr__snapshots_are_decided(server))
-        return s->decided == s->number && s->decided_update == server->updates;
+    if (tr__snapshots_are_decided(server) && (decided->number != s->number || !decided->is_taken))
+        return false;
+    if (tr__server_decides_updates(server) && tr__snapshots_are_decided(server))
+        return decided->update == server->updates;
     for (int i = 0; i < server->trainer_count; i++)
         if (s->part[i] && server->trainer[i].settled < server->trainer[i].ended)
             return false;
@@ -367,15 +350,6 @@ tr_status tr__snapshots_on_snapshot(tr_server *server, tr__trainer *trainer, con
         return tr_fail(TR_EUNSUPPORTED, "%s wants a checkpoint, which this server cannot write",
                        tr__server_trainer_name(server, trainer));
     return hear(server, trainer, wire, payload, must_wait);
-}
-
-/* This server has taken a dead one's place: trainers that had taken part there do not take part here. Or another server has declined it. */
-void tr__snapshots_on_over(tr_server *server, uint32_t number)
-{
-    if (number < server->snapshots->number || tr__snapshots_are_kept_busy(server))
-        return;
-    tr__snapshots_give_up(server, number);
-    tr__server_due(server, TR__RULE_DECIDE);
 }
 
 /* == the end of a snapshot ===================================================================== */

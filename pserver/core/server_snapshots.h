@@ -11,10 +11,13 @@
  * servers' states depend on the step alone. Nobody is parked, and the copy of step s is made while gradients of step s + 1 come in. In the
  * other modes all trainers take part: acknowledgements ask them to, behind their next step.
  *
- * Deaths. A server that dies takes its part of the snapshot with it. The trainers that had taken part there send SNAPSHOT_OVER to its successor, so
- * the successor waits for nobody. The initiator sends SNAPSHOT_OVER to all other servers when one server has declined. Servers decline
- * while a replacement has made no step, and acknowledgements tell the initiator so beforehand. SNAPSHOT_OVER is not held up by the bound
- * on unacknowledged bytes: a server that parks requests acknowledges none of them.
+ * Who decides. Where all trainers take part, every server tells server 0 that it has gathered the snapshot, or has given it up (SNAPSHOT_NEWS). Server 0
+ * decides that it is taken when all have gathered it, and that it is given up when one has given it up (server_decisions.h). So the servers never differ
+ * about a snapshot.
+ *
+ * Deaths. A server that hears that another process serves in a dead server's place gives up the snapshot that it gathers. Trainers that had
+ * taken part with the dead server send SNAPSHOT again to its successor. Servers decline a snapshot while a replacement has made no step, and
+ * acknowledgements tell the initiator so beforehand.
  *
  * No deadlock. A snapshot that is not complete after two minutes is given up. A parked trainer does not count as the slowest one (ssp) and is not
  * waited for (sync with backups). So in ssp other trainers may come further ahead during a snapshot: by one step, by two where
@@ -45,14 +48,12 @@ bool               tr__snapshots_are_anothers(const tr_server *server, int initi
 uint32_t           tr__snapshots_number(const tr_server *server);
 /* The step of its initiator behind which it was begun. */
 uint64_t           tr__snapshots_step(const tr_server *server);
-/* Does server 0 decide of which update a snapshot is? */
+/* Does server 0 decide whether a snapshot is taken? It does where all trainers take part. */
 bool               tr__snapshots_are_decided(const tr_server *server);
 
 /* == messages == */
 /* SNAPSHOT. `must_wait`: the state is being frozen for a replica. */
 tr_status          tr__snapshots_on_snapshot(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait);
-/* SNAPSHOT_OVER: a server that took a dead one's place did not hear of it, or another server has declined it. */
-void               tr__snapshots_on_over(tr_server *server, uint32_t number);
 
 /* == gathering == */
 /* Have all trainers taken part that must? */
@@ -73,12 +74,6 @@ void               tr__snapshots_give_up(tr_server *server, uint32_t number);
 void               tr__snapshots_go_on(tr_server *server);
 /* Give up a snapshot for which a trainer keeps the others waiting. Returns when to look again. */
 int64_t            tr__snapshots_tick(tr_server *server, int64_t now);
-
-/* == decided (server_decisions.h) == */
-/* Server 0 has decided: this snapshot is the state of that update; UINT64_MAX: it is given up. */
-void               tr__snapshots_set_decided(tr_server *server, uint32_t number, uint64_t update);
-uint32_t           tr__snapshots_decided(const tr_server *server);
-uint64_t           tr__snapshots_decided_update(const tr_server *server);
 
 /* == what acknowledgements say == */
 /* The number of the snapshot in which trainers are to take part; 0: none, or the initiator takes part alone. */

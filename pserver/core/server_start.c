@@ -271,7 +271,7 @@ tr_status tr__start_take_over(tr_server *server)
     take_trainers(server, &commit);
     tr__rounds_begin(server);
     tr__copy_take_over(server);
-    tr__decisions_begin(server, &commit);
+    TR_TRY(tr__decisions_begin(server, &commit));
     TR_TRY(server->store.setup(server->store.self, server->setup, &server->policy, packed, bytes, true));
     TR_TRY(finish_values(server));
     TR_TRY(tr__tasks_take_over(server, true));
@@ -339,7 +339,7 @@ tr_status tr__start_rejoin(tr_server *server, const tr__trainer *trainer, const 
     return TR_OK;
 }
 
-static void run(tr_server *server)
+static tr_status run(tr_server *server)
 {
     server->is_running = true;
     tr__rounds_begin(server);
@@ -349,9 +349,10 @@ static void run(tr_server *server)
         tr__stream_open(server, t, TR__OPEN_JOIN, 0);
         tr__stream_owe(server, t);
     }
-    tr__decisions_begin(server, NULL);
+    const tr_status status = tr__decisions_begin(server, NULL);
     tr__replication_commit(server);
     tr__copy_begin(server);
+    return status;
 }
 
 tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
@@ -373,8 +374,6 @@ tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wi
     if (!server->start->has_values)                /* trainer 0 joins after its values */
         return tr_fail(TR_EPEER, "%s joined before its first values were complete",
                        tr__server_trainer_name(server, &server->trainer[0]));
-    const tr_status status = compare_all(server);
-    if (status == TR_OK)
-        run(server);
-    return status;
+    TR_TRY(compare_all(server));
+    return run(server);
 }

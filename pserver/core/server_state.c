@@ -166,7 +166,7 @@ tr_status tr__server_check_step(const tr_server *server, const tr__trainer *trai
 
 /* == decisions, as facts ===================================================================== */
 
-bool tr__server_has_decisions(const tr_server *server)
+bool tr__server_decides_updates(const tr_server *server)
 {
     return server->policy.decides;
 }

@@ -57,12 +57,14 @@ typedef struct tr__table {
     uint64_t stride;                  /* of a packed row */
 } tr__table;
 
-/* What server 0 has decided, as far as this server knows (server_decisions.c); without decisions, `update` is 0 and nobody is out. */
+/* What server 0 has decided, as far as this server knows (server_decisions.h). */
 typedef struct tr__decided {
-    uint64_t  number;                 /* of the newest decision */
-    uint64_t  update;                 /* decided: `updates`, or the next one */
-    uint64_t *settled;                /* of each trainer, when all is carried out */
-    uint8_t  *trainer;                /* of each: TR_TRAINER_IN, _OUT, _LOST */
+    uint64_t   number;                /* of the newest decision */
+    uint64_t   update;                /* decided: `updates`, or the next one; 0 where server 0 does not decide about updates */
+    uint64_t  *settled;               /* of each trainer, when that update is made; the same */
+    uint8_t   *trainer;               /* of each: TR_TRAINER_IN, _OUT, _LOST */
+    tr_member *member;                /* of each: the process that is this trainer, or is called to become it */
+    tr_decided_snapshot snapshot;
 } tr__decided;
 
 /* Where the store wants what all servers gather for the update in hand, and how many bytes each of them has. */
@@ -84,9 +86,9 @@ typedef struct tr__tasks tr__tasks;
 typedef struct tr__board tr__board;
 typedef struct tr__places tr__places;
 typedef struct tr__snapshots tr__snapshots;
+typedef struct tr__members tr__members;
 typedef struct tr__decisions tr__decisions;
 typedef struct tr__copying tr__copying;
-typedef struct tr__replacements tr__replacements;
 typedef struct tr__start tr__start;
 
 struct tr_server {
@@ -135,9 +137,9 @@ struct tr_server {
     tr_gather         *gather;
     tr__places        *places;
     tr__snapshots     *snapshots;
+    tr__members       *members;
     tr__decisions     *decisions;
     tr__copying       *copying;
-    tr__replacements  *replacements;
     tr__start         *start;
 };
 
@@ -180,10 +182,10 @@ tr_status    tr__server_check_step(const tr_server *server, const tr__trainer *t
 
 /* == decisions, as facts == */
 /* Does server 0 decide what makes an update? */
-bool tr__server_has_decisions(const tr_server *server);
+bool tr__server_decides_updates(const tr_server *server);
 /* Is an update decided that is not made? */
 bool tr__server_is_pending(const tr_server *server);
-/* Is this trainer out for good? */
+/* Is this trainer out for good: has it left with all of its steps, or is it lost? */
 bool tr__server_is_out(const tr_server *server, int trainer);
 /* Has server 0 decided that this trainer is lost? Then it gets no replacement. */
 bool tr__server_is_decided_lost(const tr_server *server, int trainer);

@@ -158,6 +158,11 @@ int tr__updates_queued(const tr_server *server)
     return server->update_queue->queued;
 }
 
+bool tr__updates_are_deciding(const tr_server *server)
+{
+    return tr__server_decides_updates(server) && (server->update_queue->queued || tr__server_is_pending(server));
+}
+
 bool tr__updates_is_updating(const tr_server *server)
 {
     return server->update_queue->is_updating;
@@ -271,6 +276,7 @@ tr_commit tr__updates_commit_of(tr_server *server, bool with_update)
         u->flags[i] = flags_of(server, i, u->settled[i]);
     }
     return (tr_commit){.updates = updates, .settled = u->settled, .trainer = u->flags,
-                       .decided = tr__server_has_decisions(server) ? server->decided.update : updates,
-                       .decisions = server->decided.number, .start = tr_roster_start(server->roster)};
+                       .decided = tr__server_decides_updates(server) ? server->decided.update : updates,
+                       .decisions = server->decided.number, .start = tr_roster_start(server->roster),
+                       .member = server->decided.member, .snapshot = server->decided.snapshot};
 }

@@ -30,6 +30,8 @@ uint64_t         tr__updates_applied_in(const tr_server *server, const tr__train
 void             tr__updates_enqueue(tr_server *server, tr__round *round);
 /* Rounds that wait or are being applied. */
 int              tr__updates_queued(const tr_server *server);
+/* Has server 0 decided an update that is not over? Then its trainers still count, whatever has become of them. */
+bool             tr__updates_are_deciding(const tr_server *server);
 /* Is the store at an update? Then tables must not be read. */
 bool             tr__updates_is_updating(const tr_server *server);
 /* Does a round wait, and is no update in hand? */

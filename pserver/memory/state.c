@@ -12,18 +12,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VERSION = 5, LINE = 64 };
+enum { VERSION = 6, LINE = 64 };
 static const char     CONTENT[] = "server";
 static const uint64_t LIMIT = (uint64_t)1 << 40;
 
 /* The two values of `current`: the first commit counts, or the second. A few flipped bits cannot turn one value into the other. */
 static const uint64_t CURRENT[2] = {0x5a3cc3a50ff01e87u, 0xa5c33c5af00fe178u};
 
-/* A place for a commit. Its `settled` and `trainer` arrays follow it. */
+/* A place for a commit. Its `settled`, `member` and `trainer` arrays follow it. */
 typedef struct place {
     uint64_t check;                   /* CRC-32C of the fields below */
     uint64_t updates, decided, decisions;
-    uint64_t side, start;
+    uint64_t side, start, knows_members;
+    uint64_t snapshot, snapshot_is_taken, snapshot_update;
 } place;
 
 typedef struct header {
@@ -63,14 +64,19 @@ static uint64_t *settled_of(place *p)
     return (uint64_t *)(p + 1);
 }
 
+static tr_member *members_of(const tr_state *state, place *p)
+{
+    return (tr_member *)(settled_of(p) + header_of(state)->trainers);
+}
+
 static uint8_t *flags_of(const tr_state *state, place *p)
 {
-    return (uint8_t *)(settled_of(p) + header_of(state)->trainers);
+    return (uint8_t *)(members_of(state, p) + header_of(state)->trainers);
 }
 
 static uint64_t place_bytes(uint64_t trainers)
 {
-    return round_up(sizeof(place) + trainers * (sizeof(uint64_t) + 1));
+    return round_up(sizeof(place) + trainers * (sizeof(uint64_t) + sizeof(tr_member) + 1));
 }
 
 /* The number of the place that counts. */
@@ -306,7 +312,9 @@ tr_commit tr_state_committed(const tr_state *state)
 {
     place *p = place_now(state);
 
-    return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->decisions, (uint32_t)p->start};
+    return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->decisions, (uint32_t)p->start,
+                       p->knows_members ? members_of(state, p) : NULL,
+                       {(uint32_t)p->snapshot, p->snapshot_is_taken, p->snapshot_update}};
 }
 
 /* The other place is complete: from here on it counts. */
@@ -328,9 +336,17 @@ void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
     next->decided = commit->decided;
     next->decisions = commit->decisions;
     next->start = commit->start;
+    next->snapshot = commit->snapshot.number;
+    next->snapshot_is_taken = commit->snapshot.is_taken;
+    next->snapshot_update = commit->snapshot.update;
     next->side = place_now(state)->side ^ switches;
     memcpy(settled_of(next), commit->settled, trainers * sizeof *commit->settled);
     memcpy(flags_of(state, next), commit->trainer, trainers);
+    next->knows_members = commit->member != NULL;
+    if (commit->member)
+        memcpy(members_of(state, next), commit->member, trainers * sizeof *commit->member);
+    else
+        memset(members_of(state, next), 0, trainers * sizeof *commit->member);
     switch_place(state);
 }
 

@@ -22,16 +22,31 @@ enum {
     TR_TRAINER_GONE = 1,              /* the trainer has said goodbye, or died in a mode that goes on without it */
     TR_TRAINER_LOST = 2,              /* the trainer died, or all servers agreed to treat it as dead */
     TR_TRAINER_IN   = 4,              /* update `decided` contains the trainer's next step (server_decisions.h) */
-    TR_TRAINER_OUT  = 8               /* no update after `decided` contains a step of the trainer */
+    TR_TRAINER_OUT  = 8               /* the trainer is out for good: every server has all of its steps, or goes on without them */
 };
 
+/* The process that is a trainer, or that is called to become this trainer. */
+typedef struct tr_member {
+    uint32_t epoch;                   /* of the process, as this trainer (tr_roster_next_epoch) */
+    int32_t  rank;
+} tr_member;
+
+/* What server 0 has decided about a snapshot (server_decisions.h). */
+typedef struct tr_decided_snapshot {
+    uint32_t number;                  /* of the newest one of which anything is decided; 0: none */
+    bool     is_taken;                /* every server takes its part; otherwise the snapshot is given up */
+    uint64_t update;                  /* where server 0 decides about updates, and it is taken: the state of this update */
+} tr_decided_snapshot;
+
 typedef struct tr_commit {
-    uint64_t        updates;          /* updates that are applied */
-    const uint64_t *settled;          /* for each trainer, the steps that are applied or dropped */
-    const uint8_t  *trainer;          /* for each trainer, the flags above */
-    uint64_t        decided;          /* the last update whose contributions are decided: `updates` or the next one */
-    uint64_t        decisions;         /* number of trainers in the two arrays */
-    uint32_t        start;            /* the start of the job in which this commit was made: 1, 2, ...; 0: nothing was committed yet */
+    uint64_t         updates;         /* updates that are applied */
+    const uint64_t  *settled;         /* for each trainer, the steps that are applied or dropped */
+    const uint8_t   *trainer;         /* for each trainer, the flags above */
+    uint64_t         decided;         /* the last update whose contributions are decided: `updates` or the next one */
+    uint64_t         decisions;       /* the number of the newest decision; 0: there was none */
+    uint32_t         start;           /* the start of the job in which this commit was made: 1, 2, ...; 0: nothing was committed yet */
+    const tr_member *member;          /* for each trainer, what the newest decision says; NULL: this state does not know */
+    tr_decided_snapshot snapshot;
 } tr_commit;
 
 /* Make a new state with a copy of `setup`. An old one of this name that no process holds is removed. `name` NULL: the state ends with the

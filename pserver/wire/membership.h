@@ -10,7 +10,7 @@
 /* X(STATE, name, "meaning"). */
 #define TR_MEMBERSHIP_STATES(X)                                                                                  \
     X(ACTIVE,    active,    "makes steps, or has not joined yet at the start of the job")                        \
-    X(VACANT,    vacant,    "died; a standby is to take its place, and the job waits for that")                  \
+    X(VACANT,    vacant,    "died; a standby is called to take its place, and the job waits for that")                  \
     X(RETURNING, returning, "its replacement has joined and has made no step yet")                               \
     X(DRAINING,  draining,  "has made its last step, and stays until the last checkpoint is made")               \
     X(LEFT,      left,      "has said goodbye; all that it sent counts")                                         \
@@ -18,22 +18,21 @@
 
 /* X(FROM, TO, "cause"). */
 #define TR_MEMBERSHIP_MOVES(X)                                                                                   \
-    X(ACTIVE,    VACANT,    "death, and a standby is free")                                                      \
+    X(ACTIVE,    VACANT,    "DECISION: it died, and a standby is called")                                        \
     X(ACTIVE,    DRAINING,  "DRAIN")                                                                             \
     X(ACTIVE,    LEFT,      "GOODBYE")                                                                           \
-    X(ACTIVE,    LOST,      "death without a standby, in a mode that survives it")                               \
+    X(ACTIVE,    LOST,      "DECISION: it died without a standby, in a mode that survives it")                   \
     X(VACANT,    RETURNING, "JOIN of the replacement, or REPLACE_DONE says that it has joined elsewhere")        \
-    X(VACANT,    LOST,      "no standby is left, in a mode that survives it")                                    \
+    X(VACANT,    LOST,      "DECISION: no standby is left, in a mode that survives it")                          \
     X(RETURNING, ACTIVE,    "STEP_END, or REPLACE_DONE says that it has made a step")                            \
-    X(RETURNING, VACANT,    "death of the replacement, and another standby is free")                             \
+    X(RETURNING, VACANT,    "DECISION: the replacement died, and another standby is called")                     \
     X(RETURNING, DRAINING,  "DRAIN")                                                                             \
     X(RETURNING, LEFT,      "GOODBYE")                                                                           \
-    X(RETURNING, LOST,      "death without a standby, in a mode that survives it")                               \
+    X(RETURNING, LOST,      "DECISION: it died without a standby, in a mode that survives it")                   \
     X(DRAINING,  LEFT,      "GOODBYE, death, or the end of its process")                                         \
-    X(DRAINING,  VACANT,    "another server has lost it before its last step, and it is replaced for all")       \
+    X(DRAINING,  VACANT,    "DECISION: another server has lost it before its last step")                         \
     X(LEFT,      DRAINING,  "DRAIN again, to a server that has taken a dead server's place")                     \
-    X(LEFT,      VACANT,    "another server has lost it before its last step, and it is replaced for all")       \
-    X(LOST,      VACANT,    "REPLACE_DONE: server 0 has called a replacement that this server had given up")
+    X(LEFT,      VACANT,    "DECISION: another server has lost it before its last step")
 
 typedef enum tr_membership {
 #define TR_MEMBERSHIP_ENUM(STATE, name, meaning) TR_MEMBER_##STATE,

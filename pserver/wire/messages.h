@@ -133,11 +133,13 @@
     F(u64,  number, TR_ANY, "number of the gathering (gather.h), at least 1")                                \
     F(flag, asks,   1,      "the receiver is to send its own share again")
 #define TR_FORM_ready(F)                                                                                     \
-    F(u64, step,     TR_ANY,               "all gradients of this step are here; 0: of no undecided step")   \
-    F(u64, pulled,   TR_ANY,               "update whose parameters the gradients were computed with")       \
-    F(u32, trainer,  TR_ANY,               "the trainer; the number of trainers: only the snapshot is meant") \
-    F(u32, flags,    TR_READY_FLAGS,       "a set of TR_READY_...")                                          \
-    F(u32, snapshot, TR_ANY,               "newest snapshot of this server; 0: none")
+    F(u64, step,    TR_ANY, "all gradients of this step are here")                                           \
+    F(u64, pulled,  TR_ANY, "update whose parameters the gradients were computed with")                      \
+    F(u32, trainer, TR_ANY, "number of the trainer")
+#define TR_FORM_snapshot_news(F)                                                                             \
+    F(u64, decision, TR_ANY,                     "newest decision that the sender has; 0: none")             \
+    F(u32, number,   TR_ANY,                     "number of the snapshot")                                   \
+    F(u32, news,     TR_SNAPSHOT_NEWS_COUNT - 1, "a tr_snapshot_news: what has become of it on the sender")
 
 /* -- forms: replicas ---------------------------------------------------------------------------- */
 #define TR_FORM_copy(F)                                                                                      \
@@ -169,15 +171,17 @@
     F(u32, trainer,  TR_ANY,                     "number of the trainer")                                    \
     F(u32, called,   TR_ANY,                     "epoch that the sender has as this trainer")                \
     F(u32, progress, TR_REPLACEMENT_COUNT - 1,   "a tr_replacement_progress, as the receiver's server knows it")
-#define TR_FORM_replace_want(F)                                                                              \
-    F(u32, trainer, TR_ANY, "number of the trainer")                                                         \
-    F(u32, rank,    TR_ANY, "rank that has died")
+#define TR_FORM_member(F)                                                                                    \
+    F(u64, decision, TR_ANY,            "newest decision that the sender has; 0: none")                      \
+    F(u32, trainer,  TR_ANY,            "number of the trainer")                                             \
+    F(u32, rank,     TR_ANY,            "rank of the process that is meant")                                 \
+    F(u32, news,     TR_NEWS_COUNT - 1, "a tr_news: what has become of this process")
 
 #define TR_FORMS(X)                                                                                          \
     X(setup) X(value) X(join) X(push) X(push_many) X(push_rows) X(step_end) X(pull) X(pull_rows) X(read_rows) \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
-    X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(copy) X(copy_age)                \
-    X(replica_block) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(replace_want)
+    X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) X(copy_age)                \
+    X(replica_block) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(member)
 
 /* -- messages -----------------------------------------------------------------------------------
  *
@@ -210,7 +214,6 @@
     E(SERVING,                      "server",  "any",      "Serving",            TR_LIMIT_CONTROL)           \
     E(SERVING_ASK,                  "any",     "server",   "",                   0)                          \
     M(SNAPSHOT,    snapshot,        "trainer", "server",   "Snapshot, or nothing when the answer is asked for again", TR_LIMIT_CONTROL) \
-    M(SNAPSHOT_OVER, snapshot_number, "trainer", "server", "",                   0)                          \
     M(SNAPSHOT_DONE, snapshot_number, "server", "trainer", "SnapshotDone",            TR_LIMIT_CONTROL)           \
     M(DRAIN,       leave,           "trainer", "server",   "Snapshot, or nothing",    TR_LIMIT_CONTROL)           \
     M(GOODBYE,     leave,           "trainer", "server",   "Snapshot, or nothing",    TR_LIMIT_CONTROL)           \
@@ -223,6 +226,7 @@
     M(POSTED,      posted,          "server",  "trainer",  "entries: trainers and their data", TR_LIMIT_DATA) \
     M(SHARE,       share,           "server",  "server",   "a server's share of a sum", TR_LIMIT_SHARE)      \
     M(READY,       ready,           "server",  "server",   "",                   0)                          \
+    M(SNAPSHOT_NEWS, snapshot_news, "server",  "server",   "",                   0)                          \
     E(DECISION,                     "server",  "server",   "Decision",            TR_LIMIT_CONTROL)           \
     E(REPLICA_STATE,                "replica", "server",   "Replica",            TR_LIMIT_CONTROL)           \
     E(REPLICA_ACK,                  "replica", "server",   "",                   0)                          \
@@ -240,6 +244,6 @@
     M(REPLICA_DONE, server,          "replica", "any",      "",                   0)                          \
     M(REPLACE_CALL, replace_call,   "server",  "standby",  "",                   0)                          \
     M(REPLACE_DONE, replace_done,   "trainer", "any",      "",                   0)                          \
-    M(REPLACE_WANT, replace_want,   "server",  "server",   "",                   0)
+    M(MEMBER,      member,          "server",  "server",   "",                   0)
 
 #endif

@@ -40,12 +40,16 @@ typedef enum tr_wire_kind {
 #define TR_INITIATOR_NONE (UINT32_MAX - 1)
 #define TR_INITIATOR_OVER UINT32_MAX
 
-/* READY.flags: the trainer is dead for this server; the trainer has left; this server has the whole snapshot; this server has given the
- * snapshot up. */
-enum {
-    TR_READY_LOST = 1, TR_READY_LEFT = 2, TR_READY_GATHERED = 4, TR_READY_GIVEN_UP = 8,
-    TR_READY_FLAGS = 15
-};
+/* SNAPSHOT_NEWS.news: all trainers have taken part in the snapshot on this server; or the server has given the snapshot up. */
+typedef enum tr_snapshot_news { TR_SNAPSHOT_GATHERED, TR_SNAPSHOT_GIVEN_UP, TR_SNAPSHOT_NEWS_COUNT } tr_snapshot_news;
+
+/* MEMBER.news: what has become of a process that is a trainer, or was called to become one. */
+typedef enum tr_news {
+    TR_NEWS_DIED,                     /* it is dead for the sender; or, called and not come, it is no standby any more */
+    TR_NEWS_LEFT,                     /* it has said goodbye, and all of its steps are settled on the sender */
+    TR_NEWS_CAME,                     /* it says that it was called, in a decision that the sender does not have */
+    TR_NEWS_COUNT
+} tr_news;
 
 /* REPLACE_DONE.progress: the progress of a replacement on a server. Another process may have taken the same place by now. */
 typedef enum tr_replacement_progress {

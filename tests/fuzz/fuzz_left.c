@@ -29,7 +29,8 @@ static void commit(tr_state *state, uint64_t updates)
 {
     const uint64_t  settled[TRAINERS] = {updates, updates, updates};
     const uint8_t   trainer[TRAINERS] = {TR_TRAINER_IN, TR_TRAINER_GONE, 0};
-    const tr_commit now = {updates, settled, trainer, updates, updates, 1};
+    const tr_member member[TRAINERS] = {{1, 2}, {1, 3}, {1, 4}};
+    const tr_commit now = {updates, settled, trainer, updates, updates, 1, member, {1, true, updates}};
 
     tr_state_commit(state, &now, true);
     tr_state_ready(state);
@@ -55,6 +56,8 @@ static void use_commit(tr_state *state)
 
     look_at(now.settled, (uint64_t)trainers * sizeof *now.settled);
     look_at(now.trainer, (uint64_t)trainers);
+    if (now.member)
+        look_at(now.member, (uint64_t)trainers * sizeof *now.member);
     if (tr_state_side(state) != 0 && tr_state_side(state) != 1)
         abort();
 }

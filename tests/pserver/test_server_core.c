@@ -290,7 +290,7 @@ TEST(a_death_says_what_was_waited_for)
     rig r = make_running();
 
     push_step(&r, TRAINER0, 1, 1);
-    r.node.lost(r.node.self, TRAINER1, "died");
+    lose(&r, TRAINER1);
     EXPECT_REFUSED(&r, "rank 2 (trainer 1, host h, pid 102) died; rank 0 (server 0, host h, pid 100) was waiting for the "
                        "gradients of step 1 of trainer 1");
     unmake(&r);
@@ -416,7 +416,7 @@ TEST(a_server_that_dies_while_others_wait_for_its_share_is_named)
     const char *text;
 
     tr_server_share(r.server, "own", 4, all);
-    r.node.lost(r.node.self, 1, "died");
+    lose(&r, 1);
     assert_int_equal(r.node.status(r.node.self, &text), TR_EPEER);
     assert_non_null(strstr(text, "(server 1, host h, pid 101) died; "));
     assert_non_null(strstr(text, "was waiting for the sums of update 1 of server 1"));

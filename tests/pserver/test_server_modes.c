@@ -115,7 +115,7 @@ TEST(with_backups_who_has_left_is_one_of_the_slow)
     assert_int_equal(applying, 2);
     assert_true(grad[1][0] == 7);
     tr_server_applied(r.server, TR_OK);
-    r.node.lost(r.node.self, TRAINER1, "died");
+    lose(&r, TRAINER1);
     pull(&r, TRAINER0, 2);
     push_step(&r, TRAINER0, 3, 9);                 /* who is alone goes on alone */
     assert_int_equal(applying, 3);
@@ -143,7 +143,7 @@ TEST(where_trainers_are_apart_a_death_interrupts_nobody)
         push_step(&r, TRAINER0, 1, 2);
         tr_server_applied(r.server, TR_OK);
         pull(&r, TRAINER0, 1);
-        r.node.lost(r.node.self, TRAINER1, "died");
+        lose(&r, TRAINER1);
         assert_int_equal(status_of(&r, &text), TR_OK);
         assert_int_equal(answers(&r, TRAINER0), 3);
         push_step(&r, TRAINER0, 2, 4);
@@ -302,15 +302,8 @@ TEST(nobody_waits_for_a_receiver_that_is_dead)
     unmake(&r);
 }
 
-static void die(rig *r, int rank)
-{
-    r->roster->rank[rank].is_dead = true;
-    r->node.lost(r->node.self, rank, "died");
-    r->node.tick(r->node.self, ++now);
-}
-
-/* Ours is server 1. Server 0 dies before it is set up, so that the standby cannot take its place. */
-TEST(with_backups_a_server_waits_for_nobody_when_who_decides_and_all_trainers_have_died)
+/* Ours is server 1. The standby is on no known host, so it cannot take server 0's place. */
+TEST(a_server_does_not_wait_for_decisions_when_nobody_is_left_who_decides)
 {
     static const tr_role ROLE[] = {TR_ROLE_SERVER, TR_ROLE_TRAINER, TR_ROLE_TRAINER, TR_ROLE_SERVER, TR_ROLE_STANDBY};
     const tr_store       store = plain_store();
@@ -323,11 +316,11 @@ TEST(with_backups_a_server_waits_for_nobody_when_who_decides_and_all_trainers_ha
     say_setup(&r, "sync(backups=1)", TR_FP32);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
-    die(&r, SERVER);
-    die(&r, TRAINER0);
-    assert_false(tr_server_is_done(r.server));
-    die(&r, TRAINER1);
-    assert_true(tr_server_is_done(r.server) && tr_server_is_forsaken(r.server));
+    lose(&r, TRAINER0);
+    lose(&r, TRAINER1);
+    assert_false(tr_server_is_done(r.server));     /* server 0 is to decide what becomes of them */
+    lose(&r, SERVER);
+    EXPECT_REFUSED(&r, "rank 0 (server 0, host h, pid 100) died");
     unmake(&r);
 }
 
@@ -344,7 +337,7 @@ int main(void)
         cmocka_unit_test(an_update_waits_for_a_slow_receiver_of_the_buffer_that_it_writes),
         cmocka_unit_test(what_was_not_begun_to_be_sent_is_copied_when_an_update_waits_for_it),
         cmocka_unit_test(nobody_waits_for_a_receiver_that_is_dead),
-        cmocka_unit_test(with_backups_a_server_waits_for_nobody_when_who_decides_and_all_trainers_have_died),
+        cmocka_unit_test(a_server_does_not_wait_for_decisions_when_nobody_is_left_who_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

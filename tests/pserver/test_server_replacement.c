@@ -122,7 +122,7 @@ TEST(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
     rig r = make_with_standbys("async", 1);
 
     r.roster->rank[TRAINER1].is_dead = true;
-    r.node.lost(r.node.self, TRAINER1, "died");
+    lose(&r, TRAINER1);
     assert_true(snapshots_must_wait(&r, TRAINER0));
     const uint32_t epoch = tr_roster_next_epoch(r.roster, 1, 0);
     assert_true(tr_roster_inherit(r.roster, 1, FIRST_REPLACEMENT, epoch));
@@ -168,12 +168,6 @@ static tr_message called(rig *r)
     return call;
 }
 
-static void lose(rig *r, int rank)
-{
-    r->roster->rank[rank].is_dead = true;
-    r->node.lost(r->node.self, rank, "died");
-}
-
 TEST(a_standby_that_has_left_is_not_called)
 {
     rig r = make_with_standbys("async", 1);
@@ -182,6 +176,7 @@ TEST(a_standby_that_has_left_is_not_called)
     lose(&r, TRAINER1);
     assert_int_equal(called(&r).peer, FIRST_REPLACEMENT + 1);
     r.roster->rank[FIRST_REPLACEMENT + 1].has_left = true;
+    r.node.left(r.node.self, FIRST_REPLACEMENT + 1);
     assert_int_equal(called(&r).peer, FIRST_REPLACEMENT + 2);
     unmake(&r);
 }

@@ -46,7 +46,7 @@ TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.only_asks = 1}}, NULL);
     assert_int_equal(take_task(&r, TRAINER1).task.answer, TR_TASK_WAIT);
 
-    r.node.lost(r.node.self, TRAINER1, "died");            /* its task is the other's */
+    lose(&r, TRAINER1);            /* its task is the other's */
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.last_lease = other.task.lease}}, NULL);
     const tr_wire last = take_task(&r, TRAINER0);
     assert_int_equal(last.task.task, task.task.task);
@@ -89,7 +89,7 @@ TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
     make_step(&r, TRAINER1, 3);
     make_step(&r, TRAINER1, 4);
     push_step(&r, TRAINER1, 5, 1);                         /* ended, and not applied yet: it will count, if this server lives */
-    r.node.lost(r.node.self, TRAINER1, "died");
+    lose(&r, TRAINER1);
     assert_int_equal(ask(&r, TRAINER0, 0).task.answer, TR_TASK_WAIT);
     tr_server_applied(r.server, TR_OK);
     const tr_wire task = ask(&r, TRAINER0, 0);
@@ -99,6 +99,8 @@ TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
 }
 
 /* Another server beside ours, behind the trainers. */
+enum { OTHER = 3 };
+
 static rig beside_another(void)
 {
     rig r = {.roster = tr_roster_new(SERVER, 4)};
@@ -137,7 +139,7 @@ TEST(a_task_is_done_when_every_server_has_its_last_step)
     end_task(&r, TRAINER1, one.task.lease);
     make_step(&r, TRAINER1, 3);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = 2}}, NULL);
-    r.node.lost(r.node.self, TRAINER1, "died");            /* of step 3 nobody knows whether the other has it */
+    lose(&r, TRAINER1);            /* of step 3 nobody knows whether the other has it */
     const tr_wire last = ask(&r, TRAINER0, 0);
     assert_int_equal(last.task.answer, TR_TASK_GIVEN);
     assert_int_equal(last.task.task, two.task.task);
@@ -156,7 +158,7 @@ TEST(what_some_servers_may_lack_of_an_ended_task_is_made_again)
     make_step(&r, TRAINER1, 2);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = 1}}, NULL);
     end_task(&r, TRAINER1, one.task.lease);
-    r.node.lost(r.node.self, TRAINER1, "died");
+    lose(&r, TRAINER1);
     const tr_wire again = ask(&r, TRAINER0, 0), other = ask(&r, TRAINER0, again.task.lease);
     assert_int_equal(again.task.task, one.task.task);
     assert_true(again.task.steps == 1);
@@ -255,7 +257,7 @@ TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_die
 
     serve_from_kept(&r);
     EXPECT_OK(tr_server_take_over(r.server));
-    r.node.lost(r.node.self, TRAINER1, "died");
+    lose(&r, TRAINER1);
     const tr_wire again = ask(&r, TRAINER0, 0);
     assert_int_equal(again.task.task, task.task.task);
     assert_true(again.task.steps == 2);
@@ -338,10 +340,10 @@ TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
     unmake(&r);
 }
 
-/* Trainer 1 had taken part with a server that is dead; the word of trainer 0 comes later. */
-TEST(a_snapshot_that_is_over_holds_up_nobody_and_trainer_0_is_told)
+/* The other server has given it up; the request of trainer 0 comes later. */
+TEST(a_snapshot_that_another_server_has_given_up_holds_up_nobody_and_trainer_0_is_told)
 {
-    rig      r = make();
+    rig      r = beside_another();
     tr_store store = plain_store();
     uint8_t  first[256], second[256];
 
@@ -351,13 +353,15 @@ TEST(a_snapshot_that_is_over_holds_up_nobody_and_trainer_0_is_told)
     const size_t target = pack_snapshot_at(first, 0, 0), place = pack_snapshot_at(second, 1, 0);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = target, .snapshot = {.number = 1}}, first);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = place, .snapshot = {.number = 1}}, second);
+    assert_null(take_snapshot_done(&r));           /* the other server has not said that it has gathered it */
+    say(&r, OTHER, (tr_wire){.kind = TR_WIRE_SNAPSHOT_NEWS, .snapshot_news = {.number = 1, .news = TR_SNAPSHOT_GATHERED}}, NULL);
     tr_server_snapped(r.server, 1);
     tr_server_written(r.server, first, 1, NULL);
     Trireme__Pserver__SnapshotDone *done = take_snapshot_done(&r);
     assert_true(done && done->has_part);
     trireme__pserver__snapshot_done__free_unpacked(done, NULL);
 
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SNAPSHOT_OVER, .snapshot_number = {.number = 2}}, NULL);
+    say(&r, OTHER, (tr_wire){.kind = TR_WIRE_SNAPSHOT_NEWS, .snapshot_news = {.number = 2, .news = TR_SNAPSHOT_GIVEN_UP}}, NULL);
     make_step(&r, TRAINER1, 1);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = target, .snapshot = {.number = 2}}, first);
     make_step(&r, TRAINER0, 1);
@@ -432,7 +436,7 @@ int main(void)
         cmocka_unit_test(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died),
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),
-        cmocka_unit_test(a_snapshot_that_is_over_holds_up_nobody_and_trainer_0_is_told),
+        cmocka_unit_test(a_snapshot_that_another_server_has_given_up_holds_up_nobody_and_trainer_0_is_told),
         cmocka_unit_test(an_acknowledgement_that_wants_a_snapshot_is_no_receipt),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
     };

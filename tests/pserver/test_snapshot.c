@@ -84,7 +84,7 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
         return false;
     for (int i = 0; i < j->trainers; i++)
         updates += j->settled[s->index][i];
-    *commit = (tr_commit){updates, j->settled[s->index], j->trainer_flags, updates, 0, 1};
+    *commit = (tr_commit){updates, j->settled[s->index], j->trainer_flags, updates, 0, 1, NULL, {0}};
     *packed = j->setup;
     *bytes = j->setup_bytes;
     return true;

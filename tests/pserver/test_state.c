@@ -24,7 +24,9 @@ static void commit(tr_state *state, uint64_t updates, bool switches)
 {
     const uint64_t  settled[TRAINERS] = {updates, updates + 1, updates + 2};
     const uint8_t   trainer[TRAINERS] = {TR_TRAINER_IN, TR_TRAINER_GONE, 0};
-    const tr_commit now = {updates, settled, trainer, updates + 1, 2 * updates, 3};
+    const tr_member member[TRAINERS] = {{1, 2}, {(uint32_t)updates, 3}, {1, 4}};
+    const tr_commit now = {updates, settled, trainer, updates + 1, 2 * updates, 3, updates % 2 ? member : NULL,
+                                        {(uint32_t)updates, true, updates + 5}};
 
     tr_state_commit(state, &now, switches);
     tr_state_ready(state);
@@ -57,6 +59,12 @@ static void check_state_of(tr_state *state, uint64_t updates)
     assert_int_equal(now.decided, updates + 1);
     assert_int_equal(now.decisions, 2 * updates);
     assert_int_equal(now.start, 3);
+    assert_true(now.snapshot.number == updates && now.snapshot.is_taken && now.snapshot.update == updates + 5);
+    assert_true((now.member != NULL) == (updates % 2 != 0));
+    if (now.member) {
+        assert_int_equal(now.member[1].epoch, updates);
+        assert_int_equal(now.member[2].rank, 4);
+    }
     assert_int_equal(tr_state_side(state), (int)(updates % 2));
     assert_int_equal(tr_state_trainers(state), TRAINERS);
     assert_string_equal(tr_state_setup(state, &bytes), setup);

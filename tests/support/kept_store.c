@@ -9,6 +9,7 @@ static bool find(void *self, tr_commit *commit, const void **packed, uint64_t *b
     *commit = kept.commit;
     commit->settled = kept.settled;
     commit->trainer = kept.trainer;
+    commit->member = kept.member;
     *packed = kept.setup;
     *bytes = kept.setup_bytes;
     return kept.setup_bytes > 0;
@@ -31,6 +32,7 @@ static void keep_commit(void *self, const tr_commit *commit, bool is_update)
     kept.commit = *commit;
     memcpy(kept.settled, commit->settled, sizeof kept.settled);
     memcpy(kept.trainer, commit->trainer, sizeof kept.trainer);
+    memcpy(kept.member, commit->member, sizeof kept.member);
 }
 
 static void *keep_tasks(void *self, uint64_t *bytes)

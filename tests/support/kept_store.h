@@ -14,6 +14,7 @@ typedef struct kept_state {
     tr_commit commit;                 /* of the two below */
     uint64_t  settled[KEPT_TRAINERS];
     uint8_t   trainer[KEPT_TRAINERS];
+    tr_member member[KEPT_TRAINERS];
     uint8_t  *tasks;
     uint64_t  tasks_bytes;
     uint8_t  *board;

@@ -95,6 +95,12 @@ void unmake(rig *r)
     tr_roster_free(r->roster);
 }
 
+void lose(rig *r, int rank)
+{
+    r->roster->rank[rank].is_dead = true;
+    r->node.lost(r->node.self, rank, "died");
+}
+
 void say(rig *r, int from, tr_wire wire, const void *payload)
 {
     uint8_t *copy = aligned_alloc(64, (wire.bytes + 63) / 64 * 64 + 64);

@@ -39,6 +39,8 @@ rig       make_running_with_three(const char *mode);
 /* Another server in the place of this one, over this store. */
 void      serve_anew(rig *r, const tr_store *store);
 void      unmake(rig *r);
+/* The rank dies: the roster says so, and the server hears of it. */
+void      lose(rig *r, int rank);
 
 /* -- what trainers say ----------------------------------------------------------------------------- */
 

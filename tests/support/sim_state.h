@@ -40,6 +40,9 @@ typedef struct sim_place {
     uint64_t   updates, decided, decisions, *settled;
     uint32_t   start;                 /* of the job, that committed last */
     uint8_t   *flags;                 /* of each trainer */
+    tr_member *member;                /* the same */
+    bool       knows_members;
+    tr_decided_snapshot decided_snapshot;
     uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
     uint64_t   history_count;
     uint64_t  *seen;                  /* a digest of each block after each commit; where answers are to be of one update */

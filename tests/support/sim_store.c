@@ -45,6 +45,7 @@ void sim__place_free(sim_place *p)
     free(p->history);
     free(p->settled);
     free(p->flags);
+    free(p->member);
     free(p->seen);
     free(p->packed);
     free(p->tasks);
@@ -56,7 +57,8 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
 {
     const sim_place *p = self;
 
-    *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->decisions, p->start};
+    *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->decisions, p->start,
+                          p->knows_members ? p->member : NULL, p->decided_snapshot};
     *packed = p->packed;
     *bytes = p->packed_bytes;
     return p->is_ready && (!p->replica || p->has_counted);
@@ -82,6 +84,7 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
     p->size = calloc((size_t)p->count + 1, sizeof *p->size);
     p->settled = calloc(trainers, sizeof *p->settled);
     p->flags = calloc(trainers, sizeof *p->flags);
+    p->member = calloc(trainers, sizeof *p->member);
     p->is_computed = calloc((size_t)p->count + 1, sizeof *p->is_computed);
     for (int i = 0; i < p->count; i++)
         p->is_computed[i] = calloc(setup->blocks[i]->bytes / 4 + 1, sizeof **p->is_computed);
@@ -264,9 +267,13 @@ static void take_lists(sim_place *p, const tr_commit *commit)
     p->decided = commit->decided;
     p->decisions = commit->decisions;
     p->start = commit->start;
+    p->knows_members = commit->member;
+    p->decided_snapshot = commit->snapshot;
     for (int i = 0; i < p->job->options.trainers; i++) {
         p->settled[i] = commit->settled[i];
         p->flags[i] = commit->trainer[i];
+        if (commit->member)
+            p->member[i] = commit->member[i];
     }
 }
 

@@ -1,0 +1,320 @@
+/* server_members.c - see server_members.h. */
+#include "pserver/core/server_members.h"
+
+#include "framework/memory.h"
+#include "pserver/core/server_updates.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* REPLACE_CALL is repeated while it has no effect: after this time first, and at most every CALL_LAST; nanoseconds. */
+static const int64_t CALL_FIRST = 2000000, CALL_LAST = 500000000;
+
+/* What a server says of a trainer. */
+typedef struct report {
+    bool     is_said;
+    tr_news  news;
+    uint32_t rank;                    /* of the process that is meant */
+} report;
+
+/* Where a trainer's present process stands between two decisions. */
+typedef struct present {
+    uint32_t             vacated;     /* the trainer's place is empty since the decision with this epoch; 0: it was never */
+    bool                 has_done;    /* there is a REPLACE_DONE that is not carried out: */
+    tr_form_replace_done done;
+} present;
+
+struct tr__members {
+    report  *report;                  /* server 0: of each server and trainer; other servers: what they have said themselves */
+    present *present;                 /* of each trainer */
+    int64_t  call_at, call_after;
+};
+
+void tr__members_new(tr_server *server)
+{
+    const size_t trainers = (size_t)server->trainer_count;
+    const size_t speakers = server->self == 0 ? (size_t)server->roster->servers : 1;
+    tr__members *m = server->members = tr__must_alloc(sizeof *m);
+
+    server->decided.member = tr__must_array(trainers, sizeof *server->decided.member);
+    m->report = tr__must_array(speakers * trainers, sizeof *m->report);
+    m->present = tr__must_array(trainers, sizeof *m->present);
+}
+
+void tr__members_free(tr_server *server)
+{
+    free(server->decided.member);
+    free(server->members->report);
+    free(server->members->present);
+    free(server->members);
+}
+
+tr_status tr__members_begin(tr_server *server, const tr_member *member)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        server->decided.member[i] = member ? member[i] : (tr_member){t->epoch, t->rank};
+        if ((uint32_t)server->decided.member[i].rank >= (uint32_t)server->roster->size)
+            return tr_fail(TR_EFORMAT, "the state that was left says that trainer %d is rank %d, of %d ranks", i,
+                           server->decided.member[i].rank, server->roster->size);
+    }
+    return TR_OK;
+}
+
+/* == facts ===================================================================================== */
+
+bool tr__members_are_replaceable(const tr_server *server, const tr__trainer *trainer)
+{
+    return server->is_running && !tr__server_is_out(server, trainer->index) &&
+           tr_roster_replacement_for(server->roster, trainer->rank) >= 0;
+}
+
+bool tr__members_misses(const tr_server *server, const tr__trainer *trainer)
+{
+    return trainer->state == TR_MEMBER_VACANT && server->decided.member[trainer->index].rank != trainer->rank;
+}
+
+/* Will the process that is this trainer, or is called to become it, do nothing more as this trainer? A standby may have died, left, or taken
+ * another place. */
+static bool is_gone(const tr_server *server, int trainer)
+{
+    const int      rank = server->decided.member[trainer].rank;
+    const tr_rank *r = &server->roster->rank[rank];
+
+    if (r->role == TR_ROLE_TRAINER && r->index == trainer)
+        return r->is_dead;
+    return r->role != TR_ROLE_STANDBY || !tr_roster_is_here(server->roster, rank);
+}
+
+/* What this server knows of a trainer that is not decided. */
+static report report_of(const tr_server *server, int trainer)
+{
+    const tr__trainer *t = &server->trainer[trainer];
+    const tr_member   *member = &server->decided.member[trainer];
+    const int          now = server->roster->trainer_rank[trainer];
+    report             r = {false, TR_NEWS_DIED, (uint32_t)member->rank};
+
+    if (tr__server_is_out(server, trainer))
+        return r;
+    if (tr_membership_is_over(t->state)) {
+        r.news = TR_NEWS_LEFT;
+        r.is_said = t->settled == t->ended;
+    } else if (server->roster->rank[now].epoch > member->epoch) {
+        r = (report){true, TR_NEWS_CAME, (uint32_t)now};
+    } else {
+        r.is_said = is_gone(server, trainer);
+    }
+    return r;
+}
+
+/* == deciding ================================================================================== */
+
+static report *heard(const tr_server *server, int from, int trainer)
+{
+    return &server->members->report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
+}
+
+tr_status tr__members_on_news(tr_server *server, int from, const tr_form_member *news)
+{
+    if (server->self != 0 || news->trainer >= (uint32_t)server->trainer_count)
+        return tr_fail(TR_EPEER, "server %d says to %s what has become of trainer %u", from,
+                       tr_roster_name(server->roster, server->roster->self), news->trainer);
+    *heard(server, from, (int)news->trainer) = (report){true, news->news, news->rank};
+    return TR_OK;
+}
+
+void tr__members_forget(tr_server *server, int from)
+{
+    const int at = server->self == 0 ? from : 0;
+
+    memset(heard(server, at, 0), 0, (size_t)server->trainer_count * sizeof(report));
+}
+
+/* Does server number `from` say this of the process that counts? */
+static bool says(const tr_server *server, int from, int trainer, tr_news news)
+{
+    const report r = from ? *heard(server, from, trainer) : report_of(server, trainer);
+
+    return r.is_said && r.news == news && r.rank == (uint32_t)server->decided.member[trainer].rank;
+}
+
+static int count_who_say(const tr_server *server, int trainer, tr_news news)
+{
+    int count = 0;
+
+    for (int s = 0; s < server->roster->servers; s++)
+        count += says(server, s, trainer, news);
+    return count;
+}
+
+bool tr__members_has_died(const tr_server *server, const tr__trainer *trainer)
+{
+    const report r = report_of(server, trainer->index);
+
+    if (server->self == 0)
+        return count_who_say(server, trainer->index, TR_NEWS_DIED);
+    return r.is_said && r.news == TR_NEWS_DIED;
+}
+
+/* A standby that is called for no other trainer; -1: there is none. */
+static int choose(const tr_server *server, int trainer)
+{
+    const tr_roster *roster = server->roster;
+    bool            *called = tr__must_array((size_t)roster->size, sizeof *called);
+
+    for (int i = 0; i < server->trainer_count; i++)
+        called[server->decided.member[i].rank] = true;
+    const int standby = tr_roster_replacement_without(roster, server->trainer[trainer].rank, called);
+    free(called);
+    return standby;
+}
+
+/* The process of this trainer is dead. Returns whether anything is decided. */
+static bool decide_death(tr_server *server, int trainer, tr__trainer **hopeless)
+{
+    tr_member *member = &server->decided.member[trainer];
+    const int  standby = choose(server, trainer);
+
+    if (standby >= 0) {
+        *member = (tr_member){tr_roster_next_epoch(server->roster, trainer, member->epoch), standby};
+        server->members->call_at = 0;
+    } else if (!server->policy.survives_trainers) {
+        *hopeless = &server->trainer[trainer];
+        return false;
+    } else if (tr__updates_are_deciding(server)) {
+        return false;                              /* the update that is decided may have its step */
+    } else {
+        server->decided.trainer[trainer] |= TR_TRAINER_OUT | TR_TRAINER_LOST;
+    }
+    return true;
+}
+
+bool tr__members_decide(tr_server *server, tr__trainer **hopeless)
+{
+    bool is_news = false;
+
+    *hopeless = NULL;
+    for (int i = 0; i < server->trainer_count && !*hopeless; i++) {
+        if (tr__server_is_out(server, i))
+            continue;
+        if (count_who_say(server, i, TR_NEWS_DIED)) {
+            is_news |= decide_death(server, i, hopeless);
+        } else if (!tr__updates_are_deciding(server) && count_who_say(server, i, TR_NEWS_LEFT) == server->roster->servers) {
+            server->decided.trainer[i] |= TR_TRAINER_OUT;
+            is_news = true;
+        }
+    }
+    return is_news;
+}
+
+/* == calling =================================================================================== */
+
+static bool has_come(const tr_server *server, int trainer)
+{
+    return server->roster->trainer_rank[trainer] == server->decided.member[trainer].rank;
+}
+
+static void say_call(tr_server *server, int trainer)
+{
+    const tr_member *member = &server->decided.member[trainer];
+
+    tr__server_send(server, member->rank,
+                    (tr_wire){.kind = TR_WIRE_REPLACE_CALL, .replace_call = {.trainer = (uint32_t)trainer, .called = member->epoch}}, NULL);
+}
+
+static int64_t next_time(tr__members *m, int64_t now)
+{
+    if (now >= m->call_at) {
+        m->call_after = m->call_after ? 2 * m->call_after : CALL_FIRST;
+        m->call_after = m->call_after < CALL_LAST ? m->call_after : CALL_LAST;
+        m->call_at = now + m->call_after;
+    }
+    return m->call_at;
+}
+
+int64_t tr__members_tick(tr_server *server, int64_t now)
+{
+    tr__members *m = server->members;
+    bool         is_waiting = false;
+
+    for (int i = 0; server->self == 0 && i < server->trainer_count; i++) {
+        if (!tr__members_misses(server, &server->trainer[i]) || has_come(server, i))
+            continue;
+        is_waiting = true;
+        if (now >= m->call_at)
+            say_call(server, i);
+    }
+    if (is_waiting)
+        return next_time(m, now);
+    m->call_after = 0;
+    return INT64_MAX;
+}
+
+/* == reporting ================================================================================= */
+
+static bool is_same(const report *a, const report *b)
+{
+    return a->is_said == b->is_said && a->news == b->news && a->rank == b->rank;
+}
+
+static void say_news(tr_server *server, int trainer, const report *r)
+{
+    tr__server_send(server, server->roster->server_rank[0],
+                    (tr_wire){.kind = TR_WIRE_MEMBER, .member = {.decision = server->decided.number, .trainer = (uint32_t)trainer,
+                                                                 .rank = r->rank, .news = r->news}}, NULL);
+}
+
+bool tr__members_report(tr_server *server, bool again)
+{
+    bool is_open = false;
+
+    for (int i = 0; i < server->trainer_count; i++) {
+        report *said = heard(server, 0, i);
+        const report now = report_of(server, i);
+        is_open |= now.is_said;
+        if (now.is_said && (again || !is_same(&now, said)))
+            say_news(server, i, &now);
+        *said = now;
+    }
+    return is_open;
+}
+
+/* == carrying out ============================================================================== */
+
+void tr__members_note_done(tr_server *server, const tr_form_replace_done *done)
+{
+    present *p = &server->members->present[done->trainer];
+
+    if (p->has_done && p->done.called > done->called)
+        return;
+    p->has_done = true;
+    p->done = *done;
+}
+
+tr__trainer *tr__members_next_vacant(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr_member *member = &server->decided.member[i];
+        present         *p = &server->members->present[i];
+        if (member->rank == server->trainer[i].rank || member->epoch == p->vacated)
+            continue;
+        p->vacated = member->epoch;
+        return &server->trainer[i];
+    }
+    return NULL;
+}
+
+tr__trainer *tr__members_next_arrived(tr_server *server, tr_form_replace_done *done)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        present *p = &server->members->present[i];
+        if (!p->has_done || p->done.called > server->decided.member[i].epoch)
+            continue;
+        p->has_done = false;
+        if (p->done.called < server->decided.member[i].epoch || !has_come(server, i))
+            continue;                              /* another one was called behind this one */
+        *done = p->done;
+        return &server->trainer[i];
+    }
+    return NULL;
+}
