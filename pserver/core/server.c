@@ -105,16 +105,17 @@ void tr_server_free(tr_server *server)
     free(server);
 }
 
-/* Server 0 has left, since all was decided: the successor of a dead server hears of it no more. Or server 0 is dead, and there is nothing to decide:
- * trainers are lost, or have left with all settled. */
+/* Server 0 has left, since all was decided: the successor of a dead server hears of it no more. Or server 0 is dead without a successor, and there is nothing to
+ * decide: trainers are lost, or have left with all settled. */
 static bool nobody_decides(const tr_server *server)
 {
-    const tr_rank *first = &server->roster->rank[server->roster->server_rank[0]];
+    const int      rank = server->roster->server_rank[0];
+    const tr_rank *first = &server->roster->rank[rank];
     bool           is_all = !tr__server_is_pending(server);
 
     for (int i = 0; i < server->trainer_count; i++)
         is_all &= server->trainer[i].state == TR_MEMBER_LOST || server->trainer[i].settled == server->trainer[i].ended;
-    return (first->has_left && server->self != 0) || (first->is_dead && is_all);
+    return (first->has_left && server->self != 0) || (first->is_dead && is_all && tr_roster_standby_for(server->roster, rank) < 0);
 }
 
 bool tr_server_is_done(const tr_server *server)
