@@ -9,6 +9,7 @@
 #include "pserver/core/server_contributions.h"
 #include "pserver/core/server_copy.h"
 #include "pserver/core/server_deaths.h"
+#include "pserver/core/server_decided.h"
 #include "pserver/core/server_decisions.h"
 #include "pserver/core/server_initiator.h"
 #include "pserver/core/server_members.h"
@@ -64,6 +65,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     server->gather = tr_gather_new(roster, ASK_AGAIN);
     tr__places_new(server);
     tr__snapshots_new(server);
+    tr__decided_new(server);
     tr__decisions_new(server);
     tr__members_new(server);
     tr__copy_new(server);
@@ -80,6 +82,7 @@ void tr_server_free(tr_server *server)
     tr__copy_free(server);
     tr__members_free(server);
     tr__decisions_free(server);
+    tr__decided_free(server);
     tr__snapshots_free(server);
     tr__places_free(server);
     tr_gather_free(server->gather);

@@ -3,6 +3,7 @@
 
 #include "framework/memory.h"
 #include "pserver/core/server_decide.h"
+#include "pserver/core/server_decided.h"
 #include "pserver/core/server_members.h"
 #include "pserver/core/server_pulls.h"
 #include "pserver/core/server_rounds.h"
@@ -40,8 +41,6 @@ void tr__decisions_new(tr_server *server)
     const size_t   speakers = is_first(server) ? servers : 1;
     tr__decisions *d = server->decisions = tr__must_alloc(sizeof *d);
 
-    server->decided.settled = tr__must_array(trainers, sizeof *server->decided.settled);
-    server->decided.trainer = tr__must_array(trainers, sizeof *server->decided.trainer);
     d->report = tr__must_array(speakers * trainers, sizeof *d->report);
     d->gathered = tr__must_array(speakers, sizeof *d->gathered);
     d->rank = tr__must_array(servers, sizeof *d->rank);
@@ -51,55 +50,21 @@ void tr__decisions_new(tr_server *server)
 
 void tr__decisions_free(tr_server *server)
 {
-    free(server->decided.settled);
-    free(server->decided.trainer);
     free(server->decisions->report);
     free(server->decisions->gathered);
     free(server->decisions->rank);
     free(server->decisions);
 }
 
-/* What is decided about updates, when what is settled is all. */
-static void begin_updates(tr_server *server)
-{
-    tr__decided *d = &server->decided;
-
-    d->update = server->updates;
-    for (int i = 0; i < server->trainer_count; i++)
-        d->settled[i] = server->trainer[i].settled;
-}
-
-/* Server 0's successor has what was decided. */
-static void take_up(tr_server *server, const tr_commit *commit)
-{
-    tr__decided *d = &server->decided;
-
-    d->number = commit->decisions;
-    d->snapshot = commit->snapshot;
-    if (d->snapshot.number)
-        tr__snapshots_give_up(server, d->snapshot.number);     /* whatever was decided: this process has gathered nothing */
-    for (int i = 0; i < server->trainer_count; i++) {
-        d->trainer[i] = commit->trainer[i] & (TR_TRAINER_IN | TR_TRAINER_OUT);
-        if (d->trainer[i] & TR_TRAINER_OUT)
-            d->trainer[i] |= commit->trainer[i] & TR_TRAINER_LOST;
-    }
-    if (!tr__server_decides_updates(server))
-        return;
-    d->update = commit->decided;
-    for (int i = 0; i < server->trainer_count; i++)
-        d->settled[i] += tr__server_is_pending(server) && d->trainer[i] & TR_TRAINER_IN;
-}
-
 tr_status tr__decisions_begin(tr_server *server, const tr_commit *commit)
 {
-    const bool is_successor = commit && is_first(server);
+    const tr_commit *decided = is_first(server) ? commit : NULL;
 
-    if (tr__server_decides_updates(server))
-        begin_updates(server);
-    if (is_successor)
-        take_up(server, commit);
+    /* Whatever was decided about the snapshot: this process has gathered nothing. */
+    if (decided && decided->snapshot.number)
+        tr__snapshots_give_up(server, decided->snapshot.number);
     tr__server_due(server, TR__RULE_DECIDE);
-    return tr__members_begin(server, is_successor ? commit->member : NULL);
+    return tr__decided_begin(server, decided);
 }
 
 bool tr__decisions_are_complete(const tr_server *server)
@@ -311,40 +276,6 @@ int64_t tr__decisions_tick(tr_server *server, int64_t now)
 
 /* == deciding ================================================================================== */
 
-static void send_decision(tr_server *server, int to)
-{
-    const size_t                trainers = (size_t)server->trainer_count;
-    tr__decided                *d = &server->decided;
-    const tr_decided_snapshot   snapshot = d->snapshot;
-    Trireme__Pserver__Decision  decision = TRIREME__PSERVER__DECISION__INIT;
-
-    if (!d->number)
-        return;
-    decision.number = d->number;
-    decision.has_update = tr__server_decides_updates(server);
-    decision.update = d->update;
-    decision.n_settled = decision.has_update ? trainers : 0;
-    decision.settled = d->settled;
-    decision.trainer = (ProtobufCBinaryData){trainers, d->trainer};
-    decision.n_epoch = decision.n_rank = trainers;
-    decision.epoch = tr__must_array(trainers, sizeof *decision.epoch);
-    decision.rank = tr__must_array(trainers, sizeof *decision.rank);
-    for (size_t i = 0; i < trainers; i++) {
-        decision.epoch[i] = d->member[i].epoch;
-        decision.rank[i] = (uint32_t)d->member[i].rank;
-    }
-    decision.snapshot = snapshot.number;
-    decision.snapshot_is_taken = snapshot.is_taken;
-    decision.has_snapshot_update = decision.has_update && snapshot.is_taken;
-    decision.snapshot_update = snapshot.update;
-    const size_t size = trireme__pserver__decision__get_packed_size(&decision);
-    uint8_t     *payload = tr__must_bytes(size);
-    trireme__pserver__decision__pack(&decision, payload);
-    free(decision.epoch);
-    free(decision.rank);
-    tr__server_send(server, server->roster->server_rank[to], (tr_wire){.kind = TR_WIRE_DECISION, .bytes = size}, payload);
-}
-
 /* Server 0 commits what it decides before it says it. A server without others says nothing about updates to anybody. */
 static bool decide(tr_server *server, tr__trainer **hopeless)
 {
@@ -358,7 +289,7 @@ static bool decide(tr_server *server, tr__trainer **hopeless)
     if (has_members || has_snapshot || server->roster->servers > 1)
         tr__replication_commit(server);
     for (int i = 1; i < server->roster->servers; i++)
-        send_decision(server, i);
+        tr__decided_send(server, i);
     return true;
 }
 
@@ -404,7 +335,7 @@ static tr_status on_ready(tr_server *server, int from, const tr_form_ready *read
         return tr_fail(TR_EPEER, "server %d says to %s what it has of trainer %u", from,
                        tr_roster_name(server->roster, server->roster->self), ready->trainer);
     if (hear_of_trainer(server, from, ready))
-        send_decision(server, from);
+        tr__decided_send(server, from);
     return TR_OK;
 }
 
@@ -414,7 +345,7 @@ static tr_status on_snapshot_news(tr_server *server, int from, const tr_form_sna
         return tr_fail(TR_EPEER, "server %d says to %s what has become of snapshot %u", from,
                        tr_roster_name(server->roster, server->roster->self), news->number);
     if (news->decision < server->decided.number)
-        send_decision(server, from);
+        tr__decided_send(server, from);
     if (news->number <= server->decided.snapshot.number)
         return TR_OK;
     if (news->news == TR_SNAPSHOT_GATHERED)
@@ -428,58 +359,20 @@ static tr_status on_member(tr_server *server, int from, const tr_form_member *ne
 {
     TR_TRY(tr__members_on_news(server, from, news));
     if (news->decision < server->decided.number)
-        send_decision(server, from);
+        tr__decided_send(server, from);
     return TR_OK;
-}
-
-static tr_status check_decision(const tr_server *server, const Trireme__Pserver__Decision *decision)
-{
-    const size_t trainers = (size_t)server->trainer_count;
-    const bool   has_update = tr__server_decides_updates(server);
-
-    if (decision->trainer.len != trainers || decision->n_epoch != trainers || decision->n_rank != trainers ||
-        decision->n_settled != (has_update ? trainers : 0) || decision->has_update != has_update)
-        return tr_fail(TR_EFORMAT, "a decision of server 0 is about %zu trainers instead of %zu", decision->trainer.len, trainers);
-    for (size_t i = 0; i < trainers; i++)
-        if (decision->rank[i] >= (uint32_t)server->roster->size)
-            return tr_fail(TR_EFORMAT, "server 0 decides that trainer %zu is rank %u, of %d ranks", i, decision->rank[i],
-                           server->roster->size);
-    if (has_update && decision->update > server->updates + 1)
-        return tr_fail(TR_EPEER, "server 0 decides update %llu; %s has %llu", (unsigned long long)decision->update,
-                       tr_roster_name(server->roster, server->roster->self), (unsigned long long)server->updates);
-    return TR_OK;
-}
-
-static void take_decision(tr_server *server, const Trireme__Pserver__Decision *decision)
-{
-    const size_t trainers = (size_t)server->trainer_count;
-    tr__decided *d = &server->decided;
-
-    d->number = decision->number;
-    server->decisions->ask_after = 0;
-    memcpy(d->trainer, decision->trainer.data, trainers);
-    for (size_t i = 0; i < trainers; i++)
-        d->member[i] = (tr_member){decision->epoch[i], (int32_t)decision->rank[i]};
-    d->snapshot = (tr_decided_snapshot){decision->snapshot, decision->snapshot_is_taken, decision->snapshot_update};
-    tr__server_due(server, TR__RULE_SNAPSHOT);
-    if (!decision->has_update)
-        return;
-    d->update = decision->update > d->update ? decision->update : d->update;
-    memcpy(d->settled, decision->settled, trainers * sizeof *d->settled);
 }
 
 static tr_status on_decision(tr_server *server, int from, const tr_wire *wire, const uint8_t *payload)
 {
+    const uint64_t before = server->decided.number;
+
     if (from != 0)
         return tr_fail(TR_EPEER, "server %d decides", from);
-    Trireme__Pserver__Decision *decision = trireme__pserver__decision__unpack(NULL, wire->bytes, payload);
-    if (!decision)
-        return tr_fail(TR_EFORMAT, "a decision of server 0 is damaged");
-    const tr_status status = check_decision(server, decision);
-    if (status == TR_OK && decision->number > server->decided.number)
-        take_decision(server, decision);
-    trireme__pserver__decision__free_unpacked(decision, NULL);
-    return status;
+    TR_TRY(tr__decided_receive(server, payload, wire->bytes));
+    if (server->decided.number > before)
+        server->decisions->ask_after = 0;
+    return TR_OK;
 }
 
 /* Another process serves in this place: what the one before had said or heard is to be said again. */
@@ -498,7 +391,7 @@ static void on_serving(tr_server *server, int from, int peer)
     if (tr__snapshots_are_decided(server) && tr__snapshots_phase(server) == TR__SNAPSHOT_GATHERING)
         tr__snapshots_give_up(server, tr__snapshots_number(server));
     if (is_first(server))
-        send_decision(server, from);
+        tr__decided_send(server, from);
 }
 
 tr_status tr__decisions_on_message(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)

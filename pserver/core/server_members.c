@@ -36,29 +36,15 @@ void tr__members_new(tr_server *server)
     const size_t speakers = server->self == 0 ? (size_t)server->roster->servers : 1;
     tr__members *m = server->members = tr__must_alloc(sizeof *m);
 
-    server->decided.member = tr__must_array(trainers, sizeof *server->decided.member);
     m->report = tr__must_array(speakers * trainers, sizeof *m->report);
     m->present = tr__must_array(trainers, sizeof *m->present);
 }
 
 void tr__members_free(tr_server *server)
 {
-    free(server->decided.member);
     free(server->members->report);
     free(server->members->present);
     free(server->members);
-}
-
-tr_status tr__members_begin(tr_server *server, const tr_member *member)
-{
-    for (int i = 0; i < server->trainer_count; i++) {
-        const tr__trainer *t = &server->trainer[i];
-        server->decided.member[i] = member ? member[i] : (tr_member){t->epoch, t->rank};
-        if ((uint32_t)server->decided.member[i].rank >= (uint32_t)server->roster->size)
-            return tr_fail(TR_EFORMAT, "the state that was left says that trainer %d is rank %d, of %d ranks", i,
-                           server->decided.member[i].rank, server->roster->size);
-    }
-    return TR_OK;
 }
 
 /* == facts ===================================================================================== */

@@ -19,9 +19,6 @@
 
 void         tr__members_new(tr_server *server);
 void         tr__members_free(tr_server *server);
-/* The server is running. `member`: what was decided before, of each trainer; NULL: what the roster says counts. TR_EFORMAT: a rank in it does not
- * exist. */
-tr_status    tr__members_begin(tr_server *server, const tr_member *member);
 /* Could the trainer get a replacement? */
 bool         tr__members_are_replaceable(const tr_server *server, const tr__trainer *trainer);
 /* Has the trainer's process died, for all that this server knows, without a decision about that? */
