@@ -44,7 +44,12 @@ def _random(block: Block, var: Variable, type: str, seed: int, **attrs: Any) -> 
 
 
 class ConstantInitializer(Initializer):
-    """The same value everywhere."""
+    """The same value everywhere.
+
+    >>> w = fluid.ParamAttr("w", fluid.initializer.Constant(0.5))
+    >>> fluid.layers.fc(fluid.layers.data("x", [4]), 2, param_attr=w)
+    Variable('fc_0.tmp_1', float32[?, 2])
+    """
 
     def __init__(self, value: float = 0.0, force_cpu: bool = False) -> None:
         self._value = float(value)
@@ -55,7 +60,12 @@ class ConstantInitializer(Initializer):
 
 
 class UniformInitializer(Initializer):
-    """Uniform in [low, high)."""
+    """Uniform in [low, high).
+
+    >>> w = fluid.ParamAttr("w", fluid.initializer.Uniform(-0.1, 0.1, seed=3))
+    >>> fluid.layers.fc(fluid.layers.data("x", [4]), 2, param_attr=w)
+    Variable('fc_0.tmp_1', float32[?, 2])
+    """
 
     def __init__(self, low: float = -1.0, high: float = 1.0, seed: int = 0) -> None:
         if low >= high:
@@ -67,7 +77,12 @@ class UniformInitializer(Initializer):
 
 
 class NormalInitializer(Initializer):
-    """Normal with mean ``loc`` and standard deviation ``scale``."""
+    """Normal with mean ``loc`` and standard deviation ``scale``.
+
+    >>> w = fluid.ParamAttr("w", fluid.initializer.Normal(0.0, 0.02))
+    >>> fluid.layers.fc(fluid.layers.data("x", [4]), 2, param_attr=w)
+    Variable('fc_0.tmp_1', float32[?, 2])
+    """
 
     def __init__(self, loc: float = 0.0, scale: float = 1.0, seed: int = 0) -> None:
         if scale < 0:
@@ -82,6 +97,10 @@ class TruncatedNormalInitializer(NormalInitializer):
     """Normal, without what is further than two standard deviations from the mean.
 
     ``loc`` is the mean and ``scale`` the standard deviation.
+
+    >>> w = fluid.ParamAttr("w", fluid.initializer.TruncatedNormal(0.0, 0.02))
+    >>> fluid.layers.fc(fluid.layers.data("x", [4]), 2, param_attr=w)
+    Variable('fc_0.tmp_1', float32[?, 2])
     """
 
     def __call__(self, var: Variable, block: Block) -> Operator:
@@ -93,6 +112,10 @@ class XavierInitializer(Initializer):
 
     Variance 2 / (fan_in + fan_out): uniform in +-sqrt(6 / (fan_in + fan_out)), or normal. From Glorot and
     Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010, eq. 16.
+
+    >>> w = fluid.ParamAttr("w", fluid.initializer.Xavier(uniform=False))
+    >>> fluid.layers.fc(fluid.layers.data("x", [4]), 2, param_attr=w)
+    Variable('fc_0.tmp_1', float32[?, 2])
     """
 
     def __init__(self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None,
@@ -114,6 +137,10 @@ class MSRAInitializer(Initializer):
 
     Variance 2 / fan_in: uniform in +-sqrt(6 / fan_in), or normal. From He, Zhang, Ren and Sun, "Delving deep
     into rectifiers", ICCV 2015, eq. 10.
+
+    >>> w = fluid.ParamAttr("w", fluid.initializer.MSRA())
+    >>> fluid.layers.fc(fluid.layers.data("x", [4]), 2, param_attr=w)
+    Variable('fc_0.tmp_1', float32[?, 2])
     """
 
     def __init__(self, uniform: bool = True, fan_in: float | None = None, seed: int = 0) -> None:

@@ -132,7 +132,13 @@ class Precision(_Counts):
 
 
 class Recall(_Counts):
-    """The share of the ones that were predicted as 1."""
+    """The share of the ones that were predicted as 1.
+
+    >>> recall = fluid.metrics.Recall()
+    >>> recall.update([0.9, 0.2, 0.7], [1, 1, 0])
+    >>> recall.eval()
+    0.5
+    """
 
     def eval(self) -> float:
         """Return the recall, a float; 0 where no label is 1."""
@@ -243,7 +249,15 @@ class EditDistance(MetricBase):
 
 
 class CompositeMetric(MetricBase):
-    """Several metrics of the same predictions and labels."""
+    """Several metrics of the same predictions and labels.
+
+    >>> both = fluid.metrics.CompositeMetric()
+    >>> for metric in (fluid.metrics.Precision(), fluid.metrics.Recall()):
+    ...     both.add_metric(metric)
+    >>> both.update([0.9, 0.2, 0.7], [1, 1, 0])
+    >>> both.eval()
+    [0.5, 0.5]
+    """
 
     def __init__(self, name: str | None = None) -> None:
         self._metrics: list[MetricBase] = []

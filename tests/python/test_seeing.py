@@ -66,6 +66,15 @@ def test_top_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     assert main(["top", str(tmp_path / "none"), "--once"]) == 2
 
 
+def test_a_narrow_terminal_cuts_no_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["top", str(write_logs(tmp_path / "logs")), "--once"]) == 0
+    out = capsys.readouterr().out
+    assert "\N{HORIZONTAL ELLIPSIS}" not in out and all(len(line) <= 80 for line in out.splitlines())
+    row = next(line for line in out.splitlines() if line.strip().startswith("trainer 1 *"))
+    assert "50%" in row and "100" in row.split()
+
+
 def test_prometheus_is_served_on_this_host_alone(tmp_path: Path) -> None:
     server, thread, port = metrics.serve(str(write_logs(tmp_path / "logs")), 0, metrics.ADDRESS)
     try:

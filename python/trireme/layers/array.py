@@ -43,7 +43,13 @@ def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Vari
 
 
 def array_read(array: Variable, i: Variable) -> Variable:
-    """Return element ``i`` (int64 [1]) of a tensor array."""
+    """Return element ``i`` (int64 [1]) of a tensor array.
+
+    >>> first = fluid.layers.fill_constant([1], "int64", 0)
+    >>> array = fluid.layers.array_write(fluid.layers.data("x", [4]), first)
+    >>> fluid.layers.array_read(array, first)
+    Variable('array_read_0.tmp_0', float32[?, 4])
+    """
     return LayerHelper("array_read").append("read_from_array", {"X": [array], "I": [i]})
 
 
@@ -63,6 +69,11 @@ def lod_rank_table(x: Variable, level: int = 0) -> Variable:
     """Return the sequences of ``x`` ranked from the longest to the shortest.
 
     ``level`` is the level of sequences that is ranked; 0 is the outermost.
+
+    >>> x = fluid.layers.data("x", [4], lod_level=1)
+    >>> table = fluid.layers.lod_rank_table(x)
+    >>> fluid.layers.max_sequence_len(table)
+    Variable('max_sequence_len_0.tmp_0', int64[1])
     """
     helper = LayerHelper("lod_rank_table")
     table = helper.create_variable(name=unique_name.generate("lod_rank_table"), type=VarType.LOD_RANK_TABLE)
@@ -71,13 +82,25 @@ def lod_rank_table(x: Variable, level: int = 0) -> Variable:
 
 
 def max_sequence_len(rank_table: Variable) -> Variable:
-    """Return the length of the longest sequence (int64 [1])."""
+    """Return the length of the longest sequence (int64 [1]).
+
+    >>> x = fluid.layers.data("x", [4], lod_level=1)
+    >>> fluid.layers.max_sequence_len(fluid.layers.lod_rank_table(x))
+    Variable('max_sequence_len_0.tmp_0', int64[1])
+    """
     return LayerHelper("max_sequence_len").append("max_sequence_len", {"RankTable": [rank_table]}, dtype=VarType.INT64,
                                                   stop_gradient=True)
 
 
 def lod_tensor_to_array(x: Variable, table: Variable) -> Variable:
-    """Return an array whose element t holds step t of all sequences that have one, the longest sequence first."""
+    """Return an array whose element t holds step t of all sequences that have one, the longest sequence first.
+
+    >>> x = fluid.layers.data("x", [4], lod_level=1)
+    >>> table = fluid.layers.lod_rank_table(x)
+    >>> steps = fluid.layers.lod_tensor_to_array(x, table)
+    >>> fluid.layers.array_to_lod_tensor(steps, table)
+    Variable('array_to_lod_tensor_0.tmp_0', float32[?, 4])
+    """
     helper = LayerHelper("lod_tensor_to_array")
     array = create_array(x.dtype)
     helper.append_op(type="lod_tensor_to_array", inputs={"X": [x], "RankTable": [table]}, outputs={"Out": [array]})
@@ -85,18 +108,35 @@ def lod_tensor_to_array(x: Variable, table: Variable) -> Variable:
 
 
 def array_to_lod_tensor(x: Variable, table: Variable) -> Variable:
-    """Return the sequences that ``lod_tensor_to_array`` would take apart into this array."""
+    """Return the sequences that ``lod_tensor_to_array`` would take apart into this array.
+
+    >>> x = fluid.layers.data("x", [4], lod_level=1)
+    >>> table = fluid.layers.lod_rank_table(x)
+    >>> fluid.layers.array_to_lod_tensor(fluid.layers.lod_tensor_to_array(x, table), table)
+    Variable('array_to_lod_tensor_0.tmp_0', float32[?, 4])
+    """
     return LayerHelper("array_to_lod_tensor").append("array_to_lod_tensor", {"X": [x], "RankTable": [table]})
 
 
 def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
-    """Return the sequences of ``x`` (or its rows, if it has none) in the order of the table."""
+    """Return the sequences of ``x`` (or its rows, if it has none) in the order of the table.
+
+    >>> x = fluid.layers.data("x", [4], lod_level=1)
+    >>> fluid.layers.reorder_lod_tensor_by_rank(x, fluid.layers.lod_rank_table(x))
+    Variable('reorder_lod_tensor_by_rank_0.tmp_0', float32[?, 4])
+    """
     return LayerHelper("reorder_lod_tensor_by_rank").append("reorder_lod_tensor_by_rank",
                                                             {"X": [x], "RankTable": [rank_table]})
 
 
 def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
-    """Return what ``x`` has of the sequences that are longer than ``i``: its first rows."""
+    """Return what ``x`` has of the sequences that are longer than ``i``: its first rows.
+
+    >>> x = fluid.layers.data("x", [4], lod_level=1)
+    >>> step = fluid.layers.fill_constant([1], "int64", 0)
+    >>> fluid.layers.shrink_memory(x, step, fluid.layers.lod_rank_table(x))
+    Variable('shrink_memory_0.tmp_0', float32[?, 4])
+    """
     return LayerHelper("shrink_memory").append("shrink_rnn_memory", {"X": [x], "I": [i], "RankTable": [table]})
 
 
@@ -144,7 +184,11 @@ def merge_lod_tensor(in_true: Variable, in_false: Variable, x: Variable, mask: V
 
 
 def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
-    """Return whether ``x`` has no elements (bool [1]), in ``cond`` if given."""
+    """Return whether ``x`` has no elements (bool [1]), in ``cond`` if given.
+
+    >>> fluid.layers.is_empty(fluid.layers.data("x", [4]))
+    Variable('is_empty_0.tmp_0', bool[1])
+    """
     helper = LayerHelper("is_empty")
     if cond is None:
         return helper.append("is_empty", {"X": [x]}, dtype=VarType.BOOL, stop_gradient=True)

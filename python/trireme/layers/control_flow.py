@@ -156,7 +156,11 @@ logical_xor = _binary("logical_xor", "one of x and y, not both", "bool", "out", 
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """Return not x, element by element."""
+    """Return not x, element by element.
+
+    >>> fluid.layers.logical_not(fluid.layers.data("seen", [1], dtype="bool"))
+    Variable('logical_not_0.tmp_0', bool[?, 1])
+    """
     return _into(LayerHelper("logical_not", name=name), out, "logical_not", {"X": [x]})
 
 
@@ -168,6 +172,9 @@ def Print(input: Variable, first_n: int = -1, message: str | None = None, summar
     ``message`` stands before it. ``summarize`` elements are shown (-1: all). ``print_tensor_name``, ``print_tensor_type``,
     ``print_tensor_shape`` and ``print_tensor_lod`` say what else is. ``print_phase`` is ``"forward"``, ``"backward"`` or ``"both"``: the
     value, its gradient, or both.
+
+    >>> fluid.layers.Print(fluid.layers.data("x", [4]), message="x is", summarize=3)
+    Variable('print_0.tmp_0', float32[?, 4])
     """
     return LayerHelper("print").append(
         "print", {"In": [input]}, {"first_n": first_n, "summarize": summarize, "message": message or "",

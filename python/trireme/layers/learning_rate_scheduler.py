@@ -62,6 +62,9 @@ def natural_exp_decay(learning_rate: float, decay_steps: int, decay_rate: float,
     """Return ``learning_rate * exp(-decay_rate * step / decay_steps)``.
 
     With ``staircase`` the quotient is rounded down to a whole number.
+
+    >>> fluid.layers.natural_exp_decay(0.1, decay_steps=1000, decay_rate=0.5).shape
+    (1,)
     """
     _check("natural_exp_decay", {"learning_rate": learning_rate}, {"decay_steps": decay_steps})
     finite("natural_exp_decay: decay_rate", decay_rate)
@@ -73,6 +76,9 @@ def inverse_time_decay(learning_rate: float, decay_steps: int, decay_rate: float
     """Return ``learning_rate / (1 + decay_rate * step / decay_steps)``.
 
     With ``staircase`` the quotient is rounded down to a whole number.
+
+    >>> fluid.layers.inverse_time_decay(0.1, decay_steps=1000, decay_rate=0.5).shape
+    (1,)
     """
     _check("inverse_time_decay", {"learning_rate": learning_rate, "decay_rate": decay_rate}, {"decay_steps": decay_steps})
     with _schedule():
@@ -86,6 +92,9 @@ def polynomial_decay(learning_rate: float, decay_steps: int, end_learning_rate: 
     With ``cycle`` it starts anew instead, each time over a longer way: ``decay_steps`` times 2, 3, ...
 
     ``end`` is ``end_learning_rate``.
+
+    >>> fluid.layers.polynomial_decay(0.1, decay_steps=1000, end_learning_rate=0.01).shape
+    (1,)
     """
     _check("polynomial_decay", {"learning_rate": learning_rate, "end_learning_rate": end_learning_rate, "power": power},
            {"decay_steps": decay_steps})
@@ -133,6 +142,9 @@ def noam_decay(d_model: int, warmup_steps: int, learning_rate: float = 1.0) -> V
     """Return ``learning_rate * d_model ** -0.5 * min(step ** -0.5, step * warmup_steps ** -1.5)``, step from 1.
 
     From Vaswani and others, "Attention is all you need", 2017, eq. 3.
+
+    >>> fluid.layers.noam_decay(d_model=512, warmup_steps=4000).shape
+    (1,)
     """
     _check("noam_decay", {"learning_rate": learning_rate}, {"d_model": d_model, "warmup_steps": warmup_steps})
     with _schedule():
@@ -145,6 +157,9 @@ def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Var
     """Return ``learning_rate * (cos(epoch * pi / epochs) + 1) / 2`` with the whole epochs passed so far.
 
     An epoch has ``step_each_epoch`` steps.
+
+    >>> fluid.layers.cosine_decay(0.1, step_each_epoch=100, epochs=20).shape
+    (1,)
     """
     _check("cosine_decay", {"learning_rate": learning_rate}, {"step_each_epoch": step_each_epoch, "epochs": epochs})
     with _schedule():
@@ -156,6 +171,9 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
     """Return a rate that rises from ``start_lr`` to ``end_lr`` in ``warmup_steps``, and is ``learning_rate`` then.
 
     ``learning_rate`` is a number or a schedule.
+
+    >>> fluid.layers.linear_lr_warmup(0.1, warmup_steps=500, start_lr=0.0, end_lr=0.1).shape
+    (1,)
     """
     _check("linear_lr_warmup", {"learning_rate": learning_rate, "start_lr": start_lr, "end_lr": end_lr},
            {"warmup_steps": warmup_steps})

@@ -82,13 +82,23 @@ def square_error_cost(input: Variable, label: Variable) -> Variable:
 
 
 def log_loss(input: Variable, label: Variable, epsilon: float = 1e-4, name: str | None = None) -> Variable:
-    """Return ``-label log(input + epsilon) - (1 - label) log(1 - input + epsilon)``, [n, 1]."""
+    """Return ``-label log(input + epsilon) - (1 - label) log(1 - input + epsilon)``, [n, 1].
+
+    >>> guess, label = fluid.layers.data("guess", [1]), fluid.layers.data("label", [1])
+    >>> fluid.layers.log_loss(guess, label)
+    Variable('log_loss_0.tmp_0', float32[?, 1])
+    """
     return LayerHelper("log_loss", name=name).append("log_loss", {"Predicted": [input], "Labels": [label]},
                                                      {"epsilon": float(epsilon)}, slot="Loss")
 
 
 def huber_loss(input: Variable, label: Variable, delta: float) -> Variable:
-    """Return half the squared error where it is at most ``delta``, growing linearly beyond."""
+    """Return half the squared error where it is at most ``delta``, growing linearly beyond.
+
+    >>> guess, label = fluid.layers.data("guess", [1]), fluid.layers.data("label", [1])
+    >>> fluid.layers.huber_loss(guess, label, delta=1.0)
+    Variable('huber_loss_0.tmp_0', float32[?, 1])
+    """
     return LayerHelper("huber_loss").append("huber_loss", {"X": [input], "Y": [label]}, {"delta": float(delta)},
                                             extra=["Residual"])
 
@@ -100,6 +110,9 @@ def smooth_l1(x: Variable, y: Variable, inside_weight: Variable | None = None,
     It is ``0.5 (sigma d)**2`` where ``|d| < 1 / sigma**2``, else ``|d| - 0.5 / sigma**2``, summed over each row, with ``d = inside_weight *
     (x - y)``. ``y`` is shaped like ``x``. ``outside_weight`` multiplies each element's distance. Both weights are shaped like ``x``; None: 1.
     ``sigma`` is 1 by default.
+
+    >>> fluid.layers.smooth_l1(fluid.layers.data("x", [4]), fluid.layers.data("y", [4]))
+    Variable('smooth_l1_loss_0.tmp_0', float32[?, 1])
     """
     inputs = {"X": [x], "Y": [y]}
     for slot, var in (("InsideWeight", inside_weight), ("OutsideWeight", outside_weight)):

@@ -83,7 +83,12 @@ def sums(input: Variable | Sequence[Variable], out: Variable | None = None) -> V
 
 
 def sum(x: Variable | Sequence[Variable]) -> Variable:
-    """Return the sum of tensors of one shape."""
+    """Return the sum of tensors of one shape.
+
+    >>> a, b = fluid.layers.data("a", [4]), fluid.layers.data("b", [4])
+    >>> fluid.layers.sum([a, b])
+    Variable('sum_0.tmp_0', float32[?, 4])
+    """
     return sums(x)
 
 
@@ -213,17 +218,29 @@ def _test(type: str, x: Variable) -> Variable:
 
 
 def isfinite(x: Variable) -> Variable:
-    """Return whether all elements are finite, [1]."""
+    """Return whether all elements are finite, [1].
+
+    >>> fluid.layers.isfinite(fluid.layers.data("x", [4]))
+    Variable('isfinite_0.tmp_0', bool[1])
+    """
     return _test("isfinite", x)
 
 
 def has_inf(x: Variable) -> Variable:
-    """Return whether an element is infinite, [1]."""
+    """Return whether an element is infinite, [1].
+
+    >>> fluid.layers.has_inf(fluid.layers.data("x", [4]))
+    Variable('isinf_0.tmp_0', bool[1])
+    """
     return _test("isinf", x)
 
 
 def has_nan(x: Variable) -> Variable:
-    """Return whether an element is not a number, [1]."""
+    """Return whether an element is not a number, [1].
+
+    >>> fluid.layers.has_nan(fluid.layers.data("x", [4]))
+    Variable('isnan_0.tmp_0', bool[1])
+    """
     return _test("isnan", x)
 
 

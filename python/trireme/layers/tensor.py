@@ -104,17 +104,29 @@ def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: 
 
 
 def zeros(shape: Sequence[int], dtype: DTypeLike, force_cpu: bool = False) -> Variable:
-    """Return a tensor of zeros."""
+    """Return a tensor of zeros.
+
+    >>> fluid.layers.zeros([2, 3], "float32")
+    Variable('fill_constant_0.tmp_0', float32[2, 3])
+    """
     return fill_constant(shape, dtype, 0.0)
 
 
 def ones(shape: Sequence[int], dtype: DTypeLike, force_cpu: bool = False) -> Variable:
-    """Return a tensor of ones."""
+    """Return a tensor of ones.
+
+    >>> fluid.layers.ones([2, 3], "int64")
+    Variable('fill_constant_0.tmp_0', int64[2, 3])
+    """
     return fill_constant(shape, dtype, 1.0)
 
 
 def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
-    """Return zeros in the shape of ``x``."""
+    """Return zeros in the shape of ``x``.
+
+    >>> fluid.layers.zeros_like(fluid.layers.data("x", [4]))
+    Variable('zeros_like_0.tmp_0', float32[?, 4])
+    """
     return _into(LayerHelper("zeros_like"), out, "fill_zeros_like", {"X": [x]})
 
 
@@ -254,6 +266,9 @@ def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable
     """Return the slices of ``x`` along ``axis``, without that dimension.
 
     ``num`` is the number of slices, where the dimension is not known.
+
+    >>> [part.shape for part in fluid.layers.unstack(fluid.layers.ones([2, 3], "float32"))]
+    [(3,), (3,)]
     """
     helper = LayerHelper("unstack")
     if num is None:
@@ -309,7 +324,12 @@ def one_hot(input: Variable, depth: int) -> Variable:
 
 
 def shape(input: Variable) -> Variable:
-    """Return the dimensions of ``input`` as a tensor of int32."""
+    """Return the dimensions of ``input`` as a tensor of int32.
+
+    >>> x = fluid.layers.ones([2, 3], "float32")
+    >>> fluid.Executor().run(fetch_list=[fluid.layers.shape(x)])[0]
+    array([2, 3], dtype=int32)
+    """
     return LayerHelper("shape").append("shape", {"Input": [input]}, dtype=VarType.INT32, stop_gradient=True)
 
 
@@ -335,12 +355,21 @@ def argmax(x: Variable, axis: int = 0) -> Variable:
 
 
 def argmin(x: Variable, axis: int = 0) -> Variable:
-    """Return where along ``axis`` the least element is (int64)."""
+    """Return where along ``axis`` the least element is (int64).
+
+    >>> fluid.layers.argmin(fluid.layers.data("x", [10]), axis=1)
+    Variable('argmax_0.tmp_2', int64[?])
+    """
     return argmax(LayerHelper("argmin").append("scale", {"X": [x]}, {"scale": -1.0}), axis)
 
 
 def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variable:
-    """Return ``x + value``, in ``x`` itself unless ``in_place`` is False."""
+    """Return ``x + value``, in ``x`` itself unless ``in_place`` is False.
+
+    >>> count = fluid.layers.fill_constant([1], "int64", 6)
+    >>> fluid.Executor().run(fetch_list=[fluid.layers.increment(count, 2)])[0]
+    array([8])
+    """
     helper = LayerHelper("increment")
     return _into(helper, x if in_place else None, "increment", {"X": [x]}, {"step": float(value)})
 
@@ -349,6 +378,9 @@ def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, 
     """Return a counter (int64 [1]) that grows by ``step`` in every run, from ``begin`` in the first one.
 
     ``counter_name`` names the variable; calls with the same name share the counter.
+
+    >>> fluid.layers.autoincreased_step_counter()
+    Variable('@STEP_COUNTER@', int64[1])
     """
     helper = LayerHelper("global_step_counter")
     counter, is_new = helper.create_or_get_global_variable(

@@ -19,9 +19,9 @@ def table_of(view: View) -> Any:
     facts += [f"loss {view.loss:.4g}"] if view.loss is not None else []
     facts += [f"staleness {view.staleness}"] if view.staleness and not view.logs.mode.startswith("sync") else []
     facts += [f"{view.logs.restarts} restart{'s' * (view.logs.restarts != 1)}"] if view.logs.restarts else []
-    table = tables.Table(title="  ".join(facts), title_justify="left", box=load("rich.box", "trireme top").SIMPLE, pad_edge=False)
+    table = tables.Table(title="  ".join(facts), title_justify="left", box=load("rich.box", "trireme top").SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("rank", "host", "does"):
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=name == "rank", overflow="fold")          # a narrow terminal costs words, and no figures
     for name in ("step", "rate", "waits", "memory", "sent", "got"):
         table.add_column(name, justify="right", no_wrap=True)
     last = view.waited_for
