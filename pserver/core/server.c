@@ -226,7 +226,7 @@ static bool waits_in_vain(const tr_server *server, int peer)
     return roster->rank[peer].role != TR_ROLE_STANDBY && tr_roster_standby_for(roster, peer) < 0;
 }
 
-/* A standby takes no place any more: it is dead, has left, or is a replica. */
+/* A standby takes no place any more: it is dead, has left, or has become a server or a replica. */
 static void standby_is_gone(tr_server *server)
 {
     for (int i = 0; i < server->roster->servers && server->status == TR_OK; i++) {
@@ -242,7 +242,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
 
     server->now = now;
     tr__requests_receive(server, peer, wire, payload, is_placed);
-    if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE) {
+    if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE || wire->kind == TR_WIRE_SERVING) {
         tr__server_due(server, TR__RULE_DECIDE);
         standby_is_gone(server);
     }
@@ -400,6 +400,7 @@ tr_status tr_server_take_over(tr_server *server)
     if (status != TR_OK)
         return tr__server_fail(server, status);
     note_deaths(server);
+    standby_is_gone(server);                       /* this process was one */
     settle_down(server);
     return server->status;
 }

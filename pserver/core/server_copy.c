@@ -371,8 +371,10 @@ static int64_t ask(tr_server *server, int64_t now)
 
 int64_t tr__copy_tick(tr_server *server, int64_t now, bool is_done)
 {
+    if (is_done)
+        return INT64_MAX;                          /* the replica leaves when this server has left, and hears nothing then */
     if (tr__replication_phase_of(server) == TR__REPLICATION_NONE)
-        return is_done ? INT64_MAX : call(server, now);
+        return call(server, now);
     if (tr__replication_phase_of(server) == TR__REPLICATION_ASKING && !server->copying->word)
         return ask(server, now);
     return tr__replication_tick(server, now);
