@@ -55,6 +55,7 @@ set -e
 mkdir -p -m 755 /run/munge /run/slurm/state /run/slurm/spool
 cp "$0/munge.key" /run/munge/key; chmod 400 /run/munge/key
 cp "$0/slurm.conf" /run/slurm/slurm.conf
+echo CgroupPlugin=cgroup/v1 >/run/slurm/cgroup.conf
 munged --key-file=/run/munge/key --socket=/run/munge/socket --pid-file=/run/munge/pid --log-file=/run/munge/log \
     --seed-file=/run/munge/seed --num-threads=2
 [ "$1" != first ] || slurmctld
