@@ -142,8 +142,10 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
         r->is_flying = true;
     }
     s->unsent = r->next;
-    r->sent_at = client->now ? client->now : 1;
     *out = (tr_message){.peer = s->rank, .wire = r->wire, .payload = r->payload};
+    if (r->sent_at && r->payload)                  /* the first copy may be acknowledged, and the payload go, while this one waits to be sent */
+        out->payload = out->owned = memcpy(tr__must_bytes(r->wire.bytes + 1), r->payload, r->wire.bytes);
+    r->sent_at = client->now ? client->now : 1;
     return true;
 }
 

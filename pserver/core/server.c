@@ -243,7 +243,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     server->now = now;
     tr__requests_receive(server, peer, wire, payload, is_placed);
     if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE || wire->kind == TR_WIRE_SERVING) {
-        tr__server_due(server, TR__RULE_DECIDE);
+        tr__server_due(server, TR__RULE_MEMBERS);
         standby_is_gone(server);
     }
     settle_down(server);
@@ -252,7 +252,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
 static void trainer_lost(tr_server *server, tr__trainer *trainer, const char *how)
 {
     if (trainer->state == TR_MEMBER_VACANT)
-        tr__server_due(server, TR__RULE_DECIDE);   /* its replacement died on the way */
+        tr__server_due(server, TR__RULE_MEMBERS);   /* its replacement died on the way */
     else if (!tr_membership_is_over(trainer->state))
         tr__deaths_died(server, trainer, how);
     else if (trainer->state == TR_MEMBER_DRAINING)
@@ -267,7 +267,7 @@ static void rank_lost(tr_server *server, int peer, const char *how)
         tr__copy_drop_replica(server);
     if (role == TR_ROLE_REPLICA)
         return;
-    tr__server_due(server, TR__RULE_DECIDE);       /* a standby that was called comes no more */
+    tr__server_due(server, TR__RULE_MEMBERS);       /* a standby that was called comes no more */
     if (role == TR_ROLE_STANDBY)
         standby_is_gone(server);
     if (waits_in_vain(server, peer))               /* else trainers wait for the standby that takes the place, not this server */
@@ -297,7 +297,7 @@ static void left(void *self, int peer)
         tr__deaths_drained(server, trainer);
     if (tr__replication_is_replica(server, peer))
         tr__copy_drop_replica(server);             /* nobody hears what is sent to it from here on */
-    tr__server_due(server, TR__RULE_DECIDE);
+    tr__server_due(server, TR__RULE_MEMBERS);
     if (server->roster->rank[peer].role == TR_ROLE_STANDBY)
         standby_is_gone(server);
     settle_down(server);

@@ -24,7 +24,6 @@ static void others_go_on(tr_server *server, tr__trainer *trainer)
     tr__snapshots_without(server, trainer);
     tr__round_turns_change(server, tr__round_of(server, trainer));
     tr__server_due(server, TR__RULE_INITIATOR);
-    tr__server_due(server, TR__RULE_DECIDE);
     tr__server_due(server, TR__RULE_ANSWER);
 }
 
@@ -55,7 +54,6 @@ void tr__deaths_drained(tr_server *server, tr__trainer *trainer)
     tr__stream_open(server, trainer, TR__OPEN_DRAIN, 0);
     tr__snapshots_without(server, trainer);
     tr__server_due(server, TR__RULE_INITIATOR);
-    tr__server_due(server, TR__RULE_DECIDE);
 }
 
 /* == a trainer dies ============================================================================ */
@@ -100,7 +98,7 @@ void tr__deaths_vacate(tr_server *server, tr__trainer *t)
 void tr__deaths_died(tr_server *server, const tr__trainer *trainer, const char *how)
 {
     if (server->is_running && (server->policy.survives_trainers || tr__members_are_replaceable(server, trainer)))
-        tr__server_due(server, TR__RULE_DECIDE);
+        tr__server_due(server, TR__RULE_MEMBERS);
     else
         tr__words_fail_by(server, trainer->rank, how);
 }
@@ -168,7 +166,7 @@ void tr__deaths_on_done(tr_server *server, int peer, const tr_form_replace_done 
         answer(server, t, done);
     } else {
         tr__members_note_done(server, done);
-        tr__server_due(server, TR__RULE_DECIDE);
+        tr__server_due(server, TR__RULE_MEMBERS);
     }
 }
 

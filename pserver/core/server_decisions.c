@@ -24,6 +24,8 @@ struct tr__decisions {
                                          have said something that is not decided; 0: none */
     bool        said_gathered;        /* other servers: that it is gathered */
     int        *rank;                 /* of each server, when it was last heard */
+    bool        has_open, has_open_members;       /* other servers: something that they have said is not decided, of updates and snapshots; of members */
+    bool        are_members_held_up;  /* by an update that was decided and not over when they were looked at */
     int64_t     ask_at, ask_after;    /* say again then what was not answered; INT64_MAX: there is nothing */
     int64_t     asked_at;             /* when the standbys of dead servers were asked whether they serve */
 };
@@ -64,6 +66,7 @@ tr_status tr__decisions_begin(tr_server *server, const tr_commit *commit)
     if (decided && decided->snapshot.number)
         tr__snapshots_give_up(server, decided->snapshot.number);
     tr__server_due(server, TR__RULE_DECIDE);
+    tr__server_due(server, TR__RULE_MEMBERS);
     return tr__decided_begin(server, decided);
 }
 
@@ -223,14 +226,24 @@ static bool report_snapshot(tr_server *server, bool again)
 
 static void report(tr_server *server, bool again)
 {
-    tr__decisions *d = server->decisions;
-    bool           is_open = tr__members_report(server, again);
-
+    server->decisions->has_open = false;
     if (tr__server_decides_updates(server))
-        is_open |= report_steps(server, again);
+        server->decisions->has_open |= report_steps(server, again);
     if (tr__snapshots_are_decided(server))
-        is_open |= report_snapshot(server, again);
-    if (!is_open) {
+        server->decisions->has_open |= report_snapshot(server, again);
+}
+
+static void report_members(tr_server *server, bool again)
+{
+    server->decisions->has_open_members = tr__members_report(server, again);
+}
+
+/* When to say again what is not decided. */
+static void set_time(tr_server *server, bool again)
+{
+    tr__decisions *d = server->decisions;
+
+    if (!d->has_open && !d->has_open_members) {
         d->ask_at = INT64_MAX;
         d->ask_after = 0;
     } else if (d->ask_at == INT64_MAX || again) {
@@ -267,8 +280,11 @@ int64_t tr__decisions_tick(tr_server *server, int64_t now)
 
     if (!server->is_running || server->status != TR_OK)
         return INT64_MAX;
-    if (now >= d->ask_at)
+    if (now >= d->ask_at) {
         report(server, true);
+        report_members(server, true);
+        set_time(server, true);
+    }
     const int64_t who = ask_who_serves(server, now), call = tr__members_tick(server, now);
     const int64_t soon = who < call ? who : call;
     return soon < d->ask_at ? soon : d->ask_at;
@@ -276,30 +292,50 @@ int64_t tr__decisions_tick(tr_server *server, int64_t now)
 
 /* == deciding ================================================================================== */
 
-/* Server 0 commits what it decides before it says it. A server without others says nothing about updates to anybody. */
-static bool decide(tr_server *server, tr__trainer **hopeless)
+/* Server 0 commits what it decides before it says it. `outlives`: its successor needs it even where there is no other server. */
+static void publish(tr_server *server, bool outlives)
 {
-    const bool has_members = tr__members_decide(server, hopeless), is_ready = !*hopeless && !tr__updates_are_deciding(server);
-    const bool has_snapshot = is_ready && tr__snapshots_are_decided(server) && tr__decide_snapshot(server, server->decisions->gathered);
-    const bool has_update = is_ready && tr__server_decides_updates(server) && tr__decide_update(server, server->decisions->report);
-
-    if (!has_members && !has_snapshot && !has_update)
-        return false;
     server->decided.number++;
-    if (has_members || has_snapshot || server->roster->servers > 1)
+    if (outlives || server->roster->servers > 1)
         tr__replication_commit(server);
     for (int i = 1; i < server->roster->servers; i++)
         tr__decided_send(server, i);
-    return true;
 }
 
-bool tr__decisions_advance(tr_server *server, tr__trainer **hopeless)
+static bool decide(tr_server *server)
 {
-    *hopeless = NULL;
+    if (tr__updates_are_deciding(server))
+        return false;
+    const bool has_snapshot = tr__snapshots_are_decided(server) && tr__decide_snapshot(server, server->decisions->gathered);
+    const bool has_update = tr__server_decides_updates(server) && tr__decide_update(server, server->decisions->report);
+    if (has_snapshot || has_update)
+        publish(server, has_snapshot);
+    return has_snapshot || has_update;
+}
+
+bool tr__decisions_advance(tr_server *server)
+{
+    if (server->decisions->are_members_held_up && !tr__updates_are_deciding(server))
+        tr__server_due(server, TR__RULE_MEMBERS);
     if (is_first(server))
-        return decide(server, hopeless);
+        return decide(server);
     report(server, false);
+    set_time(server, false);
     return false;
+}
+
+bool tr__decisions_advance_members(tr_server *server, const tr__trainer **hopeless)
+{
+    server->decisions->are_members_held_up = tr__updates_are_deciding(server);
+    if (!is_first(server)) {
+        report_members(server, false);
+        set_time(server, false);
+        return false;
+    }
+    const bool is_news = tr__members_decide(server, hopeless);
+    if (is_news)
+        publish(server, true);
+    return is_news;
 }
 
 /* A server that has not gathered the decided snapshot has taken the place of one that had. */
@@ -411,6 +447,8 @@ tr_status tr__decisions_on_message(tr_server *server, int peer, const tr_wire *w
         TR_TRY(on_decision(server, rank->index, wire, payload));
     else
         on_serving(server, rank->index, peer);
+    if (wire->kind != TR_WIRE_READY && wire->kind != TR_WIRE_SNAPSHOT_NEWS)
+        tr__server_due(server, TR__RULE_MEMBERS);
     tr__server_due(server, TR__RULE_DECIDE);
     return TR_OK;
 }

@@ -44,8 +44,9 @@ bool      tr__decisions_drop_late(tr_server *server);
 void      tr__decisions_queue_update(tr_server *server);
 /* A trainer that is decided to be lost, and counts here yet. NULL: there is none. */
 tr__trainer *tr__decisions_next_lost(tr_server *server);
-/* Decide (server 0), or report. Returns whether there is something new to carry out. *hopeless: a trainer that has died, and that can be neither
- * replaced nor done without; NULL: there is none. */
-bool      tr__decisions_advance(tr_server *server, tr__trainer **hopeless);
+/* Decide about updates and snapshots (server 0), or report. Returns whether there is something new to carry out. */
+bool      tr__decisions_advance(tr_server *server);
+/* The same about members. *hopeless: a trainer that has died, and that can be neither replaced nor done without; else it stays as it is. */
+bool      tr__decisions_advance_members(tr_server *server, const tr__trainer **hopeless);
 
 #endif

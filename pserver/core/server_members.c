@@ -156,7 +156,7 @@ static int choose(const tr_server *server, int trainer)
 }
 
 /* The process of this trainer is dead. Returns whether anything is decided. */
-static bool decide_death(tr_server *server, int trainer, tr__trainer **hopeless)
+static bool decide_death(tr_server *server, int trainer, const tr__trainer **hopeless)
 {
     tr_member *member = &server->decided.member[trainer];
     const int  standby = choose(server, trainer);
@@ -175,11 +175,10 @@ static bool decide_death(tr_server *server, int trainer, tr__trainer **hopeless)
     return true;
 }
 
-bool tr__members_decide(tr_server *server, tr__trainer **hopeless)
+bool tr__members_decide(tr_server *server, const tr__trainer **hopeless)
 {
     bool is_news = false;
 
-    *hopeless = NULL;
     for (int i = 0; i < server->trainer_count && !*hopeless; i++) {
         if (tr__server_is_out(server, i))
             continue;

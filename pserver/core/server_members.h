@@ -32,8 +32,8 @@ tr_status    tr__members_on_news(tr_server *server, int from, const tr_form_memb
 /* Forget what that server has said: another process serves in its place. */
 void         tr__members_forget(tr_server *server, int from);
 /* Decide about the trainers of which there is news. Returns whether anything was decided. *hopeless: a trainer that can be neither replaced nor
- * done without; NULL: there is none. */
-bool         tr__members_decide(tr_server *server, tr__trainer **hopeless);
+ * done without; else it stays as it is. */
+bool         tr__members_decide(tr_server *server, const tr__trainer **hopeless);
 /* Call the standbys that have not come. Returns when to look again. */
 int64_t      tr__members_tick(tr_server *server, int64_t now);
 

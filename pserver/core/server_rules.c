@@ -120,19 +120,25 @@ static bool carry_out_update(tr_server *server)
     return true;
 }
 
-/* Carry out what is decided, then decide or report. */
+/* Carry out what is decided about updates and snapshots, then decide or report. */
 static void decide(tr_server *server)
 {
-    tr__trainer *hopeless = NULL;
+    if (server->is_running && (!carry_out_update(server) || (server->status == TR_OK && tr__decisions_advance(server))))
+        tr__server_due(server, TR__RULE_DECIDE);
+}
+
+/* The same about members. A step asks for this rule only when something has become of a trainer, because it looks at all trainers and servers. */
+static void members(tr_server *server)
+{
+    const tr__trainer *hopeless = NULL;
 
     if (!server->is_running)
         return;
-    const bool is_more = !carry_out_update(server) || (server->status == TR_OK && carry_out_member(server)) ||
-                         (server->status == TR_OK && tr__decisions_advance(server, &hopeless));
+    tr__server_due(server, TR__RULE_DECIDE);           /* perhaps an update does not wait for this trainer now */
+    if (carry_out_member(server) || tr__decisions_advance_members(server, &hopeless))
+        tr__server_due(server, TR__RULE_MEMBERS);
     if (hopeless)
         tr__deaths_not_replaced(server, hopeless);
-    else if (is_more)
-        tr__server_due(server, TR__RULE_DECIDE);
 }
 
 static void initiator(tr_server *server)
@@ -148,7 +154,7 @@ bool tr__rules_run(tr_server *server)
         [TR__RULE_UNPARK] = tr__requests_unpark, [TR__RULE_FINISH] = finish,         [TR__RULE_SETTLED] = settled,
         [TR__RULE_ANSWER] = answer,              [TR__RULE_BOARD] = tr__board_answer, [TR__RULE_SNAPSHOT] = take_snapshot,
         [TR__RULE_COPY] = tr__copy_advance,      [TR__RULE_BEGIN] = begin_update,    [TR__RULE_ROUNDS] = look_at_rounds,
-        [TR__RULE_DECIDE] = decide,              [TR__RULE_INITIATOR] = initiator,
+        [TR__RULE_DECIDE] = decide,              [TR__RULE_MEMBERS] = members,       [TR__RULE_INITIATOR] = initiator,
     };
 
     if (!server->due || server->status != TR_OK)

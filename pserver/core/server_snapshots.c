@@ -74,8 +74,15 @@ bool tr__snapshots_are_kept_busy(const tr_server *server)
     return server->snapshots->phase == TR__SNAPSHOT_TAKING || server->snapshots->phase == TR__SNAPSHOT_WRITING;
 }
 
-uint32_t tr__snapshots_number(const tr_server *server) { return server->snapshots->number; }
-uint64_t tr__snapshots_step(const tr_server *server) { return server->snapshots->step; }
+uint32_t tr__snapshots_number(const tr_server *server)
+{
+    return server->snapshots->number;
+}
+
+uint64_t tr__snapshots_step(const tr_server *server)
+{
+    return server->snapshots->step;
+}
 
 static bool is_by_all(const tr_server *server)
 {
@@ -173,7 +180,7 @@ static void begin(tr_server *server, const tr_form_snapshot *word)
     s->initiator = (int)word->initiator;
     s->initiator_epoch = server->trainer[word->initiator].epoch;
     s->begun = server->now;
-    tr__streams_owe_all_there(server);
+    tr__streams_owe_all(server);
 }
 
 /* == answers =================================================================================== */

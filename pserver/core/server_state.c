@@ -113,6 +113,7 @@ void tr__server_move(tr_server *server, tr__trainer *trainer, tr_membership to)
     assert(tr_membership_may_move(trainer->state, to));
     tr_trace_membership(server->now, server->roster->self, trainer->index, trainer->state, to);
     trainer->state = to;
+    tr__server_due(server, TR__RULE_MEMBERS);
 }
 
 bool tr__server_is_there(const tr__trainer *trainer)

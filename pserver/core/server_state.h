@@ -32,7 +32,8 @@ typedef enum tr__rule {
     TR__RULE_COPY,                    /* the replica may get the state */
     TR__RULE_BEGIN,                   /* the next update may begin */
     TR__RULE_ROUNDS,                  /* rounds may be full */
-    TR__RULE_DECIDE,                  /* decisions may be made, carried out, or reported */
+    TR__RULE_DECIDE,                  /* decisions about updates and snapshots may be made, carried out, or reported */
+    TR__RULE_MEMBERS,                 /* the same about members: something has become of a trainer */
     TR__RULE_INITIATOR,               /* another trainer begins snapshots, or trainers that drain may leave */
     TR__RULE_COUNT
 } tr__rule;

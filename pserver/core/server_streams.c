@@ -136,16 +136,7 @@ void tr__streams_owe_all(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        if (!tr_membership_is_over(t->state) && t->state != TR_MEMBER_VACANT)
-            tr__stream_owe(server, t);
-    }
-}
-
-void tr__streams_owe_all_there(tr_server *server)
-{
-    for (int i = 0; i < server->trainer_count; i++) {
-        const tr__trainer *t = &server->trainer[i];
-        if (t->state == TR_MEMBER_DRAINING || (!tr_membership_is_over(t->state) && t->state != TR_MEMBER_VACANT))
+        if (tr__server_is_there(t) && t->state != TR_MEMBER_VACANT)
             tr__stream_owe(server, t);
     }
 }

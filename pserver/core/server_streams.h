@@ -47,10 +47,8 @@ uint64_t  tr__stream_done(const tr_server *server, const tr__trainer *trainer);
 /* The trainer is to get an acknowledgement. */
 void      tr__stream_owe(tr_server *server, const tr__trainer *trainer);
 void      tr__stream_owe_nothing(tr_server *server, const tr__trainer *trainer);
-/* Every trainer that makes steps is to get one. */
+/* Every trainer that makes steps, or stays after its last step, is to get one. */
 void      tr__streams_owe_all(tr_server *server);
-/* And every one that stays behind its last step. */
-void      tr__streams_owe_all_there(tr_server *server);
 /* A trainer that is owed one, which it is from here on no more. NULL: there is none. */
 const tr__trainer *tr__streams_next_owed(tr_server *server);
 

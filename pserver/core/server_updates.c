@@ -130,6 +130,8 @@ static void settle(tr_server *server, tr__trainer *trainer, uint64_t applied_in)
     note_first_open(server, trainer);
     tr__stream_owe(server, trainer);
     tr__meters_settled(server, trainer);
+    if (tr_membership_is_over(trainer->state))
+        tr__server_due(server, TR__RULE_MEMBERS);      /* perhaps it has left with all of its steps now */
     tr__server_due(server, TR__RULE_SETTLED);
     tr__server_due(server, TR__RULE_ANSWER);
     tr__server_due(server, TR__RULE_SNAPSHOT);
