@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Make room for the values of a slot, but for no more than the rest of the line can hold (at least two bytes a value). If the count
- * promises more, the first missing value is reported as the mistake. */
+/* Make room for the values of a slot. The rest of the line limits their number, because a value takes at least two bytes. If the count is
+ * higher, the first missing value is reported as the mistake. */
 static char *make_room(tr_column *column, int64_t count, const char *at)
 {
     enum { FEW = 1024 };

@@ -1,4 +1,4 @@
-/* server_members.h - which process each trainer is: who has died, who is called as a replacement, and who is out for good
+/* server_members.h - which process each trainer is: the processes that died, the replacements, and the trainers that are out for good
  * (docs/protocol.md, "Decisions", and "A trainer's death and replacement").
  *
  * Servers hear of a death at different moments, and some never do. So server 0 decides for all (server_decisions.h). A server that has lost a
@@ -6,7 +6,7 @@
  *   - a process that has died is replaced: a standby is called to become this trainer, with a new epoch;
  *   - the trainer is lost: no standby is left, and the mode survives that;
  *   - the trainer is out: every server has its goodbye and all of its steps.
- * Every server, server 0 too, changes a trainer's state for a death only when this is decided. A trainer that is dead for one server is
+ * A server, server 0 too, changes a trainer's state for a death only when this is decided. A trainer that is dead for one server is
  * replaced, or lost, for all.
  *
  * The standby that is called sends REPLACE_DONE to every rank before anything else. It becomes the trainer on a server when both are there: the

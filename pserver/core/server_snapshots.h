@@ -5,13 +5,13 @@
  * the copy is written in the background. Every server divides each trainer's stream at the same request, so the parts of all servers belong
  * together.
  *
- * Who begins. Only the initiator begins a snapshot (server_initiator.h). A server for which another trainer is the initiator declines.
+ * Initiator. Only the initiator begins a snapshot (server_initiator.h). A server for which another trainer is the initiator declines.
  *
- * Who takes part. In mode sync the initiator alone: nothing of step s + 1 can be applied without the initiator, so behind its step s the
+ * Participants. In mode sync the initiator alone: nothing of step s + 1 can be applied without the initiator, so behind its step s the
  * servers' states depend on the step alone. Nobody is parked, and the copy of step s is made while gradients of step s + 1 come in. In the
  * other modes all trainers take part: acknowledgements ask them to, behind their next step.
  *
- * Who decides. Where all trainers take part, every server tells server 0 that it has gathered the snapshot, or has given it up (SNAPSHOT_NEWS). Server 0
+ * Decisions. Where all trainers take part, every server tells server 0 that it has gathered the snapshot, or has given it up (SNAPSHOT_NEWS). Server 0
  * decides that it is taken when all have gathered it, and that it is given up when one has given it up (server_decisions.h). So the servers never differ
  * about a snapshot.
  *

@@ -78,7 +78,7 @@ tr_status        tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, boo
 void             tr_comm_kill(tr_comm *comm, int rank);
 /* Called by the driver: this rank, a standby, becomes that server. */
 void             tr_comm_take_place(tr_comm *comm, int server);
-/* Of who drives: a standby's core has become another one, which is driven from here on. */
+/* Called by the driver: the standby has become a trainer, a server or a replica, and this core is driven from here on. */
 void             tr_comm_set_core(tr_comm *comm, tr_node node);
 /* Called by the driver of a standby that has become a server. It tells the launcher that the job goes on without the trainers that died
  * before: a standby cannot know that. */

@@ -416,7 +416,7 @@ NAMED = {
 }
 # Rows of a table of servers: no variable has their gradients.
 TABLES = {"lookup_sparse_table"}
-# Operators that differentiate but for an attribute.
+# Operators that have a second gradient, except with these attributes.
 PARTLY = {
     "lookup_table": lambda x: operator("lookup_table", is_sparse=True)(W=x, Ids=labels(0, 1)),
     "sequence_conv": lambda x: operator("sequence_conv", contextLength=2, contextStart=-1, paddingTrainable=True)(

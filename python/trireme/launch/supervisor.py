@@ -463,8 +463,8 @@ class Launch:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Catch the signals that ask for an end, and note them. After the job a noted signal stays without effect: a user who sends it
-    again wants the same end, and the launcher that is ending must still return the job's exit code.
+    """Catch the signals that ask for an end, and note them. After the job a signal that was noted stays without effect when it comes
+    again. The launcher is ending then, and must return the job's exit code.
     """
     caught: list[int] = []
     old: dict[int, Any] = {}
