@@ -14,7 +14,7 @@
 #include "trainer/feed.h"
 #include "trainer/keeper.h"
 
-enum { SEED_OF_TRAINER = 1000003 };   /* the names that python/trireme/distributed/transpiler.py gives */
+enum { SEED_OF_TRAINER = 1000003 };   /* the same in python/trireme/distributed/transpiler.py */
 
 typedef struct running {
     const tr_saved_job_desc *desc;

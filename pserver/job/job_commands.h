@@ -30,10 +30,10 @@ typedef struct tr__setup_call {
     tr_client_setup *server;          /* one for each server */
     uint32_t         block_count;
     tr_client_block *block;
-    tr_client_value *value;           /* the bytes of all servers in the last gathering */
+    tr_client_value *value;           /* the first values of all servers */
     int              servers;
     bool             survives_trainers, keeps_settled;
-    tr_client_pack  *rows;            /* the bytes of all servers in the last gathering */
+    tr_client_pack  *rows;            /* the first rows of all servers */
 } tr__setup_call;
 
 #endif

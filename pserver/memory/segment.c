@@ -33,7 +33,7 @@ static const uint64_t LARGE = (uint64_t)16 << 20;      /* segments of fewer byte
 
 typedef struct header {
     uint64_t magic;
-    uint32_t version;                 /* bytes of the mapping that are this header */
+    uint32_t version;                 /* the number of this header's layout */
     uint32_t content_version;
     char     content[TR_SEGMENT_CONTENT];
     int64_t  pid;                     /* the process that holds the segment, or held it last */

@@ -55,7 +55,7 @@ typedef struct tr_trainer_meter {
     tr_counter *wait_by_server;       /* the server whose last answer ended the wait */
     int         servers;
     tr_counter  waited_all;           /* waits, those between steps included */
-    tr_counter  begun, resumed, ended;   /* steps that have ended */
+    tr_counter  begun, resumed, ended;   /* numbers of steps */
     tr_counter  doing;                /* the trainer's activity, a tr_trainer_does */
     tr_counter  ended_at;             /* when the last step ended, or the first began; 0: no step yet */
     tr_counter  loss;                 /* the loss: the bits of a double; 0: unknown */

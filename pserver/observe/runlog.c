@@ -19,8 +19,8 @@
 static const int64_t SECOND = 1000000000;
 
 static struct {
-    pthread_mutex_t   lock;           /* bytes of `lines` */
-    tr_text           lines;          /* bytes that are not written yet */
+    pthread_mutex_t   lock;           /* protects `lines` */
+    tr_text           lines;          /* lines that are not written yet */
     atomic_bool       is_on;
     pthread_t         thread;
     atomic_bool       is_ending;
@@ -30,7 +30,7 @@ static struct {
     int               rank;
     bool              tells;          /* the launcher wants figures */
     char              path[1024];
-    int64_t           period;         /* number of lines with totals */
+    int64_t           period;         /* time between two lines with totals */
 } runlog = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
 
 /* == text ====================================================================================== */
