@@ -48,7 +48,7 @@ static const tr_update_fusion *fusion_of(const tr_step *step)
     return NULL;
 }
 
-/* Does the optimizer read nothing but the parameter and the gradient that a step behind `from` writes? */
+/* Are the optimizer's other inputs there when the gradient is made? A later step that writes one would come after the update. */
 static bool inputs_are_ready(const tr_step *update, const later *var, int param, int gradient)
 {
     for (int a = 0; a < update->in_args; a++) {
