@@ -150,7 +150,7 @@ class _StopRequest:
         name = ends.name_of(number)
         can_ask = ranks.all_listen()                   # a script may have chosen to keep checkpoints itself
         if len(self.caught) > 1 or number not in (signal.SIGTERM, signal.SIGUSR1) or not (self.keeps or can_ask):
-            return Failure(128 + number, f"stopped by {name}")
+            return Failure(128 + number, f"stopped by {name}", is_asked=True)
         if can_ask and (not self.asked or len(ranks.replacements()) > self.replacements):      # a new replacement does not know of it yet
             if not self.asked:
                 hosts.note_asked(name)
@@ -389,7 +389,7 @@ class Launch:
                 failure = replace(failure, is_death=True)      # a program that ends by a mistake prints a message
             self._states.note(ranks, self.layout.all_replicas > 0)
             ranks.close()
-            return failure, ranks.told()
+            return failure, [] if failure and failure.is_asked else ranks.told()
 
     @contextlib.contextmanager
     def _folders(self) -> Iterator[tuple[str, str | None, str | None]]:
