@@ -177,7 +177,9 @@ def test_the_script_for_slurm_requeues_what_was_stopped(ends, queued, signaled, 
     while signaled and shell.poll() is None:        # the shell may not know yet whom to pass it on to
         shell.send_signal(signal.SIGUSR1)
         time.sleep(0.1)
-    assert shell.communicate(timeout=LIMIT)[0] == ("requeue 7\n" if queued else "")
+    said = shell.stdout.read()                      # communicate would lose what came with the first line
+    shell.wait(LIMIT)
+    assert said == ("requeue 7\n" if queued else "")
 
 
 # -- lists ----------------------------------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ class Failure:
     code: int
     text: str
     is_death: bool = False             # the job failed by a process's death, so it may be started again
-    is_asked: bool = False             # a signal asked for the end at once: what ranks say of each other's deaths follows from that
     unknown: Sequence[int] = ()        # ranks that ended before they had begun well, and whose status the kernel does not tell
+    is_asked: bool = False             # a signal asked for the end at once: what ranks say of each other's deaths follows from that
 
 
 @dataclass
