@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,10 +33,11 @@ class Net:
         return self.exe.run(feed={"x": x, "y": y, **feed}, fetch_list=[self.loss] if fetch is None else fetch)
 
     def dataset(self, lines: str, **how: Any) -> Any:
-        with open("lines.csv", "w") as file:
-            file.write(lines)
-        data = fluid.Dataset("lines.csv", **{"format": "csv", "batch_size": 2, "slots": [self.x, self.y], **how})
-        return self.exe.train_from_dataset(dataset=data, fetch_list=[self.loss])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "lines.csv"
+            path.write_text(lines)
+            data = fluid.Dataset(str(path), **{"format": "csv", "batch_size": 2, "slots": [self.x, self.y], **how})
+            return self.exe.train_from_dataset(dataset=data, fetch_list=[self.loss])
 
 
 def data(name: str = "x", shape: Any = (4,), dtype: str = "float32", **how: Any) -> Any:
