@@ -173,6 +173,14 @@ def test_no_file_is_too_long(floor):
     assert not long, f"split these by their nouns: {long}"
 
 
+def test_no_file_of_an_operator_is_too_long():
+    """One that defines operators is read from top to bottom; arithmetic belongs into kernels/math."""
+    files = {name: text for folder in ("kernels", "pserver") for name, text in sources(folder).items() if "TR_REGISTER_OP(" in text}
+    assert len(files) > 150
+    long = {name: text.count("\n") for name, text in files.items() if text.count("\n") > 400}
+    assert not long, f"split these by their operators: {long}"
+
+
 def test_each_folder_of_the_server_is_explained():
     text = (ROOT / "pserver" / "README.md").read_text()
     assert re.findall(r"^\| `(\w+)/` ", text, re.M) == folders()

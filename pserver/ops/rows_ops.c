@@ -1,0 +1,124 @@
+/* rows_ops.c - the operators by which a trainer and the servers exchange rows of sparse tables: prefetch, push_sparse.
+ *
+ * They know tables by their names and hold none. Neither waits: a lookup waits for rows, send_barrier ends the step. */
+#include "framework/frame.h"
+#include "framework/op.h"
+#include "framework/tensor.h"
+#include "pserver/job/job_rows.h"
+
+#include <string.h>
+
+/* == prefetch ============================================================================================== */
+
+enum { F_IDS };
+
+typedef struct prefetch_attrs {
+    tr_strings table_names;
+    bool       is_next;
+} prefetch_attrs;
+
+static const tr_op_proto prefetch_proto = {
+    .doc = "Asks the servers for the rows that lookups further down will want, and returns: they come while other operators run.",
+    .in = TR_SLOTS({"X", "[...] int64; keys of the lookups, in their order", TR_SLOT_REPEATED}),
+    .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(prefetch_attrs, table_names, STRINGS, "the tables, in the order of X; one may come several times"),
+                     TR_ATTR(prefetch_attrs, is_next, BOOL, "the keys are those of the next step: its rows are asked for when this step "
+                             "is ended"),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("epmap", STRINGS)),
+    .attrs_size = sizeof(prefetch_attrs),
+};
+
+/* Collect the keys of the lists from `first` on that belong to the table, one list after the other. */
+static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *io, int first)
+{
+    const prefetch_attrs *a = io->attrs;
+    void                 *joined = NULL;
+    int64_t               at = 0;
+    int                   lists = 0;
+
+    *count = 0;
+    for (int i = first; i < a->table_names.count; i++) {
+        const tr_tensor *ids = io->ins[F_IDS].item[i];
+        if (strcmp(a->table_names.item[i], a->table_names.item[first]))
+            continue;
+        if (ids->dtype != TR_INT64)
+            return tr_fail(TR_EDTYPE, "prefetch: '%s' is %s; keys are int64", tr_run_in_name(io, F_IDS, i), tr_dtype_name(ids->dtype));
+        *count += tr_tensor_count(ids);
+        lists++;
+    }
+    *keys = io->ins[F_IDS].item[first]->data;
+    if (lists == 1)
+        return TR_OK;
+    TR_TRY(tr_run_scratch(&joined, io, (size_t)*count * sizeof **keys + 1));
+    for (int i = first; i < a->table_names.count; i++) {
+        const tr_tensor *ids = io->ins[F_IDS].item[i];
+        if (strcmp(a->table_names.item[i], a->table_names.item[first]))
+            continue;
+        memcpy((int64_t *)joined + at, ids->data, (size_t)tr_tensor_bytes(ids));
+        at += tr_tensor_count(ids);
+    }
+    *keys = joined;
+    return TR_OK;
+}
+
+static bool is_first_of_table(const prefetch_attrs *a, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (!strcmp(a->table_names.item[i], a->table_names.item[index]))
+            return false;
+    return true;
+}
+
+static tr_status run_prefetch(const tr_run *io)
+{
+    const prefetch_attrs *a = io->attrs;
+    tr_job               *job = tr_job_current();
+    const int64_t        *keys = NULL;
+    int64_t               count = 0;
+
+    if (a->table_names.count != io->ins[F_IDS].count)
+        return tr_fail(TR_EINVAL, "prefetch: %d tables for %d lists of keys", a->table_names.count, io->ins[F_IDS].count);
+    for (int i = 0; job && i < a->table_names.count; i++) {
+        const int table = tr_job_find_table(job, a->table_names.item[i]);
+        if (table < 0 || !is_first_of_table(a, i))
+            continue;
+        TR_TRY(join_keys(&keys, &count, io, i));
+        TR_TRY(a->is_next ? tr_job_prefetch_next(job, table, count, keys) : tr_job_prefetch(job, table, count, keys));
+    }
+    return TR_OK;
+}
+
+/* == push_sparse =========================================================================================== */
+
+enum { P_GRAD };
+
+typedef struct push_attrs {
+    const char *table;
+} push_attrs;
+
+static const tr_op_proto push_proto = {
+    .doc = "Pushes the rows of a sparse table's gradient to the servers, repeated keys added up. Returns before the data has left; "
+           "send_barrier ends the step.",
+    .in = TR_SLOTS({"Grad", "[n, width] float32, selected rows", TR_SLOT_ROWS}),
+    .attr = TR_ATTRS(TR_ATTR(push_attrs, table, STRING, "name of the table", .required = true)),
+    .attrs_size = sizeof(push_attrs),
+};
+
+static tr_status run_push(const tr_run *io)
+{
+    const push_attrs *a = io->attrs;
+    const tr_tensor  *grad = io->in[P_GRAD];
+    tr_job           *job = tr_job_current();
+
+    const int table = job ? tr_job_find_table(job, a->table) : -1;
+    if (table < 0)
+        return tr_fail(TR_ENOTFOUND, "push_sparse: no server has a table '%s'", a->table);
+    if (!grad->rows)
+        return tr_fail(TR_EINVAL, "push_sparse: '%s' has no rows", tr_run_in_name(io, P_GRAD, 0));
+    return tr_job_push_rows(job, table, grad->rows->count, grad->rows->index, grad->data, tr_job_weight(job), NULL);
+}
+
+/* == registration ============================================================================================ */
+
+TR_REGISTER_OP(prefetch, .proto = &prefetch_proto, .run = run_prefetch, .has_effect = true, .io = TR_IO_PEERS);
+TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true, .io = TR_IO_PEERS);
