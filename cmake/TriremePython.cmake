@@ -53,21 +53,18 @@ endfunction()
 function(tr_add_python_package)
     tr_link_python_files()
     set(core_c ${PROJECT_BINARY_DIR}/python/_core.c)
-    file(GLOB headers CONFIGURE_DEPENDS
-         ${PROJECT_SOURCE_DIR}/framework/trireme.h ${PROJECT_SOURCE_DIR}/pserver/trireme_*.h
-         ${PROJECT_SOURCE_DIR}/serving/trireme_*.h
-         ${PROJECT_SOURCE_DIR}/trainer/trireme_*.h)
+    tr_api_headers(headers)
+    list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/)
     set(builder ${PROJECT_SOURCE_DIR}/python/build_core.py)
     add_custom_command(OUTPUT ${core_c}
         COMMAND ${Python_EXECUTABLE} ${builder} --cc ${CMAKE_C_COMPILER} --root ${PROJECT_SOURCE_DIR} --out ${core_c} ${headers}
-        DEPENDS ${builder} ${headers} ${PROJECT_SOURCE_DIR}/trainer/checkpoint_policy.h COMMENT "cffi: trireme._core" VERBATIM)
+        DEPENDS ${builder} ${headers} COMMENT "cffi: trireme._core" VERBATIM)
     Python_add_library(_core MODULE USE_SABI 3.11 WITH_SOABI ${core_c})
     tr_floor_include_dir(include trainer)
     target_include_directories(_core PRIVATE ${include})
-    target_link_libraries(_core PRIVATE tr_trainer Threads::Threads)
     target_link_options(_core PRIVATE -Wl,--as-needed)
     tr_target_exports(_core PyInit__core)
     set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/trireme)
-    tr_target_run_path(_core $ORIGIN $ORIGIN/../scipy_openblas32/lib)
+    tr_target_links_library(_core $ORIGIN/lib $ORIGIN/../../..)          # in a wheel; under a prefix
     install(TARGETS _core LIBRARY DESTINATION ${TR_PACKAGE_DIR})
 endfunction()

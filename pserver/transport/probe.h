@@ -18,7 +18,8 @@
 #include <stdio.h>
 
 /* Take part as one of the ranks that mpirun has started, until rank 0 has measured all pairs. Rank 0 prints to `out`. TR_ETIMEOUT: a
- * rank did not answer for `timeout` seconds. TR_EFORMAT: bytes were damaged. After a failure the process must end by _exit. */
-tr_status tr_probe_run(FILE *out, double timeout);
+ * rank did not answer for `timeout` seconds. TR_EFORMAT: bytes were damaged. After a failure the process must end by _exit. Exported for
+ * trireme-pserver alone (cmake/TriremeLibrary.cmake). */
+TR_API tr_status tr_probe_run(FILE *out, double timeout);
 
 #endif

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The path beside the library or program that holds this code; otherwise the name alone, for the loader's search path. */
+/* The path beside the library or program that holds this code, or in the folder above: in a wheel the library lies in trireme/lib, the
+ * transport in trireme. Otherwise the name alone, for the loader's search path. */
 void tr_transport_find(char *out, size_t size, const char *given)
 {
-    static const char name[] = "trireme_mpi.so";
-    Dl_info           info;
+    static const char        name[] = "trireme_mpi.so";
+    static const char *const folders[] = {"", "../"};
+    Dl_info                  info;
 
     if (!given)
         given = getenv("TRIREME_TRANSPORT");
@@ -20,9 +22,12 @@ void tr_transport_find(char *out, size_t size, const char *given)
         return;
     }
     if (dladdr((const void *)(uintptr_t)tr_transport_find, &info) && info.dli_fname && strrchr(info.dli_fname, '/')) {
-        snprintf(out, size, "%.*s/%s", (int)(strrchr(info.dli_fname, '/') - info.dli_fname), info.dli_fname, name);
-        if (access(out, R_OK) == 0)
-            return;
+        const int length = (int)(strrchr(info.dli_fname, '/') + 1 - info.dli_fname);
+        for (int i = 0; i < 2; i++) {
+            snprintf(out, size, "%.*s%s%s", length, info.dli_fname, folders[i], name);
+            if (access(out, R_OK) == 0)
+                return;
+        }
     }
     snprintf(out, size, "%s", name);
 }

@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -25,10 +26,22 @@ def unpacked(tmp_path_factory):
     return folder
 
 
+def version():
+    return re.search(r"-(\d[\d.]*)-", WHEELS[-1].name)[1]
+
+
 def libraries(folder):
     """The libraries and programs of the wheel, with their bytes."""
     found = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     return {path.relative_to(folder): data for path, data in found.items() if data[:4] == b"\x7fELF"}
+
+
+def test_it_is_small():
+    """Each host of a cluster downloads it. The core is most of it, and is there once."""
+    assert WHEELS[-1].stat().st_size < 8_000_000
+    with zipfile.ZipFile(WHEELS[-1]) as wheel:
+        large = {Path(info.filename).name for info in wheel.infolist() if info.compress_size > 500_000}
+    assert large == {"libtrireme.so"}
 
 
 def test_it_takes_no_newer_glibc_than_its_name_says(unpacked):
@@ -49,21 +62,35 @@ def test_what_it_depends_on_takes_no_newer_glibc_either(name):
     assert least and min(least) <= (2, 28), tags
 
 
-def test_its_libraries_need_glibc_alone(unpacked):
+def test_its_libraries_need_glibc_and_the_core_alone(unpacked):
     """libmpi is whatever runs where the wheel is installed: the core loads it before trireme_mpi.so."""
     if not shutil.which("readelf"):
         pytest.skip("no readelf")
     allowed = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+    core = {"_core.abi3.so", "trireme-pserver", "trireme-trainer"}
     for path in libraries(unpacked):
         text = subprocess.run(["readelf", "-d", unpacked / path], capture_output=True, text=True, check=True, timeout=60).stdout
         needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", text))
-        assert needed <= allowed, f"{path} needs {needed}"
+        assert needed - allowed == ({"libtrireme.so"} if path.name in core else set()), f"{path} needs {needed}"
         assert not re.search(r"R(?:UN)?PATH.*\[(?!\$ORIGIN)", text), text
+
+
+@pytest.mark.parametrize("scheme", ["--prefix", "--target"])
+def test_its_programs_find_the_core_wherever_it_is_installed(scheme, tmp_path):
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--no-index", "--disable-pip-version-check",
+                    scheme, tmp_path, WHEELS[-1]], check=True, timeout=120)
+    for name in ("trireme-pserver", "trireme-trainer"):
+        said = subprocess.run([tmp_path / "bin" / name, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+        assert said == version() + "\n"
+    package, = tmp_path.rglob("_core.abi3.so")
+    said = subprocess.run([sys.executable, "-c", "import trireme; print(trireme.__version__, trireme.__file__)"], capture_output=True, text=True,
+                          check=True, timeout=60, env={"PYTHONPATH": str(package.parents[1]), "PATH": "/usr/bin:/bin"}).stdout
+    assert said == f"{version()} {package.with_name('__init__.py')}\n"
 
 
 def test_it_has_what_programs_and_type_checkers_read(unpacked):
     package = unpacked / "trireme"
-    for name in ("include/trireme.h", "include/trireme_serving.h", "lib/libtrireme.so", "lib/pkgconfig/trireme.pc", "py.typed",
+    for name in ("include/trireme.h", "include/trireme_serving.h", "include/pserver/trireme_dist.h", "include/trainer/trireme_trainer.h", "lib/libtrireme.so", "lib/pkgconfig/trireme.pc", "py.typed",
                  "operator.pyi", "launch/rank.sh"):
         assert (package / name).is_file(), name
     ast.parse((package / "operator.pyi").read_text())
@@ -84,7 +111,7 @@ def test_a_program_in_c_is_built_against_it(unpacked, tmp_path):
             words = re.sub(r"\$\{(\w+)\}", lambda found: known[found[1]], words)
         flags = [word for line in re.findall(r"^(?:Cflags|Libs): (.*)$", words, re.M) for word in line.split()]
     source = tmp_path / "program.c"
-    source.write_text('#include "trireme_serving.h"\n#include <stdio.h>\nint main(void) { puts(tr_version()); return 0; }\n')
+    source.write_text('#include "trireme_serving.h"\n#include "trainer/trireme_trainer.h"\n#include <stdio.h>\nint main(void) { puts(tr_version()); return 0; }\n')
     subprocess.run(["cc", source, "-o", tmp_path / "program", *flags], check=True, timeout=60)
     said = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60).stdout
-    assert said == re.search(r"-(\d[\d.]*)-", WHEELS[-1].name)[1] + "\n"
+    assert said == version() + "\n"
