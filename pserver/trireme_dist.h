@@ -70,7 +70,7 @@ typedef struct tr_job_options {
     double      grace;                /* time for this process to end after another one's death;       0.5 */
     int64_t     chunk_bytes;          /* larger blocks travel in pieces of this size: a multiple of 64, 4096 .. 16777216; 524288 */
     int64_t     window_bytes;         /* bytes pushed to a server and not yet acknowledged, at most; at least chunk_bytes; 67108864 */
-    bool        can_inherit;          /* a standby may also take a dead trainer's place: see tr_job_serve */
+    bool        can_replace;          /* a standby may also take a dead trainer's place: see tr_job_serve */
     const char *transport;            /* path of trireme_mpi.so; NULL: TRIREME_TRANSPORT, else the file beside this library */
 } tr_job_options;
 
@@ -119,7 +119,7 @@ TR_API const char *tr_job_rank_name(const tr_job *job, int rank);
 /* The work of a server, a standby or a replica. Returns TR_OK when every trainer has said goodbye, or the reason why the job has failed.
  * A standby waits; it may become a server or a replica within this call.
  *
- * A standby with `can_inherit` may also be called to replace a dead trainer. Then it returns TR_OK early, and tr_job_role is
+ * A standby with `can_replace` may also be called to replace a dead trainer. Then it returns TR_OK early, and tr_job_role is
  * TR_ROLE_TRAINER. The caller goes on as that trainer; tr_job_resumed tells how many steps the dead trainer had made. TR_EINVAL: the
  * rank is a trainer. */
 TR_API tr_status tr_job_serve(tr_job *job);

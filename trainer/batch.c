@@ -35,7 +35,7 @@ tr_batch *tr__batch_new(const tr_data_spec *spec)
     for (int i = 0; i < spec->slot_count; i++) {
         if (spec->slots[i].name)
             init_feed(batch, &spec->slots[i], i);
-        if (!tr_column_room(&batch->columns.column[i], 1)) {       /* never NULL, not even when empty */
+        if (!tr_column_reserve(&batch->columns.column[i], 1)) {       /* never NULL, not even when empty */
             tr_batch_free(batch);
             return NULL;
         }

@@ -17,7 +17,7 @@ struct tr_checkpoint_policy {
     int64_t   last;                   /* steps at the newest checkpoint, as far as is known */
     int64_t   ahead;                  /* add this to the steps to get the step in a checkpoint's name: other trainers may have made more steps */
     int64_t   begun_at;               /* when the last checkpoint was begun, by this trainer or another */
-    bool      is_maker;
+    bool      is_initiator;
     bool      is_pending;             /* one was begun, and its outcome was not told yet */
     bool      is_good;                /* the last checkpoint was written */
     bool      has_one;                /* a checkpoint exists */
@@ -61,12 +61,12 @@ tr_checkpoint_policy *tr_checkpoint_policy_new(const tr_checkpoint_start *start,
     tr_checkpoint_policy *p = tr__must_alloc(sizeof *p);
 
     *p = (tr_checkpoint_policy){.start = *start, .last = start->first, .begun_at = now,
-                                 .is_maker = start->is_first && !start->servers_have_state, .is_good = true, .has_one = start->resumed >= 0};
+                                 .is_initiator = start->is_first && !start->servers_have_state, .is_good = true, .has_one = start->resumed >= 0};
     if (!start->every_steps && !(start->every_seconds > 0))
         p->start.every_seconds = TR_CHECKPOINT_SECONDS;
     if (start->servers_have_state)                 /* the newest may be of this launch */
         p->start.newest = -1;
-    const int64_t steps = start->first + start->kept;
+    const int64_t steps = start->first + start->on_servers;
     p->ahead = start->resumed > steps ? start->resumed - steps : 0;
     return p;
 }
@@ -78,11 +78,11 @@ void tr_checkpoint_policy_free(tr_checkpoint_policy *policy)
 
 /* == the trainer that makes checkpoints ============================================================== */
 
-bool tr_checkpoint_policy_becomes_maker(tr_checkpoint_policy *policy, bool is_maker)
+bool tr_checkpoint_policy_becomes_initiator(tr_checkpoint_policy *policy, bool is_initiator)
 {
-    const bool becomes = is_maker && !policy->is_maker;
+    const bool becomes = is_initiator && !policy->is_initiator;
 
-    policy->is_maker = is_maker;
+    policy->is_initiator = is_initiator;
     return becomes;
 }
 
@@ -118,7 +118,7 @@ static bool is_old(const tr_checkpoint_policy *p, int64_t now, double seconds)
 static bool is_due(const tr_checkpoint_policy *p, int64_t steps, int64_t now)
 {
     const tr_checkpoint_start *s = &p->start;
-    const int64_t              began = s->first + s->kept, from = p->last > began ? p->last : began;
+    const int64_t              began = s->first + s->on_servers, from = p->last > began ? p->last : began;
 
     if (steps <= p->last)
         return false;
@@ -128,7 +128,7 @@ static bool is_due(const tr_checkpoint_policy *p, int64_t steps, int64_t now)
 
 tr_checkpoint_action tr_checkpoint_policy_look(const tr_checkpoint_policy *policy, const tr_checkpoint_view *view)
 {
-    if (!policy->is_maker || !view->is_possible)
+    if (!policy->is_initiator || !view->is_possible)
         return TR_CHECKPOINT_GO_ON;
     if (view->is_asked)
         return TR_CHECKPOINT_STOP;
@@ -143,7 +143,7 @@ int64_t tr_checkpoint_policy_steps_to_look(const tr_checkpoint_policy *policy, c
 {
     const int64_t every = policy->start.every_steps;
 
-    if (!policy->is_maker)
+    if (!policy->is_initiator)
         return 0;
     /* A checkpoint is due, but it is not possible now, or it waits for the one that is being written. */
     if (view->is_asked || (policy->is_pending && !view->is_under_way) || is_due(policy, view->steps, view->now))

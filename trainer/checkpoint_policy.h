@@ -1,9 +1,9 @@
 /* checkpoint_policy.h - when a training writes a checkpoint: one state machine for scripts and for trireme-trainer.
  *
- * The policy does no I/O and reads no clock. The caller (trainer/keeper.c, python/trireme/distributed/keeper.py and lone_keeper.py)
+ * The policy does no I/O and reads no clock. The caller (trainer/checkpoint_manager.c, checkpoint_manager.py and local_checkpoints.py in python/trireme/distributed)
  * tells it events and obeys its answers:
  *
- *     if (tr_checkpoint_policy_becomes_maker(policy, is_maker))          // look into the folder, then
+ *     if (tr_checkpoint_policy_becomes_initiator(policy, is_initiator))          // look into the folder, then
  *         tr_checkpoint_policy_take_over(policy, steps, newest, age, now);
  *     switch (tr_checkpoint_policy_look(policy, &view)) {                // between two steps
  *     case TR_CHECKPOINT_REPORT:                                         // ask how the last one ended, then look again
@@ -60,7 +60,7 @@ typedef struct tr_checkpoint_start {
     int64_t every_steps;              /* write after each multiple of so many steps; 0: the number of steps does not matter */
     double  every_seconds;            /* write when the last one is so old; 0: the time does not matter. Both 0: 600 s */
     int64_t first;                    /* steps of this trainer when the launch began */
-    int64_t kept;                     /* further steps, which an earlier start of this launch left with the servers */
+    int64_t on_servers;                     /* further steps, which an earlier start of this launch left with the servers */
     int64_t resumed;                  /* the step in the name of the checkpoint that the training goes on from; -1: none */
     int64_t newest;                   /* the newest step in the folder now; -1: none */
     bool    servers_have_state;       /* as in tr_checkpoint_origin_of */
@@ -90,7 +90,7 @@ TR_API tr_checkpoint_policy *tr_checkpoint_policy_new(const tr_checkpoint_start 
 TR_API void                  tr_checkpoint_policy_free(tr_checkpoint_policy *policy);
 
 /* Note whether this trainer makes the checkpoints now. True: it has just begun to; call tr_checkpoint_policy_take_over. */
-TR_API bool tr_checkpoint_policy_becomes_maker(tr_checkpoint_policy *policy, bool is_maker);
+TR_API bool tr_checkpoint_policy_becomes_initiator(tr_checkpoint_policy *policy, bool is_initiator);
 /* Another trainer made checkpoints until now. newest: the newest step in the folder, -1: none. age: tr_checkpoint_age. */
 TR_API void tr_checkpoint_policy_take_over(tr_checkpoint_policy *policy, int64_t steps, int64_t newest, double age, int64_t now);
 

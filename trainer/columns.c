@@ -101,7 +101,7 @@ void tr_columns_drop_line(tr_columns *columns)
 static bool append(tr_column *to, const tr_column *from, int64_t lines, int64_t line, int64_t count)
 {
     const int64_t first = tr_column_begin(from, line), values = tr_column_begin(from, line + count) - first;
-    void         *room = values ? tr_column_room(to, values) : NULL;
+    void         *room = values ? tr_column_reserve(to, values) : NULL;
 
     if (values && !room)
         return false;

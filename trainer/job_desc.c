@@ -237,26 +237,26 @@ static void write_lists(Trireme__Trainer__Partition *to, tr_job_desc_memory *mem
 
 static void write_kept(Trireme__Trainer__Job *to, tr_job_desc_memory *memory, const tr_saved_job_desc *desc)
 {
-    to->n_kept = (size_t)desc->kept_count;
-    NEW_MESSAGES(to->kept, memory, desc->kept_count, Trireme__Trainer__Kept, trireme__trainer__kept__init);
-    for (int i = 0; i < desc->kept_count; i++) {
-        to->kept[i]->name = text(desc->kept[i].name);
-        to->kept[i]->param = text(desc->kept[i].param);
-        to->kept[i]->kind = (uint32_t)desc->kept[i].kind;
+    to->n_states = (size_t)desc->state_count;
+    NEW_MESSAGES(to->states, memory, desc->state_count, Trireme__Trainer__SavedState, trireme__trainer__saved_state__init);
+    for (int i = 0; i < desc->state_count; i++) {
+        to->states[i]->name = text(desc->states[i].name);
+        to->states[i]->param = text(desc->states[i].param);
+        to->states[i]->kind = (uint32_t)desc->states[i].kind;
     }
 }
 
-static tr_status read_kept(tr_saved_job_desc *out, tr_job_desc_memory *memory, const Trireme__Trainer__Job *job)
+static tr_status read_states(tr_saved_job_desc *out, tr_job_desc_memory *memory, const Trireme__Trainer__Job *job)
 {
-    tr_saved_state *kept = keep(memory, job->n_kept, sizeof *kept);
+    tr_saved_state *states = keep(memory, job->n_states, sizeof *states);
 
-    for (size_t i = 0; i < job->n_kept; i++) {
-        if (job->kept[i]->kind >= TR_STATE_KIND_COUNT)
-            return tr_fail(TR_EFORMAT, "'%s' is of kind %u", job->kept[i]->name, job->kept[i]->kind);
-        kept[i] = (tr_saved_state){job->kept[i]->name, job->kept[i]->param, (tr_state_kind)job->kept[i]->kind};
+    for (size_t i = 0; i < job->n_states; i++) {
+        if (job->states[i]->kind >= TR_STATE_KIND_COUNT)
+            return tr_fail(TR_EFORMAT, "'%s' is of kind %u", job->states[i]->name, job->states[i]->kind);
+        states[i] = (tr_saved_state){job->states[i]->name, job->states[i]->param, (tr_state_kind)job->states[i]->kind};
     }
-    out->kept = kept;
-    out->kept_count = (int)job->n_kept;
+    out->states = states;
+    out->state_count = (int)job->n_states;
     return TR_OK;
 }
 
@@ -386,8 +386,8 @@ static tr_status check_job(const Trireme__Trainer__Job *job)
             TR_TRY(tr_name_check(job->data->slots[i]->name));
     for (size_t i = 0; i < job->n_fetches; i++)
         TR_TRY(tr_name_check(job->fetches[i]->name));
-    for (size_t i = 0; i < job->n_kept; i++)
-        TR_TRY(tr_name_check(job->kept[i]->name));
+    for (size_t i = 0; i < job->n_states; i++)
+        TR_TRY(tr_name_check(job->states[i]->name));
     for (size_t i = 0; i < job->n_partitions; i++)
         TR_TRY(check_partition(job->partitions[i]));
     return check_names(job->n_saved, job->saved);
@@ -429,7 +429,7 @@ tr_status tr_job_desc_read(tr_saved_job_desc *out, tr_job_desc_memory *memory, c
         .saved = (const char *const *)message->saved, .partition_count = (int)message->n_partitions, .partitions = partitions};
     TR_TRY(read_data(out, memory, message->data));
     TR_TRY(read_training(&out->loop, memory, message));
-    TR_TRY(read_kept(out, memory, message));
+    TR_TRY(read_states(out, memory, message));
     for (size_t i = 0; i < message->n_partitions; i++)
         TR_TRY(read_partition(&partitions[i], memory, message->partitions[i], out->loop.fetch_count));
     return TR_OK;

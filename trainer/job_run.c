@@ -12,7 +12,7 @@
 #include "framework/status.h"
 #include "trainer/accumulators.h"
 #include "trainer/feed.h"
-#include "trainer/keeper.h"
+#include "trainer/checkpoint_manager.h"
 
 enum { SEED_OF_TRAINER = 1000003 };   /* the same in python/trireme/distributed/transpiler.py */
 
@@ -25,7 +25,7 @@ typedef struct running {
     tr_program *program, *idle, *flush;
     tr_dataset *data;
     tr_loop    *loop;
-    tr_keeper   keeper;
+    tr_checkpoint_manager   manager;
     int64_t     made;                 /* steps */
     bool        is_stopped;
 } running;
@@ -113,7 +113,7 @@ static tr_status set_up(running *r, tr_job_value *values, int64_t (*dims)[TR_MAX
         values[i] = spec.values[i];
         TR_TRY(fill_value(&values[i], r, &r->partition->value_rows[i], dims[i]));
     }
-    tr_keeper_fill(&r->keeper, &spec, values);
+    tr_checkpoint_manager_fill(&r->manager, &spec, values);
     spec.values = values;
     tr_checkpoint_item *own;
     TR_TRY(tr_accumulators_list(&own, &spec.own_count, r->program, r->scope));
@@ -200,8 +200,8 @@ static tr_status prepare_programs(running *r)
 
     r->scope = tr_scope_new(NULL);
     TR_TRY(run_once(r, &r->desc->startup, "startup"));
-    TR_TRY(tr_keeper_init(&r->keeper, r->desc, r->partition, r->partition ? &r->policy : NULL, r->job, r->scope));
-    TR_TRY(tr_keeper_load(&r->keeper));
+    TR_TRY(tr_checkpoint_manager_init(&r->manager, r->desc, r->partition, r->partition ? &r->policy : NULL, r->job, r->scope));
+    TR_TRY(tr_checkpoint_manager_load(&r->manager));
     TR_TRY(tr_program_parse(&r->program, main->bytes, main->size));
     if (!r->partition)
         return TR_OK;
@@ -242,21 +242,21 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
     options.idle = r->idle;
     options.flush = r->flush;
     options.has_leases = has_leases(r);
-    options.runs = r->keeper.first + (options.has_leases ? 0 : steps_before(r));
+    options.runs = r->manager.first + (options.has_leases ? 0 : steps_before(r));
     options.skip = options.has_leases ? 0 : options.runs;
     if (r->partition)
         options.fetches = r->partition->fetches;
     TR_TRY(tr_loop_new(&r->loop, r->program, r->scope, r->data, &options));
     const int64_t from = tr__now();
     while (!report.is_at_end && !r->is_stopped) {
-        const int64_t left = report.step >= options.skip ? tr_keeper_steps_to_pause(&r->keeper) : 0;
+        const int64_t left = report.step >= options.skip ? tr_checkpoint_manager_steps_to_pause(&r->manager) : 0;
         tr_loop_pause_at(r->loop, left ? report.step + left : 0);
         TR_TRY(tr_loop_run(r->loop, 0.2, &report));
         if (watcher && (report.is_due || report.is_at_end))
             watcher(&report, (double)(tr__now() - from) / 1e9, payload);
         /* With one worker the caller's thread runs the steps, so it is between two steps here. */
         if ((report.is_paused || options.threads <= 1) && !report.is_at_end && report.step >= options.skip)
-            TR_TRY(tr_keeper_look(&r->is_stopped, &r->keeper, report.step - options.skip));
+            TR_TRY(tr_checkpoint_manager_look(&r->is_stopped, &r->manager, report.step - options.skip));
     }
     r->made = report.step > options.skip ? report.step - options.skip : 0;
     return TR_OK;
@@ -308,9 +308,9 @@ static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload
         return TR_OK;
     if (r->partition)
         TR_TRY(run_once(r, &r->partition->flush, "last"));
-    r->keeper.made = r->made;
+    r->manager.made = r->made;
     TR_TRY(save(r));
-    return tr_keeper_end(&r->keeper);
+    return tr_checkpoint_manager_end(&r->manager);
 }
 
 tr_status tr_saved_job_run(bool *is_stopped, const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher,
@@ -320,7 +320,7 @@ tr_status tr_saved_job_run(bool *is_stopped, const tr_saved_job_desc *desc, tr_j
 
     const tr_status status = run_all(&r, watcher, payload);
     *is_stopped = r.is_stopped;
-    tr_keeper_deinit(&r.keeper);
+    tr_checkpoint_manager_deinit(&r.manager);
     tr_loop_free(r.loop);
     tr_dataset_free(r.data);
     tr_scope_free(r.scope);

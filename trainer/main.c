@@ -285,7 +285,7 @@ static int leave(tr_job *job, tr_status status, bool is_stopped)
  * the exit code in *code. */
 static bool wait_as_standby(tr_job **job, int *code)
 {
-    const tr_job_options options = {.can_inherit = true};
+    const tr_job_options options = {.can_replace = true};
 
     tr_job_prepare();
     tr_status status = tr_dist_init();

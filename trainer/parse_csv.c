@@ -254,7 +254,7 @@ static bool put_sequence(const tr_data_slot *slot, tr_column *column, const fiel
             return true;
         for (part.end = part.begin; part.end < f->end && !tr_is_space(*part.end);)
             part.end++;
-        char *to = tr_column_room(column, 1);
+        char *to = tr_column_reserve(column, 1);
         if (!to)
             return tr_mistake_memory(mistake);
         if (!put(slot, column, to, &part, mistake))
@@ -269,7 +269,7 @@ static bool begin_rows(tr_columns *to)
         tr_column *column = &to->column[i];
         if (column->is_ragged)
             continue;
-        if (!tr_column_room(column, column->width))
+        if (!tr_column_reserve(column, column->width))
             return false;
         column->count += column->width;
     }

@@ -52,7 +52,7 @@ static bool put_dense(tr_column *column, int64_t index, double value)
 
 static bool put_value(tr_column *column, double value)
 {
-    void *to = tr_column_room(column, 1);
+    void *to = tr_column_reserve(column, 1);
 
     if (!to)
         return false;
@@ -74,7 +74,7 @@ static bool check_value(const tr_parser *parser, const tr_columns *to, double va
 
 static bool put_index(tr_column *column, int64_t index)
 {
-    int64_t *to = tr_column_room(column, 1);
+    int64_t *to = tr_column_reserve(column, 1);
 
     if (!to)
         return false;
@@ -114,7 +114,7 @@ static bool read_pair(const tr_parser *parser, tr_columns *to, const char **at, 
 
 static bool begin_dense(tr_column *column)
 {
-    void *row = tr_column_room(column, column->width);
+    void *row = tr_column_reserve(column, column->width);
 
     if (!row)
         return false;
@@ -127,7 +127,7 @@ bool tr_line_libsvm(const tr_parser *parser, tr_columns *to, const char **at, tr
 {
     tr_column  *label = &to->column[parser->label];
     const char *p = tr_skip_spaces(*at), *from = p;
-    void       *room = tr_column_room(label, 1);
+    void       *room = tr_column_reserve(label, 1);
 
     if (!room || (parser->dense >= 0 && !begin_dense(&to->column[parser->dense])))
         return tr_mistake_memory(mistake);

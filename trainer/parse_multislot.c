@@ -19,7 +19,7 @@ static char *make_room(tr_column *column, int64_t count, const char *at)
         const int64_t most = ((const char *)rawmemchr(at, '\n') - at) / 2 + 1;
         count = count < most ? count : most;
     }
-    return tr_column_room(column, count);
+    return tr_column_reserve(column, count);
 }
 
 /* Read `count` numbers. A space or the end of the line follows each. */

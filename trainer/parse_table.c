@@ -120,7 +120,7 @@ static bool put_sequence(const slot_part *part, const tr_arrow_array *array, int
     if (values.count % width != 0)
         return tr_mistake_at(mistake, NULL, part->slot->name, "column '%s': expected a list of a multiple of %lld values, got one of %lld",
                              part->name, (long long)width, (long long)values.count);
-    char *to = tr_column_room(part->column, values.count);
+    char *to = tr_column_reserve(part->column, values.count);
     if (!to && values.count)
         return tr_mistake_memory(mistake);
     if (!put_range(part, to, &values, mistake))
@@ -157,7 +157,7 @@ static int put_slot(const tr_data_slot *slot, tr_column *column, tr_arrow_array 
 
     if (column->is_ragged)
         return put_sequence(&part, children[0], row, mistake) ? 1 : 0;
-    char *to = tr_column_room(column, column->width);
+    char *to = tr_column_reserve(column, column->width);
     if (!to) {
         tr_mistake_memory(mistake);
         return 0;

@@ -258,8 +258,8 @@ typedef struct tr_saved_job_desc {
     const char *const  *saved;
     int                 partition_count;
     const tr_saved_partition *partitions;
-    int                 kept_count;
-    const tr_saved_state *kept;
+    int                 state_count;
+    const tr_saved_state *states;
     tr_checkpoint_options checkpoints;
 } tr_saved_job_desc;
 

@@ -9,7 +9,7 @@
 enum { CHAINS = 1024, POST_OVERHEAD = 128 };
 
 struct tr_board {
-    tr_kept_board  kept;
+    tr_durable_board  durable;
     int            trainers;
     uint64_t       bytes;             /* of all items */
     uint64_t       forgotten;         /* the newest collective that is */
@@ -140,34 +140,34 @@ static uint64_t half_of(int trainers)
 
 static void write_again(void *self, uint8_t *packed, size_t size)
 {
-    tr_kept_board_add(self, packed, size);
+    tr_durable_board_add(self, packed, size);
     free(packed);
 }
 
 /* In a full half the older part of what is complete makes room. */
 static void keep(tr_board *board, const uint8_t *packed, size_t size)
 {
-    if (tr_kept_board_add(&board->kept, packed, size))
+    if (tr_durable_board_add(&board->durable, packed, size))
         return;
     forget(board, TR_BOARD_KEEPS / 2);
-    tr_kept_board_begin(&board->kept);
-    tr_board_each(board, write_again, &board->kept);       /* with the new one, which is on the board by now */
-    tr_kept_board_switch(&board->kept);
+    tr_durable_board_begin(&board->durable);
+    tr_board_each(board, write_again, &board->durable);       /* with the new one, which is on the board by now */
+    tr_durable_board_switch(&board->durable);
 }
 
-static void read_kept(tr_board *board)
+static void read_durable(tr_board *board)
 {
-    const tr_kept_board kept = board->kept;
+    const tr_durable_board durable = board->durable;
     const uint8_t      *packed;
     uint64_t            at = 0;
     size_t              size;
     bool                is_new;
 
-    board->kept.memory = NULL;                     /* what comes from there is not written there */
-    while ((packed = tr_kept_board_next(&kept, &at, &size)))
+    board->durable.memory = NULL;                     /* what comes from there is not written there */
+    while ((packed = tr_durable_board_next(&durable, &at, &size)))
         if (tr_board_put(&is_new, board, packed, size) != TR_OK)
             break;
-    board->kept = kept;
+    board->durable = durable;
     for (const tr_board_item *item = board->first; item; item = item->next)
         if (item->number) {
             const uint64_t before = item->number - 1;
@@ -184,10 +184,10 @@ tr_board *tr_board_new(const tr_store *store, int trainers, bool resumes)
 
     board->trainers = trainers;
     board->end = &board->first;
-    if (resumes && tr_kept_board_attach(&board->kept, store))
-        read_kept(board);
+    if (resumes && tr_durable_board_attach(&board->durable, store))
+        read_durable(board);
     else
-        tr_kept_board_create(&board->kept, store, half_of(trainers));
+        tr_durable_board_create(&board->durable, store, half_of(trainers));
     return board;
 }
 

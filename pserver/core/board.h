@@ -4,14 +4,14 @@
  * trainer. A collective is complete when all trainers have posted that have not left; from then on its posts are fixed.
  *
  * Why posts are kept: a trainer that takes a dead one's place, or is started again, runs its script from the beginning, where fetched
- * values are none. It posts again, and gets what was posted first. So the board outlives its process (kept_board.h), and a replica has one
+ * values are none. It posts again, and gets what was posted first. So the board outlives its process (durable_board.h), and a replica has one
  * that is alike. Complete collectives and notices are forgotten, the oldest first, when the board has more than its limit.
  *
  * What must stay true: posts are added and never changed. */
 #ifndef TR_PSERVER_BOARD_H
 #define TR_PSERVER_BOARD_H
 
-#include "pserver/core/kept_board.h"
+#include "pserver/core/durable_board.h"
 #include "proto/pserver.pb-c.h"
 
 /* Bytes that one trainer posts at most; and that are kept of what is complete. */

@@ -163,7 +163,7 @@ uint32_t tr_client_stops(const tr_client *client);
 bool     tr_client_is_initiator(const tr_client *client);
 bool     tr_client_is_over(const tr_client *client);
 /* Has a server said something since this was asked last? Else the answers to these and to tr_client_awaits_replacement are what they were. */
-bool     tr_client_take_word(tr_client *client);
+bool     tr_client_heard_from_server(tr_client *client);
 /* Updates of server 0 when it was heard last. */
 uint64_t tr_client_updates(const tr_client *client);
 /* Who begins them: snapshot (server_snapshots.h). `payloads` are packed Snapshots, one for each server, which the client takes over. It has all

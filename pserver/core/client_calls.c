@@ -202,14 +202,14 @@ static uint64_t send_last_place(tr_client *client, tr_wire_kind kind)
 
 uint64_t tr_client_stay(tr_client *client)
 {
-    client->stays = true;
+    client->is_draining = true;
     return send_last_place(client, TR_WIRE_DRAIN);
 }
 
 uint64_t tr_client_goodbye(tr_client *client)
 {
     client->has_left = true;
-    if (!client->stays)
+    if (!client->is_draining)
         return send_last_place(client, TR_WIRE_GOODBYE);
     const uint64_t op = tr__client_op_begin(client);
     for (int i = 0; i < client->stream_count; i++) {

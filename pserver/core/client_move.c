@@ -105,7 +105,7 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
     }
     s->rank = peer;
     s->is_orphan = s->awaits_replacement = false;
-    client->has_word = true;
+    client->has_heard = true;
     s->tells = tr__client_is_replacement(client);         /* that must know who this is */
     if (!client->block) {
         hear_serving(client, s, serving);

@@ -20,7 +20,7 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->op_left = tr__must_array(client->op_capacity, sizeof *client->op_left);
     tr__client_op_begin(client);                              /* all servers serve */
     client->stream_count = roster->servers;
-    client->has_word = true;
+    client->has_heard = true;
     client->stream = tr__must_array((size_t)roster->servers, sizeof *client->stream);
     client->global = tr__must_array((size_t)roster->servers, sizeof *client->global);
     client->local_count = tr__must_array((size_t)roster->servers, sizeof *client->local_count);

@@ -11,12 +11,12 @@ static uint32_t index_of(const tr_client *client)
     return (uint32_t)client->roster->rank[client->roster->self].index;
 }
 
-bool tr_client_take_word(tr_client *client)
+bool tr_client_heard_from_server(tr_client *client)
 {
-    const bool has_word = client->has_word;
+    const bool has_heard = client->has_heard;
 
-    client->has_word = false;
-    return has_word;
+    client->has_heard = false;
+    return has_heard;
 }
 
 bool tr_client_is_initiator(const tr_client *client)
@@ -52,13 +52,13 @@ static void see_snapshot(tr_client *client, uint32_t number, uint32_t step)
 bool tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client)
 {
     *number = client->seen_snapshot;
-    *step = client->stays && client->seen_step > client->step ? client->step : client->seen_step;
+    *step = client->is_draining && client->seen_step > client->step ? client->step : client->seen_step;
     return *number && *step <= client->step;
 }
 
 void tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form_ack *ack)
 {
-    client->has_word = true;
+    client->has_heard = true;
     s->initiator = ack->initiator;
     s->updates_now = ack->updates;
     client->stops = ack->stops > client->stops ? ack->stops : client->stops;
@@ -136,7 +136,7 @@ uint64_t tr_client_even_from(const tr_client *client)
 
 void tr_client_rest(tr_client *client)
 {
-    if (client->snapshot_wanted > client->snapshot && client->pack_place && client->snapshot_initiator != index_of(client) && !client->stays &&
+    if (client->snapshot_wanted > client->snapshot && client->pack_place && client->snapshot_initiator != index_of(client) && !client->is_draining &&
         tr_client_may_begin_snapshot(client))
         tr__client_follow_snapshot(client);
 }

@@ -129,8 +129,8 @@ struct tr_client {
     uint64_t            seen_step;         /* which is this step */
     uint32_t            snapshot_wanted, snapshot_initiator; /* the newest to take part in, and who has begun it */
     uint32_t            stops;        /* the highest number of a training that another trainer asks to end */
-    bool                has_word;     /* from a server, since the caller took one */
-    bool                stays, has_left;       /* its steps are over; and it has said goodbye */
+    bool                has_heard;     /* from a server, since the caller took one */
+    bool                is_draining, has_left;       /* its steps are over; and it has said goodbye */
     int64_t             snapshot_asked_at;
     uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
     void               *pack_self;

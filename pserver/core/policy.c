@@ -16,7 +16,7 @@ typedef struct form {
     double      low, high;
     const char *what;                 /* the number is */
     const char *word;                 /* may stand in the place of the number; or NULL */
-    void      (*fill)(tr_policy *out, double number, bool has_word);
+    void      (*fill)(tr_policy *out, double number, bool has_suffix);
 } form;
 
 /* == what the modes mean ========================================================================== */
@@ -25,44 +25,44 @@ static const tr_policy together = {.is_lockstep = true, .lead = -1, .period = 1}
 static const tr_policy alone = {
     .gathers_per_trainer = true, .survives_trainers = true, .snapshots_all = true, .leases_tasks = true, .lead = -1, .period = 1};
 
-static void fill_sync(tr_policy *out, double number, bool has_word)
+static void fill_sync(tr_policy *out, double number, bool has_suffix)
 {
-    const bool decides = number > 0 || has_word;
+    const bool decides = number > 0 || has_suffix;
 
     *out = together;
     out->backups = (int64_t)number;
-    out->goes_on = has_word;
+    out->goes_on = has_suffix;
     out->decides = out->gathers_per_trainer = out->survives_trainers = decides;
     out->snapshots_all = number > 0;
 }
 
-static void fill_async(tr_policy *out, double number, bool has_word)
+static void fill_async(tr_policy *out, double number, bool has_suffix)
 {
-    (void)has_word;
+    (void)has_suffix;
     *out = alone;
     out->caches_rows = true;
     out->compensation = number;
 }
 
-static void fill_ssp(tr_policy *out, double number, bool has_word)
+static void fill_ssp(tr_policy *out, double number, bool has_suffix)
 {
-    (void)has_word;
+    (void)has_suffix;
     *out = alone;
     out->caches_rows = true;
     out->lead = (int64_t)number;
 }
 
-static void fill_geo(tr_policy *out, double number, bool has_word)
+static void fill_geo(tr_policy *out, double number, bool has_suffix)
 {
-    (void)has_word;
+    (void)has_suffix;
     *out = alone;
     out->trains_copies = true;
     out->period = (int64_t)number;
 }
 
-static void fill_average(tr_policy *out, double number, bool has_word)
+static void fill_average(tr_policy *out, double number, bool has_suffix)
 {
-    (void)has_word;
+    (void)has_suffix;
     *out = together;
     out->trains_copies = true;
     out->period = (int64_t)number;
@@ -104,7 +104,7 @@ static tr_status read_number(double *out, const form *f, const char *at, const c
     return TR_OK;
 }
 
-static bool is_word(const form *f, const char *at)
+static bool is_suffix(const form *f, const char *at)
 {
     const size_t length = f->word ? strlen(f->word) : 0;
     return length && !strncmp(at, f->word, length) && !strcmp(at + length, ")");
@@ -118,12 +118,12 @@ tr_status tr_policy_parse(tr_policy *out, const char *text)
         double       number = 0;
         if (strncmp(text, f->name, length) || (text[length] && text[length] != '('))
             continue;
-        const bool has_word = text[length] && is_word(f, text + length + 1);
-        if (text[length] && !has_word)
+        const bool has_suffix = text[length] && is_suffix(f, text + length + 1);
+        if (text[length] && !has_suffix)
             TR_TRY(read_number(&number, f, text + length + 1, text));
-        else if (f->is_needed && !has_word)
+        else if (f->is_needed && !has_suffix)
             return tr_fail(TR_EINVAL, "mode '%s': %s needs a number, like %s(4): %s", text, f->name, f->name, f->what);
-        f->fill(out, number, has_word);
+        f->fill(out, number, has_suffix);
         return TR_OK;
     }
     return unknown(text);

@@ -55,7 +55,7 @@ tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self)
             say_who(r, i);
-    tr__replica_say_word(r);
+    tr__replica_report(r);
     return r;
 }
 
@@ -64,7 +64,7 @@ static void called_again(tr_replica *r, int peer)
 {
     say_who(r, peer);
     if (peer == r->peer && !r->accepted && !r->setup)
-        tr__replica_say_word(r);
+        tr__replica_report(r);
 }
 
 static void on_serving(tr_replica *r, int peer, const uint8_t *payload, uint64_t bytes)
@@ -74,8 +74,8 @@ static void on_serving(tr_replica *r, int peer, const uint8_t *payload, uint64_t
     /* Said again to a rank whose answer was lost, or that has not been heard yet. */
     if (serving && serving->server == (uint32_t)r->server && (peer != r->peer || !r->accepted)) {
         r->peer = peer;
-        r->owes_word = true;
-        tr__replica_try_word(r);
+        r->owes_report = true;
+        tr__replica_try_report(r);
     }
     if (serving)
         trireme__pserver__serving__free_unpacked(serving, NULL);
@@ -160,7 +160,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         on_serving(r, peer, payload, wire->bytes);
     } else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_REPLICA_CALL) {
         called_again(r, peer);
-    } else if (peer == r->peer && wire->seq > 0 && r->status == TR_OK && !r->owes_word && !r->is_broken) {
+    } else if (peer == r->peer && wire->seq > 0 && r->status == TR_OK && !r->owes_report && !r->is_broken) {
         if (wire->seq == r->accepted + 1) {
             r->accepted++;
             tr__replica_break_off(r, handle(r, wire, payload));
@@ -181,7 +181,7 @@ void tr_replica_applied(tr_replica *r, tr_status status)
 void tr_replica_share(tr_replica *r, void *all)
 {
     tr_shares_ask(&r->shares, all);
-    tr__replica_try_word(r);
+    tr__replica_try_report(r);
 }
 
 uint64_t tr_replica_shared(const tr_replica *r)

@@ -55,11 +55,11 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
     return is_good ? TR_OK : tr_fail(TR_EFORMAT, "what counts behind update %llu is damaged", (unsigned long long)r->updates - 1);
 }
 
-static void begin_to_count(tr_replica *r, uint32_t age)
+static void begin_to_count(tr_replica *r, uint32_t generation)
 {
     r->counts = true;
     if (r->store.counts)
-        r->store.counts(r->store.self, age);
+        r->store.counts(r->store.self, generation);
 }
 
 /* Go on from what is here. */
@@ -71,7 +71,7 @@ static tr_status keep(tr_replica *r, const tr_wire *wire, const uint8_t *payload
     const bool  is_first = !r->setup;
 
     if (is_first) {
-        if (!r->store.kept(r->store.self, &commit, &packed, &bytes))
+        if (!r->store.last_commit(r->store.self, &commit, &packed, &bytes))
             return tr_fail(TR_EPEER, "it is to go on from update %llu, of which nothing is here", (unsigned long long)wire->copy.update);
         TR_TRY(take_setup(r, packed, bytes, true));
         r->updates = commit.updates;
@@ -84,14 +84,14 @@ static tr_status keep(tr_replica *r, const tr_wire *wire, const uint8_t *payload
     if (is_first)
         TR_TRY(r->store.ready(r->store.self));
     r->is_whole = true;
-    begin_to_count(r, wire->copy.age);
+    begin_to_count(r, wire->copy.generation);
     return TR_OK;
 }
 
 tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
     if (wire->kind == TR_WIRE_COPY_LIVE) {
-        begin_to_count(r, wire->copy_age.age);
+        begin_to_count(r, wire->copy_generation.generation);
         return TR_OK;
     }
     if (!r->is_busy) {                             /* an update that is gone back from has settled more */

@@ -85,14 +85,14 @@ bool tr__replica_is_damaged(const tr_replica *r, const Trireme__Pserver__Update 
 /* == words to the server ======================================================================= */
 
 /* What it has: of this process, or of one before it. */
-void tr__replica_say_word(tr_replica *r)
+void tr__replica_report(tr_replica *r)
 {
-    Trireme__Pserver__Replica word = TRIREME__PSERVER__REPLICA__INIT;
+    Trireme__Pserver__Replica report = TRIREME__PSERVER__REPLICA__INIT;
     const void               *packed;
     uint64_t                  bytes;
     tr_commit                 commit;
 
-    r->owes_word = false;
+    r->owes_report = false;
     if (!r->counts && !r->is_broken)
         tr__replica_forget(r);
     for (size_t i = 0; !r->is_busy && r->table && i < r->setup->n_tables; i++)
@@ -101,21 +101,21 @@ void tr__replica_say_word(tr_replica *r)
     r->accepted = r->update_seq = 0;
     tr_shares_again(&r->shares);
     r->owes_ack = false;
-    word.is_broken = r->is_broken;
+    report.is_broken = r->is_broken;
     if (r->is_broken) {
         ;
     } else if (r->setup) {
-        word.has_updates = word.has_setup = true;
-        word.updates = r->updates;
-        word.setup = r->check;
-    } else if (!r->was_called && r->store.kept(r->store.self, &commit, &packed, &bytes)) {
-        word.has_updates = word.has_setup = true;
-        word.updates = r->updates = commit.updates;
-        word.setup = tr_crc32c(0, packed, bytes);
+        report.has_updates = report.has_setup = true;
+        report.updates = r->updates;
+        report.setup = r->check;
+    } else if (!r->was_called && r->store.last_commit(r->store.self, &commit, &packed, &bytes)) {
+        report.has_updates = report.has_setup = true;
+        report.updates = r->updates = commit.updates;
+        report.setup = tr_crc32c(0, packed, bytes);
     }
-    const size_t size = trireme__pserver__replica__get_packed_size(&word);
+    const size_t size = trireme__pserver__replica__get_packed_size(&report);
     uint8_t     *payload = tr__must_bytes(size + 1);
-    trireme__pserver__replica__pack(&word, payload);
+    trireme__pserver__replica__pack(&report, payload);
     tr_outbox_put(&r->outbox, &(tr_message){
         .peer = r->peer, .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_REPLICA_STATE, .sender = (uint32_t)r->roster->self, .bytes = size}});
@@ -123,12 +123,12 @@ void tr__replica_say_word(tr_replica *r)
 
 /* While the store computes, what it comes to is not known; but one that waits for what servers gather waits for the new server.
  * Where it is not used anyway, anything will do. */
-void tr__replica_try_word(tr_replica *r)
+void tr__replica_try_report(tr_replica *r)
 {
-    if (!r->owes_word)
+    if (!r->owes_report)
         return;
     if (!r->is_busy || (r->counts && r->shares.to)) {
-        tr__replica_say_word(r);
+        tr__replica_report(r);
     } else if (r->shares.to) {
         tr_shares_give_up(&r->shares, (uint64_t)r->roster->servers * TR_GATHER_MAX);
     }
@@ -142,7 +142,7 @@ tr_status tr__replica_break_off(tr_replica *r, tr_status status)
         return r->status;
     if (r->was_called && !r->counts) {
         r->is_broken = true;
-        tr__replica_say_word(r);
+        tr__replica_report(r);
         return status;
     }
     tr_context(status, "while %s took in what server %d has", tr_roster_name(r->roster, r->roster->self), r->server);

@@ -4,7 +4,7 @@
 
 #include "pserver/core/board.h"
 #include "pserver/core/effects.h"
-#include "pserver/core/kept_tasks.h"
+#include "pserver/core/durable_tasks.h"
 #include "pserver/core/outbox.h"
 #include "pserver/core/roster.h"
 #include "pserver/core/shares.h"
@@ -53,12 +53,12 @@ struct tr_replica {
     bool             counts;          /* it has all that its server tells others */
     bool             is_broken;       /* it did not come so far, and will not */
     bool             is_busy;         /* the store is at `updates` + 1 */
-    bool             owes_word;       /* what it has, to a new server */
+    bool             owes_report;       /* what it has, to a new server */
     bool             repeats;         /* that one sends the update anew that the store is at */
     uint64_t         updates;
     tr__replica_lists next, word;      /* of the update that is being applied; of a message */
 
-    tr_kept_tasks    tasks;
+    tr_durable_tasks    tasks;
     tr_board        *board;           /* NULL: nothing was posted */
 
     tr_shares        shares;          /* of the update that is being applied */
@@ -76,8 +76,8 @@ void      tr__replica_drop_rows(tr__replica_rows *t);
 /* The replica fails with tr_error()'s text. A replica that does not count yet is no loss: its server looks for another one. */
 tr_status tr__replica_break_off(tr_replica *r, tr_status status);
 /* Say to the server what is here: the state of this process, or of one before it. */
-void      tr__replica_say_word(tr_replica *r);
+void      tr__replica_report(tr_replica *r);
 /* The same, if that is owed and known. */
-void      tr__replica_try_word(tr_replica *r);
+void      tr__replica_try_report(tr_replica *r);
 
 #endif

@@ -136,14 +136,14 @@ void tr__replica_computed(tr_replica *r, tr_status status)
         tr__replica_break_off(r, status);
         return;
     }
-    if (r->counts || !r->owes_word)
+    if (r->counts || !r->owes_report)
         commit(r, &r->next, true);
     for (size_t i = 0; i < r->setup->n_tables; i++)
         tr__replica_drop_rows(&r->table[i]);
     tr_shares_drop(&r->shares);
     r->update_seq = 0;
-    r->owes_ack = !r->owes_word;
-    tr__replica_try_word(r);
+    r->owes_ack = !r->owes_report;
+    tr__replica_try_report(r);
 }
 
 /* == what servers gather ========================================================================= */
@@ -165,10 +165,10 @@ tr_status tr__replica_on_tasks(tr_replica *r, const tr_wire *wire, const uint8_t
     if (!r->setup)
         return tr_fail(TR_EFORMAT, "the state of tasks comes before its setup");
     if (!r->tasks.memory)
-        tr_kept_tasks_attach(&r->tasks, &r->store);
-    if (tr_kept_tasks_room(&r->tasks) != wire->bytes)
-        tr_kept_tasks_create(&r->tasks, &r->store, wire->bytes, r->roster->trainers);
-    tr_kept_tasks_put(&r->tasks, payload, wire->bytes);
+        tr_durable_tasks_attach(&r->tasks, &r->store);
+    if (tr_durable_tasks_capacity(&r->tasks) != wire->bytes)
+        tr_durable_tasks_create(&r->tasks, &r->store, wire->bytes, r->roster->trainers);
+    tr_durable_tasks_put(&r->tasks, payload, wire->bytes);
     return TR_OK;
 }
 

@@ -35,7 +35,7 @@ void tr_roster_free(tr_roster *roster)
         free(roster->rank[i].host_id);
         free(roster->rank[i].name);
         free(roster->rank[i].found_server);
-        free(roster->rank[i].found_age);
+        free(roster->rank[i].found_generation);
     }
     free(roster->rank);
     free(roster->server_rank);
@@ -77,7 +77,7 @@ static void add_found(Trireme__Pserver__Hello *hello)
     for (int i = 0; i < count; i++) {
         trireme__pserver__found__init(&found[i]);
         found[i].server = state[i].server;
-        found[i].age = state[i].age;
+        found[i].generation = state[i].generation;
         hello->found[i] = &found[i];
     }
     hello->n_found = (size_t)count;
@@ -86,7 +86,7 @@ static void add_found(Trireme__Pserver__Hello *hello)
     free(state);
 }
 
-tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit, int doorbell)
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_replace, int doorbell)
 {
     Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
     char                    host[256] = "?", host_id[192];
@@ -99,7 +99,7 @@ tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32
     hello.host = host;
     hello.host_id = host_id;
     hello.epoch = epoch;
-    hello.has_can_inherit = hello.can_inherit = can_inherit;
+    hello.has_can_replace = hello.can_replace = can_replace;
     hello.has_doorbell = doorbell >= 0;
     hello.doorbell = doorbell;
     if (role == TR_ROLE_SERVER)
@@ -129,10 +129,10 @@ tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size
     else {
         tr_roster_put(roster, rank, (tr_role)hello->role, hello->epoch, (int64_t)hello->pid, hello->host,
                       hello->host_id);
-        roster->rank[rank].can_inherit = hello->can_inherit;
+        roster->rank[rank].can_replace = hello->can_replace;
         roster->rank[rank].doorbell = hello->has_doorbell ? hello->doorbell : -1;
         for (size_t i = 0; i < hello->n_found; i++)
-            tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->age);
+            tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->generation);
     }
     trireme__pserver__hello__free_unpacked(hello, NULL);
     return status;
@@ -150,27 +150,27 @@ void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, in
     roster->known++;
 }
 
-void tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t age)
+void tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t generation)
 {
     tr_rank     *r = &roster->rank[rank];
     const size_t count = (size_t)r->found_count + 1;
 
     r->found_server = tr__must_realloc(r->found_server, count * sizeof *r->found_server);
-    r->found_age = tr__must_realloc(r->found_age, count * sizeof *r->found_age);
+    r->found_generation = tr__must_realloc(r->found_generation, count * sizeof *r->found_generation);
     r->found_server[r->found_count] = server;
-    r->found_age[r->found_count++] = age;
+    r->found_generation[r->found_count++] = generation;
 }
 
 /* == numbers ================================================================================== */
 
-/* The age of the newest state of a server on this rank's host; -1: there is none. */
+/* The generation of the newest state of a server on this rank's host; -1: there is none. */
 static int64_t age_at(const tr_rank *r, int server)
 {
     int64_t newest = -1;
 
     for (int i = 0; i < r->found_count; i++)
-        if (r->found_server[i] == (uint32_t)server && r->found_age[i] > newest)
-            newest = r->found_age[i];
+        if (r->found_server[i] == (uint32_t)server && r->found_generation[i] > newest)
+            newest = r->found_generation[i];
     return newest;
 }
 
@@ -179,8 +179,8 @@ int64_t tr_roster_newest(const tr_roster *roster, int server)
     int64_t newest = -1;
 
     for (int i = 0; i < roster->size; i++) {
-        const int64_t age = age_at(&roster->rank[i], server);
-        newest = age > newest ? age : newest;
+        const int64_t generation = age_at(&roster->rank[i], server);
+        newest = generation > newest ? generation : newest;
     }
     return newest;
 }
@@ -334,7 +334,7 @@ int tr_roster_standby_for(const tr_roster *roster, int rank)
     return -1;
 }
 
-void tr_roster_replace(tr_roster *roster, int server, int rank)
+void tr_roster_replace_server(tr_roster *roster, int server, int rank)
 {
     tr_rank *before = &roster->rank[roster->server_rank[server]];
 
@@ -358,7 +358,7 @@ int tr_roster_replacement_without(const tr_roster *roster, int rank, const bool 
 
     for (int i = 0; i < roster->size; i++) {
         const tr_rank *r = &roster->rank[i];
-        if (r->role != TR_ROLE_STANDBY || !tr_roster_is_here(roster, i) || !r->can_inherit || (without && without[i]))
+        if (r->role != TR_ROLE_STANDBY || !tr_roster_is_here(roster, i) || !r->can_replace || (without && without[i]))
             continue;
         if (host[0] && !strcmp(r->host_id, host))
             return i;
@@ -367,7 +367,7 @@ int tr_roster_replacement_without(const tr_roster *roster, int rank, const bool 
     return any;
 }
 
-bool tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch)
+bool tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_t epoch)
 {
     tr_rank *before = &roster->rank[roster->trainer_rank[trainer]], *replacement = &roster->rank[rank];
 

@@ -13,7 +13,7 @@
 #include "pserver/trireme_dist.h"
 
 typedef struct tr_rank {
-    bool     is_known, can_inherit;
+    bool     is_known, can_replace;
     bool     is_dead, has_left;       /* has_left: it said goodbye to all (BYE), and takes nobody's place from then on; never both */
     tr_role  role;
     int      index;                   /* among the ranks of its role */
@@ -23,7 +23,7 @@ typedef struct tr_rank {
     char    *host, *host_id;
     char    *name;                    /* "rank 1 (server 1, host n03, pid 4711)" */
     int       found_count;            /* of a server: states on its host, of earlier starts of the job */
-    uint32_t *found_server, *found_age;
+    uint32_t *found_server, *found_generation;
 } tr_rank;
 
 typedef struct tr_roster {
@@ -38,15 +38,15 @@ tr_roster *tr_roster_new(int self, int size);
 void       tr_roster_free(tr_roster *roster);
 
 /* What this process is: its Hello, malloc'ed. */
-tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit,
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_replace,
                                int doorbell);
 /* Take in the Hello of a rank. TR_EPEER when its version is not ours. A second one is ignored. */
 tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *hello, size_t size);
 /* The same by hand, for tests. */
 void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
                         const char *host_id);
-/* On the host of this rank lies a state of that server, of that age. */
-void      tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t age);
+/* On the host of this rank lies a state of that server, of that generation. */
+void      tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t generation);
 /* Everyone is known: number them. TR_EPEER when a job of these ranks makes no sense. */
 tr_status tr_roster_close(tr_roster *roster);
 /* Of any number; before a rank is known "rank 7". The text lives as long as the roster, or until this
@@ -63,17 +63,17 @@ int       tr_roster_replica_of(const tr_roster *roster, int server);
 int       tr_roster_standby_for_replica(const tr_roster *roster, int server, const bool *without);
 /* From here on this rank is that server's replica. False: it does not wait, or is the replica of another one. */
 bool      tr_roster_set_replica(tr_roster *roster, int server, int rank);
-/* The age of the newest state of a server (tr_state_set_age) on the hosts of all servers, when the job was started; -1: there was none. */
+/* The generation of the newest state of a server (tr_state_set_generation) on the hosts of all servers, when the job was started; -1: there was none. */
 int64_t   tr_roster_newest(const tr_roster *roster, int server);
 /* From here on this rank is that server, and who was it before is nobody. */
-void      tr_roster_replace(tr_roster *roster, int server, int rank);
+void      tr_roster_replace_server(tr_roster *roster, int server, int rank);
 /* The standby that is to take a trainer's place: the first living one of its host that can, else of any; -1: there is none. */
 int       tr_roster_replacement_for(const tr_roster *roster, int rank);
 /* The same, but for `without` (rank by rank). */
 int       tr_roster_replacement_without(const tr_roster *roster, int rank, const bool *without);
 /* From here on this standby is that trainer, with that epoch, and who was it before is nobody. False: it is no standby, or a newer one has
  * the place. */
-bool      tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch);
+bool      tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_t epoch);
 /* The epoch of the next who takes that trainer's place, chosen by this rank: above all before and that of the last who was called (0: nobody
  * was), which may have taken the place elsewhere; and nobody else's. */
 uint32_t  tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called);

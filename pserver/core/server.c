@@ -129,7 +129,7 @@ bool tr_server_is_done(const tr_server *server)
     return !tr__updates_queued(server) && (tr__decisions_are_complete(server) || nobody_decides(server));
 }
 
-bool tr_server_is_forsaken(const tr_server *server)
+bool tr_server_is_abandoned(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
         if (server->trainer[i].state != TR_MEMBER_LOST)

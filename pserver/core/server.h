@@ -61,7 +61,7 @@ void       tr_server_written(tr_server *server, const uint8_t *part, size_t size
  * answered. */
 bool       tr_server_is_done(const tr_server *server);
 /* All have died, and nobody takes a place of theirs: what is here is for the next start of the job. */
-bool       tr_server_is_forsaken(const tr_server *server);
+bool       tr_server_is_abandoned(const tr_server *server);
 /* Updates applied so far: in mode sync, steps. */
 uint64_t   tr_server_step(const tr_server *server);
 /* While an update is being applied: gather what all servers have of something (gather.h). Fails like a message would. */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct tr__copying {
-    Trireme__Pserver__Replica *word;  /* what the replica said it has; NULL: nothing yet */
+    Trireme__Pserver__Replica *report;  /* what the replica said it has; NULL: nothing yet */
     int64_t   asked_at;               /* when the replica was last asked for that; 0: it was not */
     bool      may_be_late;            /* the replica may get the state while updates go on: the job has run before */
     bool      is_freezing;            /* the store is at it */
@@ -40,16 +40,16 @@ void tr__copy_new(tr_server *server)
     c->is_useless = tr__must_array((size_t)server->roster->size, sizeof *c->is_useless);
 }
 
-static void forget_word(tr__copying *c)
+static void forget_report(tr__copying *c)
 {
-    if (c->word)
-        trireme__pserver__replica__free_unpacked(c->word, NULL);
-    c->word = NULL;
+    if (c->report)
+        trireme__pserver__replica__free_unpacked(c->report, NULL);
+    c->report = NULL;
 }
 
 void tr__copy_free(tr_server *server)
 {
-    forget_word(server->copying);
+    forget_report(server->copying);
     free(server->copying->is_useless);
     free(server->copying);
 }
@@ -96,15 +96,15 @@ static uint8_t *pack_setup(const tr_server *server, size_t *size)
     return payload;
 }
 
-static bool has_state(const tr_server *server, const Trireme__Pserver__Replica *word, const uint8_t *setup, size_t size)
+static bool has_state(const tr_server *server, const Trireme__Pserver__Replica *report, const uint8_t *setup, size_t size)
 {
-    return word->has_updates && word->setup == tr_crc32c(0, setup, size) &&
-           (word->updates == server->updates || word->updates == server->updates + 1);
+    return report->has_updates && report->setup == tr_crc32c(0, setup, size) &&
+           (report->updates == server->updates || report->updates == server->updates + 1);
 }
 
-static uint32_t age_of(const tr_server *server, bool raise)
+static uint32_t generation_of(const tr_server *server, bool raise)
 {
-    return server->store.age ? server->store.age(server->store.self, raise) : 0;
+    return server->store.generation ? server->store.generation(server->store.self, raise) : 0;
 }
 
 /* The replica `has` the state, or gets it. It may be an update ahead, which does not count. */
@@ -117,7 +117,7 @@ static void begin_state(tr_server *server, bool has, uint8_t *setup, size_t size
         setup = tr__replication_pack(server, false, &size);
     }
     tr__replication_put(server, &(tr_wire){.kind = has ? TR_WIRE_COPY_KEEP : TR_WIRE_COPY_STATE, .bytes = size,
-                                           .copy = {.update = server->updates, .age = age_of(server, !has)}}, setup, setup);
+                                           .copy = {.update = server->updates, .generation = generation_of(server, !has)}}, setup, setup);
     tr__replication_begin_state(server);
     c->value = has ? (uint32_t)server->setup->n_values : 0;
     c->table = has ? server->table_count : 0;
@@ -146,15 +146,15 @@ void tr__copy_advance(tr_server *server)
     tr__copying *c = server->copying;
     size_t       size;
 
-    if (tr__replication_phase_of(server) != TR__REPLICATION_ASKING || !c->word || !server->is_running)
+    if (tr__replication_phase_of(server) != TR__REPLICATION_ASKING || !c->report || !server->is_running)
         return;
-    if (c->word->is_broken) {
+    if (c->report->is_broken) {
         c->is_useless[tr__replication_peer(server)] = true;
         drop(server);
         return;
     }
     uint8_t   *setup = pack_setup(server, &size);
-    const bool has = !tr__replication_is_late(server) && has_state(server, c->word, setup, size);
+    const bool has = !tr__replication_is_late(server) && has_state(server, c->report, setup, size);
     if (has || !c->may_be_late || !server->store.freeze) {
         begin_state(server, has, setup, size);
         return;
@@ -176,7 +176,7 @@ void tr__copy_frozen(tr_server *server, bool is_frozen)
     c->is_frozen = is_frozen;
     if (is_wanted && !is_frozen) {
         drop(server);
-    } else if (is_wanted && c->word) {
+    } else if (is_wanted && c->report) {
         uint8_t *setup = pack_setup(server, &size);
         begin_state(server, false, setup, size);
     } else {
@@ -280,7 +280,7 @@ void tr__copy_begin(tr_server *server)
 
 static void turn_to(tr_server *server, int rank)
 {
-    forget_word(server->copying);
+    forget_report(server->copying);
     tr__replication_turn_to(server, rank);
 }
 
@@ -329,9 +329,9 @@ void tr__copy_on_state(tr_server *server, int rank, const tr_wire *wire, const u
         tr__replication_set_late(server, true);
         c->may_be_late = true;
     }
-    if (c->word)
+    if (c->report)
         return;
-    c->word = trireme__pserver__replica__unpack(NULL, wire->bytes, payload);
+    c->report = trireme__pserver__replica__unpack(NULL, wire->bytes, payload);
     tr__server_due(server, TR__RULE_COPY);
 }
 
@@ -375,7 +375,7 @@ int64_t tr__copy_tick(tr_server *server, int64_t now, bool is_done)
         return INT64_MAX;                          /* the replica leaves when this server has left, and hears nothing then */
     if (tr__replication_phase_of(server) == TR__REPLICATION_NONE)
         return call(server, now);
-    if (tr__replication_phase_of(server) == TR__REPLICATION_ASKING && !server->copying->word)
+    if (tr__replication_phase_of(server) == TR__REPLICATION_ASKING && !server->copying->report)
         return ask(server, now);
     return tr__replication_tick(server, now);
 }

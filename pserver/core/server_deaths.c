@@ -43,9 +43,9 @@ static void go(tr_server *server, tr__trainer *trainer, tr_membership to)
     others_go_on(server, trainer);
 }
 
-void tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool stays)
+void tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool is_draining)
 {
-    go(server, trainer, stays ? TR_MEMBER_DRAINING : TR_MEMBER_LEFT);
+    go(server, trainer, is_draining ? TR_MEMBER_DRAINING : TR_MEMBER_LEFT);
 }
 
 void tr__deaths_drained(tr_server *server, tr__trainer *trainer)

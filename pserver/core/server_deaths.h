@@ -16,8 +16,8 @@
 
 #include "pserver/core/server_state.h"
 
-/* The trainer has said that it makes no more steps: GOODBYE, or (`stays`) DRAIN. */
-void      tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool stays);
+/* The trainer has said that it makes no more steps: GOODBYE, or (`is_draining`) DRAIN. */
+void      tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool is_draining);
 /* The trainer, which was draining, is there no more. */
 void      tr__deaths_drained(tr_server *server, tr__trainer *trainer);
 /* This server hears that the trainer died. If the mode does not survive that and there is no standby, the job fails. Otherwise nothing changes

@@ -17,7 +17,7 @@ struct tr__replication {
     uint64_t              last_seq;   /* of the last message in the stream */
     uint64_t              update_seq, update;      /* of the last update in the stream; its number */
     tr_outbox             behind;     /* what comes behind the state */
-    uint64_t              behind_bytes;
+    uint64_t              queued_bytes;
     uint64_t              begun, caught;           /* updates that have begun here, and that are in the stream, since the state is */
     tr_replica_stream   **gone;       /* streams to ranks that are dead: the transport may look at their payloads yet */
     int                   gone_count;
@@ -78,8 +78,8 @@ void tr__replication_note(tr_server *server, int rank)
 {
     if (!server->is_running)
         return;
-    if (rank < 0 && server->store.age)
-        server->store.age(server->store.self, true);
+    if (rank < 0 && server->store.generation)
+        server->store.generation(server->store.self, true);
     if (server->store.set_replica_rank)
         server->store.set_replica_rank(server->store.self, rank);
 }
@@ -108,11 +108,11 @@ bool tr__replication_is_late(const tr_server *server)
     return server->replication->is_late;
 }
 
-static void forget_behind(tr__replication *r)
+static void forget_queue(tr__replication *r)
 {
     tr_outbox_deinit(&r->behind);
     r->behind = (tr_outbox){0};
-    r->behind_bytes = 0;
+    r->queued_bytes = 0;
 }
 
 void tr__replication_begin_state(tr_server *server)
@@ -129,7 +129,7 @@ void tr__replication_end_state(tr_server *server)
 
 void tr__replication_restart(tr_server *server)
 {
-    forget_behind(server->replication);
+    forget_queue(server->replication);
     server->replication->phase = TR__REPLICATION_ASKING;
 }
 
@@ -138,7 +138,7 @@ void tr__replication_drop(tr_server *server)
 {
     server->replication->phase = TR__REPLICATION_NONE;
     server->replication->is_late = false;
-    forget_behind(server->replication);
+    forget_queue(server->replication);
     tr__replication_note(server, -1);
     tr__server_due(server, TR__RULE_FINISH);
     tr__server_due(server, TR__RULE_BEGIN);
@@ -179,7 +179,7 @@ static void put(tr_server *server, const tr_wire *wire, const void *payload, voi
     if (!owned && wire->bytes)
         owned = memcpy(tr__must_bytes(wire->bytes), payload, wire->bytes);
     tr_outbox_put(&r->behind, &(tr_message){.wire = *wire, .payload = owned, .owned = owned});
-    r->behind_bytes += wire->bytes;
+    r->queued_bytes += wire->bytes;
 }
 
 /* The update that a message of the stream belongs to, which is in front of the fields of all of them. */
@@ -208,8 +208,8 @@ static void go_live(tr_server *server)
 {
     server->replication->phase = TR__REPLICATION_LIVE;
     tr__replication_note(server, tr__replication_peer(server));
-    const uint32_t age = server->store.age ? server->store.age(server->store.self, false) : 0;
-    tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_COPY_LIVE, .copy_age = {.age = age}}, NULL, NULL);
+    const uint32_t generation = server->store.generation ? server->store.generation(server->store.self, false) : 0;
+    tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_COPY_LIVE, .copy_generation = {.generation = generation}}, NULL, NULL);
     tr__server_due(server, TR__RULE_BEGIN);
 }
 
@@ -222,7 +222,7 @@ static void catch_up(tr_server *server)
         return;
     while (r->behind.count && may_go(r, &r->behind.item[r->behind.first].wire)) {
         tr_outbox_take(&r->behind, &message);
-        r->behind_bytes -= message.wire.bytes;
+        r->queued_bytes -= message.wire.bytes;
         r->caught += is_update(&message.wire);
         tr__replication_put(server, &message.wire, message.payload, message.owned);
     }
@@ -324,7 +324,7 @@ bool tr__replication_lets_begin(const tr_server *server, uint64_t state_bytes)
     if (!r->is_late)
         return false;
     if (r->phase == TR__REPLICATION_COPYING)
-        return r->behind_bytes <= state_bytes + WINDOW;
+        return r->queued_bytes <= state_bytes + WINDOW;
     return r->phase == TR__REPLICATION_ASKING || r->caught >= 2 * r->begun;
 }
 

@@ -72,14 +72,14 @@ static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wi
         return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
                        tr__server_trainer_name(server, trainer));
     TR_TRY(tr__places_on_leave(server, trainer, wire, payload));
-    const bool stays = wire->kind == TR_WIRE_DRAIN && !server->roster->rank[trainer->rank].is_dead;     /* the message may come late */
-    if (tr_membership_is_over(trainer->state) && !stays) {
+    const bool is_draining = wire->kind == TR_WIRE_DRAIN && !server->roster->rank[trainer->rank].is_dead;     /* the message may come late */
+    if (tr_membership_is_over(trainer->state) && !is_draining) {
         if (wire->leave.has_last)
             tr__initiator_set_last(server, true);
         tr__deaths_drained(server, trainer);
         return TR_OK;
     }
-    tr__stream_open(server, trainer, TR__OPEN_DRAIN, stays ? wire->seq : 0);
+    tr__stream_open(server, trainer, TR__OPEN_DRAIN, is_draining ? wire->seq : 0);
     if (tr_membership_is_over(trainer->state)) {
         tr__server_move(server, trainer, TR_MEMBER_DRAINING);
         tr__server_due(server, TR__RULE_INITIATOR);
@@ -87,7 +87,7 @@ static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wi
         return TR_OK;
     }
     tr__tasks_heard(server, trainer, wire->leave.everywhere);
-    tr__deaths_leave(server, trainer, stays);
+    tr__deaths_leave(server, trainer, is_draining);
     return TR_OK;
 }
 

@@ -275,7 +275,7 @@ void tr__rows_abandon(tr_server *server, const tr__trainer *trainer)
     tr__rows_ended(server, trainer);
 }
 
-uint64_t tr__rows_kept(const tr_server *server, const tr__trainer *trainer)
+uint64_t tr__rows_stored(const tr_server *server, const tr__trainer *trainer)
 {
     uint64_t count = 0;
 

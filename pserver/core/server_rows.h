@@ -26,7 +26,7 @@ void                  tr__rows_abandon(tr_server *server, const tr__trainer *tra
 /* What the trainers that take part in an update (trainer by trainer) have sent for the step behind their last settled one. One for each table. */
 const tr_rows_update *tr__rows_update(tr_server *server, const bool *takes_part);
 /* Pieces of the trainer's gradients that are kept, of all steps. */
-uint64_t              tr__rows_kept(const tr_server *server, const tr__trainer *trainer);
+uint64_t              tr__rows_stored(const tr_server *server, const tr__trainer *trainer);
 /* Forget the gradients of settled steps. */
 void                  tr__rows_forget_settled(tr_server *server);
 

@@ -40,7 +40,7 @@ void tr__serving_say(tr_server *server, int rank)
         put_commit(&serving, server, &commit);
         serving.n_ended = (size_t)server->trainer_count;
         serving.ended = ended_of(server);
-    } else if (server->store.kept(server->store.self, &commit, &packed, &bytes)) {
+    } else if (server->store.last_commit(server->store.self, &commit, &packed, &bytes)) {
         put_commit(&serving, server, &commit);
     }
     const size_t size = trireme__pserver__serving__get_packed_size(&serving);

@@ -69,7 +69,7 @@ tr__snapshot_phase tr__snapshots_phase(const tr_server *server)
     return server->snapshots->phase;
 }
 
-bool tr__snapshots_are_kept_busy(const tr_server *server)
+bool tr__snapshots_are_pending(const tr_server *server)
 {
     return server->snapshots->phase == TR__SNAPSHOT_TAKING || server->snapshots->phase == TR__SNAPSHOT_WRITING;
 }
@@ -109,7 +109,7 @@ bool tr__snapshots_are_anothers(const tr_server *server, int initiator)
 {
     const tr__snapshots *s = server->snapshots;
 
-    return tr__snapshots_are_kept_busy(server) &&
+    return tr__snapshots_are_pending(server) &&
            (s->initiator != initiator || s->initiator_epoch != server->trainer[initiator].epoch);
 }
 
@@ -316,7 +316,7 @@ static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire 
 /* The state is being frozen for a replica; or the snapshot before, which another trainer has begun, is being taken. */
 static bool is_early(const tr_server *server, const tr_wire *wire, bool must_wait)
 {
-    return must_wait || (wire->snapshot.number > server->snapshots->number && tr__snapshots_are_kept_busy(server));
+    return must_wait || (wire->snapshot.number > server->snapshots->number && tr__snapshots_are_pending(server));
 }
 
 /* Of a trainer that is there, behind its step. */

@@ -41,7 +41,7 @@ void               tr__snapshots_new(tr_server *server);
 void               tr__snapshots_free(tr_server *server);
 tr__snapshot_phase tr__snapshots_phase(const tr_server *server);
 /* Is the state being copied or written? */
-bool               tr__snapshots_are_kept_busy(const tr_server *server);
+bool               tr__snapshots_are_pending(const tr_server *server);
 /* Is this server still copying or writing a snapshot that another trainer than this one has begun, or an earlier process of this one? */
 bool               tr__snapshots_are_anothers(const tr_server *server, int initiator);
 /* The number of the newest snapshot: 1, 2, ...; 0: there was none. */

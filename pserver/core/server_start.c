@@ -147,7 +147,7 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
     tr_commit   commit;
     const char *name = tr_roster_name(server->roster, server->roster->self);
 
-    if (!server->store.kept(server->store.self, &commit, &packed, &bytes))
+    if (!server->store.last_commit(server->store.self, &commit, &packed, &bytes))
         return tr_fail(TR_EPEER, "%s: trainer 0 goes on from update %llu, of which nothing is here", name,
                        (unsigned long long)wire->setup.updates);
     TR_TRY(take_beginning(server, packed, bytes));
@@ -256,7 +256,7 @@ tr_status tr__start_take_over(tr_server *server)
     uint64_t    bytes;
     tr_commit   commit;
 
-    if (!server->store.kept(server->store.self, &commit, &packed, &bytes))
+    if (!server->store.last_commit(server->store.self, &commit, &packed, &bytes))
         return tr_fail(TR_ENOTFOUND, "%s left no state", tr_roster_name(server->roster, server->roster->self));
     /* What an earlier start has left is not what the trainers of this one have agreed on: trainers that had died then live again, and servers that
      * were a step ahead go back. */

@@ -2,7 +2,7 @@
 #include "pserver/core/server_tasks.h"
 
 #include "framework/memory.h"
-#include "pserver/core/kept_tasks.h"
+#include "pserver/core/durable_tasks.h"
 #include "pserver/core/server_replication.h"
 #include "pserver/core/task_work.h"
 
@@ -14,7 +14,7 @@ struct tr__tasks {
     int       teller;                 /* the trainer that said first what the tasks are; -1: an earlier process knew */
     tr_wire  *last;                   /* answer to each trainer */
     tr_task_work *work;               /* of each trainer */
-    tr_kept_tasks kept;
+    tr_durable_tasks durable;
 };
 
 bool tr__tasks_is_request(const tr_wire *wire)
@@ -56,7 +56,7 @@ static void keep(tr_server *server)
 
     if (!all)
         return;
-    tr_kept_tasks_put(&server->tasks->kept, all, size);
+    tr_durable_tasks_put(&server->tasks->durable, all, size);
     tr__replication_tasks(server, all, size);
 }
 
@@ -104,9 +104,9 @@ static void look_at(tr_server *server, const tr__trainer *trainer)
     tr_tasks      *core = server->tasks->core;
     const uint64_t steps = everywhere(server, trainer);
 
-    if (!w->spans && !w->leaves_behind)
+    if (!w->spans && !w->releases_at)
         return;
-    if (w->leaves_behind && trainer->settled + 1 >= w->leaves_behind) {
+    if (w->releases_at && trainer->settled + 1 >= w->releases_at) {
         tr_task_work_give_back(w, core, index, steps, batches_of_step(server));
         keep(server);
     } else if (tr_task_work_finish(w, core, index, steps)) {
@@ -123,7 +123,7 @@ void tr__tasks_settled(tr_server *server)
 static void set_everywhere(const tr_server *server, const tr__trainer *trainer, uint64_t steps)
 {
     work_of(server, trainer)->everywhere = steps;
-    tr_kept_tasks_note(&server->tasks->kept, trainer->index, steps);
+    tr_durable_tasks_note(&server->tasks->durable, trainer->index, steps);
 }
 
 /* What a replacement says is not about the steps of the one before it. */
@@ -131,7 +131,7 @@ void tr__tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t ste
 {
     tr_task_work *w = server->tasks ? work_of(server, trainer) : NULL;
 
-    if (!w || w->leaves_behind || steps <= w->everywhere)
+    if (!w || w->releases_at || steps <= w->everywhere)
         return;
     set_everywhere(server, trainer, steps);
     look_at(server, trainer);
@@ -141,9 +141,9 @@ void tr__tasks_leave(tr_server *server, const tr__trainer *trainer)
 {
     tr_task_work *w = server->tasks ? work_of(server, trainer) : NULL;
 
-    if (!w || !w->spans || (w->leaves_behind && w->leaves_behind != TR_TASK_NOT_YET))
+    if (!w || !w->spans || (w->releases_at && w->releases_at != TR_TASK_NOT_YET))
         return;
-    w->leaves_behind = trainer->ended + 1;
+    w->releases_at = trainer->ended + 1;
     keep(server);
     look_at(server, trainer);
 }
@@ -152,9 +152,9 @@ void tr__tasks_vacant(tr_server *server, const tr__trainer *trainer)
 {
     tr_task_work *w = server->tasks ? work_of(server, trainer) : NULL;
 
-    if (!w || !w->spans || w->leaves_behind)
+    if (!w || !w->spans || w->releases_at)
         return;
-    w->leaves_behind = TR_TASK_NOT_YET;
+    w->releases_at = TR_TASK_NOT_YET;
     keep(server);
 }
 
@@ -163,7 +163,7 @@ void tr__tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step
     if (!server->tasks)
         return;
     set_everywhere(server, trainer, step);
-    work_of(server, trainer)->leaves_behind = 0;
+    work_of(server, trainer)->releases_at = 0;
     tr__tasks_leave(server, trainer);
 }
 
@@ -173,8 +173,8 @@ static void see_who_left(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
         tr_task_work *w = work_of(server, t);
-        if (tr_membership_is_over(t->state) || w->leaves_behind)
-            w->leaves_behind = t->settled + 1;
+        if (tr_membership_is_over(t->state) || w->releases_at)
+            w->releases_at = t->settled + 1;
     }
     tr__tasks_settled(server);
 }
@@ -194,21 +194,21 @@ static bool are_works(const uint8_t *from, int count)
 tr_status tr__tasks_take_over(tr_server *server, bool trainers_live)
 {
     const size_t  works = (size_t)server->trainer_count * sizeof(tr_task_work);
-    tr_kept_tasks kept = {NULL};
+    tr_durable_tasks durable = {NULL};
     size_t        size = 0;
     tr_tasks     *core;
 
-    if (server->self != 0 || !tr_kept_tasks_attach(&kept, &server->store))
+    if (server->self != 0 || !tr_durable_tasks_attach(&durable, &server->store))
         return TR_OK;
-    const uint8_t *from = tr_kept_tasks_get(&kept, &size);
+    const uint8_t *from = tr_durable_tasks_get(&durable, &size);
     if (size < works || !are_works(from, server->trainer_count))
         return tr_fail(TR_EFORMAT, "the state of tasks is damaged: %zu bytes for %d trainers", size, server->trainer_count);
     TR_TRY(tr_tasks_load(&core, from + works, size - works));
     server->tasks = tasks_new(server, core, -1);
-    server->tasks->kept = kept;
+    server->tasks->durable = durable;
     memcpy(server->tasks->work, from, works);
     for (int i = 0; i < server->trainer_count; i++) {
-        const uint64_t noted = tr_kept_tasks_noted(&kept, i);
+        const uint64_t noted = tr_durable_tasks_noted(&durable, i);
         tr_task_work *w = &server->tasks->work[i];
         w->everywhere = noted > w->everywhere ? noted : w->everywhere;
     }
@@ -297,7 +297,7 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
     }
     tr_tasks *known = of_checkpoint(server, &spec);
     server->tasks = tasks_new(server, known ? known : tr_tasks_new(&spec), trainer->index);
-    tr_kept_tasks_create(&server->tasks->kept, &server->store,
+    tr_durable_tasks_create(&server->tasks->durable, &server->store,
                          (size_t)server->trainer_count * sizeof(tr_task_work) + tr_tasks_size(spec.count), server->trainer_count);
     keep(server);
     return TR_OK;
@@ -339,7 +339,7 @@ static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *train
     tr_task_work *w = work_of(server, trainer);
 
     *out = (tr_task){.answer = TR_TASK_WAIT};
-    if (w->leaves_behind)
+    if (w->releases_at)
         return TR_OK;
     *out = lost_answer(server, trainer, known);
     if (out->answer == TR_TASK_GIVEN)

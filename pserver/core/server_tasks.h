@@ -12,7 +12,7 @@
  * some servers have and others have not: their batches are given out anew, and the servers that lack them leave these
  * steps out (client_calls.c, server_contributions.c).
  *
- * The state outlives the process (kept_tasks.h), and the replica has it: each change goes in front of the updates behind it. */
+ * The state outlives the process (durable_tasks.h), and the replica has it: each change goes in front of the updates behind it. */
 #ifndef TR_PSERVER_SERVER_TASKS_H
 #define TR_PSERVER_SERVER_TASKS_H
 

@@ -12,7 +12,7 @@ static const int64_t AGAIN = 1000000, PATIENCE = 2000000000;
 struct tr_standby {
     const tr_roster *roster;
     tr_standby_take    take;
-    tr_standby_inherit inherit;
+    tr_standby_replace_trainer replace;
     tr_standby_replicate  replicate;
     void            *self;
     int              server, dead;    /* the place to take; -1: none */
@@ -22,11 +22,11 @@ struct tr_standby {
     char            *text;
 };
 
-tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_inherit inherit, tr_standby_replicate replicate, void *self)
+tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_replace_trainer replace, tr_standby_replicate replicate, void *self)
 {
     tr_standby *standby = tr__must_alloc(sizeof *standby);
 
-    *standby = (tr_standby){.roster = roster, .take = take, .inherit = inherit, .replicate = replicate, .self = self, .server = -1, .dead = -1};
+    *standby = (tr_standby){.roster = roster, .take = take, .replace = replace, .replicate = replicate, .self = self, .server = -1, .dead = -1};
     return standby;
 }
 
@@ -77,7 +77,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     (void)is_placed;
     if (wire->kind == TR_WIRE_REPLACE_CALL && standby->server < 0 && standby->status == TR_OK && !roster->rank[peer].is_dead &&
         wire->replace_call.trainer < (uint32_t)roster->trainers)
-        standby->inherit(standby->self, (int)wire->replace_call.trainer, wire->replace_call.called);
+        standby->replace(standby->self, (int)wire->replace_call.trainer, wire->replace_call.called);
     if (wire->kind == TR_WIRE_REPLICA_CALL && standby->status == TR_OK && wire->server.server < (uint32_t)roster->servers &&
         roster->server_rank[wire->server.server] == peer && !find_place(standby))
         standby->replicate(standby->self, (int)wire->server.server);

@@ -17,13 +17,13 @@ typedef struct tr_standby tr_standby;
 typedef tr_status (*tr_standby_take)(void *self, int server, int dead);
 
 /* Become that trainer, with this epoch, if nobody else has its place. */
-typedef void (*tr_standby_inherit)(void *self, int trainer, uint32_t epoch);
+typedef void (*tr_standby_replace_trainer)(void *self, int trainer, uint32_t epoch);
 
 /* Become the replica of that server, if nobody else has its place. */
 typedef void (*tr_standby_replicate)(void *self, int server);
 
 /* The roster outlives it. */
-tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_inherit inherit, tr_standby_replicate replicate, void *self);
+tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_replace_trainer replace, tr_standby_replicate replicate, void *self);
 void      tr_standby_free(tr_standby *standby);
 tr_node   tr_standby_node(tr_standby *standby);
 /* Has it taken a place? */

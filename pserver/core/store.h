@@ -26,7 +26,7 @@ typedef struct tr_store {
 
     /* == memory: the beginning ================================================================= */
     /* What was kept of an earlier server's life. False: nothing. `*packed` is its Setup. */
-    bool      (*kept)(void *self, tr_commit *commit, const void **packed, uint64_t *bytes);
+    bool      (*last_commit)(void *self, tr_commit *commit, const void **packed, uint64_t *bytes);
     /* Make room for the blocks and values; parse the program. Sizes were checked. `packed` is the Setup as it came. `resume`: take what was kept,
      * with its values; otherwise forget that. */
     tr_status (*setup)(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
@@ -58,17 +58,17 @@ typedef struct tr_store {
     /* Memory of `bytes` bytes for the state of tasks, zero at first; `*bytes` 0: that which an earlier process had, of its size. NULL, also as the
      * function: there is none. */
     void     *(*tasks)(void *self, uint64_t *bytes);
-    /* Memory for the board (kept_board.h). `anew`: `*bytes` zero bytes in the place of what there was. Otherwise, `*bytes` 0: what there is, of its
+    /* Memory for the board (durable_board.h). `anew`: `*bytes` zero bytes in the place of what there was. Otherwise, `*bytes` 0: what there is, of its
      * size; else that, grown to `*bytes`, at another address perhaps. NULL, also as the function: there is none. */
     void     *(*board)(void *self, uint64_t *bytes, bool anew);
-    /* The state with the highest age, of one server's states on several hosts, is the newest: the age of this one; `raise`: above all others. NULL:
+    /* The state with the highest generation, of one server's states on several hosts, is the newest: the generation of this one; `raise`: above all others. NULL:
      * there are no others. */
-    uint32_t  (*age)(void *self, bool raise);
+    uint32_t  (*generation)(void *self, bool raise);
     /* The rank of the replica that counts, -1: none. The rank that takes this server's place must know it. NULL: there are no replicas. */
     void      (*set_replica_rank)(void *self, int rank);
     int       (*replica_rank)(void *self);
-    /* What this replica has is from here on all that its server tells others, and of this age. NULL: nobody wants to know. */
-    void      (*counts)(void *self, uint32_t age);
+    /* What this replica has is from here on all that its server tells others, and of this generation. NULL: nobody wants to know. */
+    void      (*counts)(void *self, uint32_t generation);
 
     /* == work ================================================================================== */
     /* Bytes of block `index`'s mean gradient that are sure to be in the next update: what follows from them alone may be computed now, to count with

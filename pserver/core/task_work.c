@@ -53,6 +53,6 @@ void tr_task_work_give_back(tr_task_work *work, tr_tasks *core, int trainer, uin
     for (uint64_t i = 0; i < work->spans; i++)
         tr_tasks_made(core, trainer, work->span[i].lease, made_of(&work->span[i], steps, batches));
     work->spans = 0;
-    work->leaves_behind = 0;
+    work->releases_at = 0;
     tr_tasks_leave(core, trainer);
 }

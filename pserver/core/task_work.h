@@ -19,7 +19,7 @@ typedef struct tr_task_span {
 
 typedef struct tr_task_work {
     uint64_t     everywhere;          /* steps of the trainer that all servers have settled, as far as it has said */
-    uint64_t     leaves_behind;       /* the trainer is gone: its tasks are others' when so many steps and 1 less are settled; 0: it is */
+    uint64_t     releases_at;       /* the trainer is gone: its tasks are others' when so many steps and 1 less are settled; 0: it is */
                                       /* there; TR_TASK_NOT_YET: its replacement will say where it begins */
     uint64_t     spans;
     tr_task_span span[TR_TASK_SPANS];                 /* in the order in which they were leased */

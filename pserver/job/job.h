@@ -94,7 +94,7 @@ struct tr_job {
     tr__job_driver *driver;           /* opaque: job_driver.h */
 
     /* trainers */
-    bool           is_set_up, stays, has_left, is_stopped;
+    bool           is_set_up, is_draining, has_left, is_stopped;
     int            block_count;
     tr__job_block *block;
     tr_map         block_of;          /* name of a parameter or gradient -> number of its block, plus 1 */
@@ -105,7 +105,7 @@ struct tr_job {
     int64_t        cache_staleness;
     int            pushed;            /* blocks pushed in the present step */
     int64_t        step;              /* steps that have ended */
-    int64_t        pulled_behind;     /* number of ended steps at the last pull */
+    int64_t        step_of_last_pull;     /* number of ended steps at the last pull */
     uint64_t       last_ticket;
     uint64_t       lists;             /* number of calls of tr_job_pull */
     tr_compress    compress;

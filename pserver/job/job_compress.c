@@ -21,14 +21,14 @@ typedef struct tr__job_coder {
     tr_client_pieces pieces;
 } tr__job_coder;
 
-const char *tr__job_compress_word(const tr_job_spec *spec)
+const char *tr__job_compress_text(const tr_job_spec *spec)
 {
     const char *text = getenv("TRIREME_COMPRESS");
 
     return text && *text ? text : spec->compress ? spec->compress : "none";
 }
 
-const char *tr__job_compress_parameters_word(const tr_job_spec *spec)
+const char *tr__job_compress_parameters_text(const tr_job_spec *spec)
 {
     const char *text = getenv("TRIREME_COMPRESS_PARAMETERS");
 

@@ -5,9 +5,9 @@
 #include "pserver/job/job.h"
 
 /* How this process compresses gradients: TRIREME_COMPRESS, else the spec. */
-const char *tr__job_compress_word(const tr_job_spec *spec);
+const char *tr__job_compress_text(const tr_job_spec *spec);
 /* How parameters come back, from TRIREME_COMPRESS_PARAMETERS or the spec. */
-const char *tr__job_compress_parameters_word(const tr_job_spec *spec);
+const char *tr__job_compress_parameters_text(const tr_job_spec *spec);
 /* Bytes of a step's gradients that compression could reduce, whether or not it is on. */
 int64_t     tr__job_compressible_bytes(const tr_job *job, const tr_job_spec *spec);
 /* Make the state that a compressed gradient needs. NULL in *out: this gradient is not compressed. */

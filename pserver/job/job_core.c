@@ -31,7 +31,7 @@ void tr__job_driver_free(tr__job_driver *d)
     tr_server_free(d->server);
     tr_standby_free(d->standby);
     tr_replica_free(d->replica);
-    tr_state_free(d->kept, false);
+    tr_state_free(d->left_state, false);
     free(d);
 }
 
@@ -63,7 +63,7 @@ static tr_status take_place(void *self, int server, int dead)
     d->shared->server_index = server;
     if (!prefix || !tr__job_state_name(name, sizeof name, d->shared))
         return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
-    tr_status status = d->kept ? TR_OK : tr_state_attach(&d->kept, name);
+    tr_status status = d->left_state ? TR_OK : tr_state_attach(&d->left_state, name);
     if (status == TR_OK) {
         tr_comm_take_place(d->shared->comm, server);
         make_server(d, tr_comm_roster(d->shared->comm));
@@ -85,13 +85,13 @@ static tr_client_options client_options(const tr__job_driver *d)
 }
 
 /* A standby becomes the trainer that has died. tr_job_serve tells the owner. */
-static void inherit(void *self, int trainer, uint32_t epoch)
+static void replace_trainer(void *self, int trainer, uint32_t epoch)
 {
     tr__job_driver *d = self;
     const tr_client_options options = client_options(d);
 
     tr_comm_kill(d->shared->comm, tr_comm_roster(d->shared->comm)->trainer_rank[trainer]);     /* the dead trainer may only sleep */
-    if (!tr_comm_inherit(d->shared->comm, trainer, epoch))
+    if (!tr_comm_replace_trainer(d->shared->comm, trainer, epoch))
         return;
     set_client(d, tr_client_new_replacement(tr_comm_roster(d->shared->comm), &options));
     tr_comm_set_core(d->shared->comm, tr_client_node(d->client));
@@ -111,8 +111,8 @@ static void replicate(void *self, int server)
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self && roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server)
             tr_comm_kill(d->shared->comm, i);
-    tr_state_free(d->kept, false);
-    d->kept = NULL;
+    tr_state_free(d->left_state, false);
+    d->left_state = NULL;
     const tr_store store = tr__job_store(d, roster);
     d->replica = tr_replica_new_called(roster, &store);
     tr_comm_set_core(d->shared->comm, tr_replica_node(d->replica));
@@ -123,7 +123,7 @@ static void replicate(void *self, int server)
 
 static tr_node make_standby(tr__job_driver *d, const tr_roster *roster)
 {
-    d->standby = tr_standby_new(roster, take_place, inherit, replicate, d);
+    d->standby = tr_standby_new(roster, take_place, replace_trainer, replicate, d);
     return tr_standby_node(d->standby);
 }
 
@@ -271,7 +271,7 @@ static void on_flush(void *self)
 
 static uint64_t client_done(tr__job_shared *shared, tr_client *client)
 {
-    if (tr_client_take_word(client)) {
+    if (tr_client_heard_from_server(client)) {
         atomic_store_explicit(&shared->awaits_replacement, tr_client_awaits_replacement(client), memory_order_relaxed);
         atomic_store_explicit(&shared->stops, tr_client_stops(client), memory_order_relaxed);
         tr__checkpointer_hear(shared->checkpointer, client);
@@ -289,7 +289,7 @@ static uint64_t core_done(void *self)
         return client_done(d->shared, d->client);
     const bool is_over = d->server ? tr_server_is_done(d->server) : tr_roster_is_over(tr_comm_roster(d->shared->comm));
     if (is_over && !atomic_load_explicit(&d->shared->is_done, memory_order_relaxed)) {
-        d->shared->is_forsaken = d->server && tr_server_is_forsaken(d->server);
+        d->shared->is_abandoned = d->server && tr_server_is_abandoned(d->server);
         atomic_store(&d->shared->is_done, true);
         tr__bell_ring(&d->shared->bell);
     }

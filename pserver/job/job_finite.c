@@ -75,7 +75,7 @@ static int64_t find_bad(tr_dtype dtype, const void *data, int64_t count)
     return -1;
 }
 
-static const char *word_of(double value)
+static const char *name_of(double value)
 {
     return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
@@ -114,7 +114,7 @@ tr_status tr__job_look_at_block(tr_job *job, int block, const void *data, double
     if (at < 0)
         return TR_OK;
     const char *kind = job->policy.trains_copies ? "change" : "gradient";
-    const char *word = word_of(value_at(b->dtype, data, at));
+    const char *word = name_of(value_at(b->dtype, data, at));
     if (b->is_number)
         snprintf(what, sizeof what, "the loss '%s' is %s", b->grad, word);
     else
@@ -132,7 +132,7 @@ tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int6
     const int64_t at = find_bad(TR_FP32, values, count * t->width);
     if (at < 0)
         return TR_OK;
-    snprintf(what, sizeof what, "the gradient of table '%s' for key %lld is %s", t->name, (long long)keys[at / t->width], word_of(values[at]));
+    snprintf(what, sizeof what, "the gradient of table '%s' for key %lld is %s", t->name, (long long)keys[at / t->width], name_of(values[at]));
     return refuse(job, what);
 }
 

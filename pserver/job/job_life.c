@@ -148,7 +148,7 @@ static tr_job *new_job(tr_role role, const tr_job_options *options)
 static tr_status start(tr_job *job, const char *transport)
 {
     const tr_job_options *o = &job->shared.options;
-    const tr_comm_options comm = {job->shared.role, job->shared.role == TR_ROLE_STANDBY && o->can_inherit, tr__job_epoch_of_start(), tr__seconds(o->heartbeat),
+    const tr_comm_options comm = {job->shared.role, job->shared.role == TR_ROLE_STANDBY && o->can_replace, tr__job_epoch_of_start(), tr__seconds(o->heartbeat),
                                   tr__seconds(o->timeout), tr__seconds(o->start_timeout), tr__seconds(o->grace), transport};
     const tr_comm_core    core = tr__job_core(job->driver);
 
@@ -216,7 +216,7 @@ tr_status tr_job_free(tr_job *job)
     tr__checkpointer_end(job->shared.checkpointer);                     /* first: its thread uses the communication thread */
     const tr_status left = tr_comm_leave(job->shared.comm, status == TR_OK, tr__seconds(job->shared.options.wait_timeout), &must_exit);
     if (status == TR_OK && left == TR_OK) {
-        if (job->shared.program && !job->shared.is_forsaken)
+        if (job->shared.program && !job->shared.is_abandoned)
             tr_server_program_over(job->shared.program);
         tr_trainer_vars_free(job->own, true);
         job->own = NULL;

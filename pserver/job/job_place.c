@@ -70,7 +70,7 @@ static tr_trainer_state place_at(const tr__place *p, int64_t step)
 }
 
 /* Pack the place after this step, when the trainer takes part in another trainer's snapshot. */
-static uint8_t *pack_behind(void *self, size_t *size, uint64_t step)
+static uint8_t *pack_later_place(void *self, size_t *size, uint64_t step)
 {
     tr__place       *p = self;
     const tr_roster *roster = tr_comm_roster(p->shared->comm);
@@ -86,7 +86,7 @@ static uint8_t *pack_behind(void *self, size_t *size, uint64_t step)
 
 void tr__place_watch(tr__place *p, tr_client *client)
 {
-    tr_client_set_place(client, pack_behind, p);
+    tr_client_set_place(client, pack_later_place, p);
 }
 
 /* == setting the place =========================================================================== */

@@ -54,7 +54,7 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     }
     atomic_store(&job->shared.owner, pthread_self());
     atomic_store(&job->shared.last_pull, job->last_ticket);
-    job->pulled_behind = job->step;
+    job->step_of_last_pull = job->step;
     return TR_OK;
 }
 

@@ -58,7 +58,7 @@ void tr__saving_free(tr__saving *s)
 
 void tr__saving_expect(tr__saving *s)
 {
-    tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_room(s->shared->program) * sizeof *states + 1);
+    tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_capacity(s->shared->program) * sizeof *states + 1);
 
     signal(SIGTERM, SIG_IGN);
     s->expected_bytes = tr_snapshot_bytes(tr_server_program_states(s->shared->program, states), states);
@@ -115,7 +115,7 @@ static void *run_write(void *self)
 
 static tr_status take(tr__saving *s)
 {
-    tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_room(s->shared->program) * sizeof *states + 1);
+    tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_capacity(s->shared->program) * sizeof *states + 1);
     int       count = tr_server_program_states(s->shared->program, states);
 
     while (s->without_tables && count && states[count - 1].kind == TR_STATE_TABLE)

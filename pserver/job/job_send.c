@@ -8,9 +8,9 @@
 /* Does a pull follow the step's end? The last push, the end of a step and such a pull leave one right after the other. So servers on
  * this processor are woken once for all three. The last step tells whether a pull follows. If it follows no more, such a server hears of
  * the step when its nap ends. */
-bool tr__job_pulls_behind_ends(const tr_job *job)
+bool tr__job_pulls_after_steps(const tr_job *job)
 {
-    return job->pulled_behind == job->step;
+    return job->step_of_last_pull == job->step;
 }
 
 tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket)
@@ -18,7 +18,7 @@ tr_status tr__job_send_block(tr_job *job, int block, const void *data, double we
     tr__job_block *b = &job->block[block];
     const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->shared.options.chunk_bytes);
     tr_command     command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
-                              .has_more = is_last && tr__job_pulls_behind_ends(job)};
+                              .has_more = is_last && tr__job_pulls_after_steps(job)};
 
     if (b->coder) {
         const tr_client_pieces *pieces;

@@ -9,6 +9,6 @@ tr_status tr__job_send_block(tr_job *job, int block, const void *data, double we
 /* Send the gradient of a table, which tr_job_push_rows has prepared. */
 tr_status tr__job_send_rows(tr_job *job, int table);
 /* Does a pull of parameters follow each step's end directly? */
-bool      tr__job_pulls_behind_ends(const tr_job *job);
+bool      tr__job_pulls_after_steps(const tr_job *job);
 
 #endif

@@ -36,7 +36,7 @@ tr_status tr__job_check_spec(tr_policy *policy, const tr_job *job, const tr_job_
 {
     tr_compress compress;
 
-    TR_TRY(tr_compress_parse(&compress, tr__job_compress_word(spec)));
+    TR_TRY(tr_compress_parse(&compress, tr__job_compress_text(spec)));
     TR_TRY(tr_policy_parse(policy, spec->mode ? spec->mode : ""));
     if (spec->program_count != tr_job_servers(job))
         return tr_fail(TR_EINVAL, "tr_job_setup: %d programs for %d servers", spec->program_count, tr_job_servers(job));
@@ -160,7 +160,7 @@ static void pack_setup(tr_client_setup *out, const tr_job *job, const tr_job_spe
 
     make_lists(&setup, job, spec, server);
     setup.mode = (char *)(uintptr_t)spec->mode;
-    setup.compress = (char *)(uintptr_t)tr__job_compress_word(spec);
+    setup.compress = (char *)(uintptr_t)tr__job_compress_text(spec);
     setup.chunk_bytes = (uint64_t)job->shared.options.chunk_bytes;
     setup.program.data = (uint8_t *)(uintptr_t)spec->programs[server].bytes;
     setup.program.len = spec->programs[server].size;

@@ -49,7 +49,7 @@ typedef struct tr__job_shared {
     atomic_bool    wants_frozen, wants_thaw;
     uint8_t       *share;             /* of all servers; handed over by TR__SHARE and its ticket */
     atomic_bool    is_done;           /* all trainers have left */
-    bool           is_forsaken;       /* or all have died; handed over by is_done */
+    bool           is_abandoned;       /* or all have died; handed over by is_done */
     atomic_uint    bell;
 } tr__job_shared;
 

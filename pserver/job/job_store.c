@@ -21,32 +21,32 @@ bool tr__job_state_name(char *out, size_t size, const tr__job_shared *shared)
 }
 
 /* Find the state of an earlier process. A damaged state counts as none: then the job begins anew, or from its checkpoint. */
-static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+static bool store_last_commit(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
 {
     tr__job_driver *d = self;
     char    name[TR_SEGMENT_NAME];
 
-    if (!d->kept && !tr__job_state_name(name, sizeof name, d->shared))
+    if (!d->left_state && !tr__job_state_name(name, sizeof name, d->shared))
         return false;
-    const tr_status status = d->kept ? TR_OK : tr_state_attach(&d->kept, name);
+    const tr_status status = d->left_state ? TR_OK : tr_state_attach(&d->left_state, name);
     if (status == TR_EFORMAT)
         fprintf(stderr, "trireme-pserver: %s; it is not used\n", tr_error());
     if (status != TR_OK)
         return false;
-    const int64_t age = tr_state_age(d->kept);
-    const bool    is_old = d->shared->role == TR_ROLE_SERVER && age < d->newest;     /* another host has a newer state */
-    if (!age || is_old || tr_state_trainers(d->kept) != d->shared->trainer_count) {
-        tr_state_free(d->kept, false);           /* the state was never complete, or belongs to another job */
-        d->kept = NULL;
+    const int64_t generation = tr_state_generation(d->left_state);
+    const bool    is_old = d->shared->role == TR_ROLE_SERVER && generation < d->newest;     /* another host has a newer state */
+    if (!generation || is_old || tr_state_trainers(d->left_state) != d->shared->trainer_count) {
+        tr_state_free(d->left_state, false);           /* the state was never complete, or belongs to another job */
+        d->left_state = NULL;
         return false;
     }
-    *commit = tr_state_committed(d->kept);
-    *packed = tr_state_setup(d->kept, bytes);
+    *commit = tr_state_committed(d->left_state);
+    *packed = tr_state_setup(d->left_state, bytes);
     return true;
 }
 
 /* The first state generation of this start of the job. It is higher than all generations of earlier starts. */
-static uint32_t first_age(void)
+static uint32_t first_generation(void)
 {
     return tr__job_epoch_of_start() << 16;
 }
@@ -54,17 +54,17 @@ static uint32_t first_age(void)
 static tr_status setup_program(tr__job_driver *d, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed,
                                uint64_t bytes, bool resume)
 {
-    tr_state   *state = d->kept;
+    tr_state   *state = d->left_state;
     char        text[TR_SEGMENT_NAME];
     const char *name = tr__job_state_name(text, sizeof text, d->shared) ? text : NULL;
 
-    d->kept = NULL;
+    d->left_state = NULL;
     if (!resume) {
         tr_state_free(state, true);
         TR_TRY(tr_state_create(&state, name, packed, bytes, d->shared->trainer_count));
     }
-    if (!d->replica && tr_state_age(state) < first_age())
-        tr_state_set_age(state, first_age());
+    if (!d->replica && tr_state_generation(state) < first_generation())
+        tr_state_set_generation(state, first_generation());
     if (d->shared->role == TR_ROLE_SERVER)
         tr_state_set_replica_rank(state, -1);            /* after a restart ranks have other numbers */
     return tr_server_program_setup(d->shared->program, setup, policy, state, name, resume);
@@ -217,13 +217,13 @@ static tr_status store_rows_before(void *self, uint32_t index, const int64_t *ke
 
 /* -- replication ------------------------------------------------------------------------------------ */
 
-static uint32_t store_age(void *self, bool raise)
+static uint32_t store_generation(void *self, bool raise)
 {
     tr__job_driver *d = self;
 
     if (raise)
-        tr_server_program_set_age(d->shared->program, tr_server_program_age(d->shared->program) + 1);
-    return tr_server_program_age(d->shared->program);
+        tr_server_program_set_generation(d->shared->program, tr_server_program_generation(d->shared->program) + 1);
+    return tr_server_program_generation(d->shared->program);
 }
 
 static void store_set_replica_rank(void *self, int rank)
@@ -234,15 +234,15 @@ static void store_set_replica_rank(void *self, int rank)
 static int store_replica_rank(void *self)
 {
     const tr__job_driver *d = self;
-    return d->kept ? tr_state_replica_rank(d->kept) : -1;
+    return d->left_state ? tr_state_replica_rank(d->left_state) : -1;
 }
 
-static void store_counts(void *self, uint32_t age)
+static void store_counts(void *self, uint32_t generation)
 {
     tr__job_driver *d = self;
     char    text[16];
 
-    tr_server_program_set_age(d->shared->program, age);
+    tr_server_program_set_generation(d->shared->program, generation);
     snprintf(text, sizeof text, "%d", d->shared->server_index);
     tr__launcher_tell_own("follows", text);
 }
@@ -280,10 +280,10 @@ tr_store tr__job_store(tr__job_driver *d, const tr_roster *roster)
     d->newest = tr_roster_newest(roster, d->shared->server_index);
     d->shared->trainer_count = roster->trainers;
     return (tr_store){.self = d,
-        .kept = store_kept, .setup = store_setup, .value = store_value, .ready = store_ready, .go_back = store_go_back,
+        .last_commit = store_last_commit, .setup = store_setup, .value = store_value, .ready = store_ready, .go_back = store_go_back,
         .param = store_param, .param_before = store_param_before,
         .rows = store_rows, .rows_before = store_rows_before, .read_rows = store_read_rows, .write_rows = store_write_rows,
-        .tasks = store_tasks, .board = store_board, .age = store_age, .set_replica_rank = store_set_replica_rank,
+        .tasks = store_tasks, .board = store_board, .generation = store_generation, .set_replica_rank = store_set_replica_rank,
         .replica_rank = store_replica_rank, .counts = store_counts,
         .piece = store_piece, .apply = store_apply, .commit = store_commit, .snapshot = store_snapshot, .freeze = store_freeze,
         .thaw = store_thaw, .frozen_value = store_frozen_value, .frozen_rows = store_frozen_rows,

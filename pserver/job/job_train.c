@@ -29,7 +29,7 @@
 
 static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
 {
-    TR_TRY(tr_compress_parse(&job->compress, tr__job_compress_word(spec)));
+    TR_TRY(tr_compress_parse(&job->compress, tr__job_compress_text(spec)));
     job->block_count = spec->block_count;
     job->block = tr__must_array((size_t)spec->block_count + 1, sizeof *job->block);
     for (int i = 0; i < spec->block_count; i++) {
@@ -74,7 +74,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     if (job->is_set_up)
         return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
     TR_TRY(tr__job_check_spec(&job->policy, job, spec));
-    TR_TRY(tr_compress_parse_parameters(&job->rounds, tr__job_compress_parameters_word(spec)));
+    TR_TRY(tr_compress_parse_parameters(&job->rounds, tr__job_compress_parameters_text(spec)));
     TR_TRY(tr__job_choose_on_nan(job, spec));
     TR_TRY(tr_job_wait(job, 1));                   /* ticket 1: the setup depends on whether the servers have state */
     TR_TRY(tr__job_make_setup(&call, job, spec));
@@ -106,7 +106,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     tr_trainer_meter_start(job->shared.meter, tr__clock(), job->step);
     tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
                    "\"compress_parameters\":\"%s\",\"compressible_bytes\":%lld", spec->mode,
-                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_word(spec), tr__job_compress_parameters_word(spec),
+                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_text(spec), tr__job_compress_parameters_text(spec),
                    (long long)tr__job_compressible_bytes(job, spec));
     return TR_OK;
 }
@@ -226,7 +226,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     bool is_idle;
     TR_TRY(tr_job_finish_pulls(job));              /* for a step without a push */
     TR_TRY(tr__job_release_gradients(job, &is_idle));
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = tr__job_pulls_behind_ends(job)}, ticket));
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = tr__job_pulls_after_steps(job)}, ticket));
     tr_trainer_meter_end(job->shared.meter, tr__clock());
     job->shared.last_end = job->last_ticket;
     job->step++;
@@ -265,7 +265,7 @@ static void tell_left(const tr_job *job)
 {
     char text[64];
 
-    if (!job->is_set_up || job->stays)
+    if (!job->is_set_up || job->is_draining)
         return;
     const bool is_common = job->policy.is_lockstep && !job->policy.snapshots_all;
     snprintf(text, sizeof text, "%lld %lld %d", (long long)(job->first_step + job->step * job->policy.period), (long long)job->step, is_common);
@@ -275,12 +275,12 @@ static void tell_left(const tr_job *job)
 tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_stay"));
-    if (!job->stays) {
+    if (!job->is_draining) {
         TR_TRY(finish_steps(job, "tr_job_stay"));
         tell_left(job);
         tr__checkpointer_finish(job->shared.checkpointer);
         TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
-        job->stays = true;
+        job->is_draining = true;
         tr_trainer_meter_does(job->shared.meter, TR_DOES_LEFT);
     }
     TR_TRY(tr_comm_wait(NULL, job->shared.comm, job->last_ticket, tr__seconds(seconds)));

@@ -30,7 +30,7 @@ typedef struct place {
 typedef struct header {
     _Atomic uint64_t current;         /* the place that counts now: CURRENT */
     _Atomic uint64_t ready;           /* bytes that were handed out when the state was complete; 0: it never was */
-    uint64_t         age;             /* not in the checksum, because it changes again and again, as `replica_rank` does */
+    uint64_t         generation;             /* not in the checksum, because it changes again and again, as `replica_rank` does */
     uint64_t         trainers;
     uint64_t         setup_bytes;
     uint64_t         place[2], setup; /* offsets */
@@ -212,14 +212,14 @@ bool tr_state_name(char *out, size_t size, const char *prefix, int server)
     return (size_t)snprintf(out, size, "%s%s%d", prefix, SERVER, server) < size;
 }
 
-uint32_t tr_state_age(const tr_state *state)
+uint32_t tr_state_generation(const tr_state *state)
 {
-    return (uint32_t)header_of(state)->age;
+    return (uint32_t)header_of(state)->generation;
 }
 
-void tr_state_set_age(tr_state *state, uint32_t age)
+void tr_state_set_generation(tr_state *state, uint32_t generation)
 {
-    header_of(state)->age = age;
+    header_of(state)->generation = generation;
 }
 
 /* Several processes may look at the states at the start, and each holds a state while it looks. */
@@ -260,8 +260,8 @@ tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix)
         tr_state  *state;
         if (*end || attach_soon(&state, names[i]) != TR_OK)
             continue;                              /* a segment of a table, or a state that was never complete */
-        if (tr_state_age(state))
-            (*out)[(*count)++] = (tr_state_found){(uint32_t)server, (uint32_t)header_of(state)->age};
+        if (tr_state_generation(state))
+            (*out)[(*count)++] = (tr_state_found){(uint32_t)server, (uint32_t)header_of(state)->generation};
         tr_state_free(state, false);
     }
     free(names);

@@ -63,8 +63,8 @@ bool      tr_state_name(char *out, size_t size, const char *prefix, int server);
 
 /* The state generation. Of several states of one server on several hosts, the one with the highest generation is the newest. 0: the state
  * is incomplete, or not yet equal to its server's. */
-uint32_t  tr_state_age(const tr_state *state);
-void      tr_state_set_age(tr_state *state, uint32_t age);
+uint32_t  tr_state_generation(const tr_state *state);
+void      tr_state_set_generation(tr_state *state, uint32_t generation);
 /* The rank that has all of this state, too, in this start of the job. -1: none, as in a new state. */
 int       tr_state_replica_rank(const tr_state *state);
 void      tr_state_set_replica_rank(tr_state *state, int rank);
@@ -72,7 +72,7 @@ void      tr_state_set_replica_rank(tr_state *state, int rank);
 /* List a job's complete states on this host with their generations, in one malloc. The call waits a moment for a process that looks at the
  * same state. */
 typedef struct tr_state_found {
-    uint32_t server, age;
+    uint32_t server, generation;
 } tr_state_found;
 
 tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix);

@@ -193,15 +193,15 @@ tr_table *tr_server_program_rows_of(const tr_server_program *sp, uint32_t table)
     return table < sp->table_count ? sp->table[table]->table : NULL;
 }
 
-uint32_t tr_server_program_age(const tr_server_program *sp)
+uint32_t tr_server_program_generation(const tr_server_program *sp)
 {
-    return sp->state ? tr_state_age(sp->state) : 0;
+    return sp->state ? tr_state_generation(sp->state) : 0;
 }
 
-void tr_server_program_set_age(tr_server_program *sp, uint32_t age)
+void tr_server_program_set_generation(tr_server_program *sp, uint32_t generation)
 {
     if (sp->state)
-        tr_state_set_age(sp->state, age);
+        tr_state_set_generation(sp->state, generation);
 }
 
 void tr_server_program_set_replica_rank(tr_server_program *sp, int rank)
@@ -414,7 +414,7 @@ tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
 
 /* == checkpoints =============================================================================== */
 
-uint32_t tr_server_program_state_room(const tr_server_program *sp)
+uint32_t tr_server_program_state_capacity(const tr_server_program *sp)
 {
     return sp->value_count + sp->table_count;
 }

@@ -53,9 +53,9 @@ bool               tr_server_program_is_quick(const tr_server_program *sp);
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);
 void               tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit);
-/* See tr_state_set_age. */
-uint32_t           tr_server_program_age(const tr_server_program *sp);
-void               tr_server_program_set_age(tr_server_program *sp, uint32_t age);
+/* See tr_state_set_generation. */
+uint32_t           tr_server_program_generation(const tr_server_program *sp);
+void               tr_server_program_set_generation(tr_server_program *sp, uint32_t generation);
 void               tr_server_program_set_replica_rank(tr_server_program *sp, int rank);
 /* The memory that table `index` takes, and its name. False: there is no such table. To be called between updates. */
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
@@ -65,9 +65,9 @@ void              *tr_server_program_board(tr_server_program *sp, const char *na
 void              *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t *bytes);
 /* The job has ended well: free the kept memory with the program. */
 void               tr_server_program_over(tr_server_program *sp);
-/* List the arrays and tables of a checkpoint as they are now, and return their number. `out` has room for tr_server_program_state_room. The
+/* List the arrays and tables of a checkpoint as they are now, and return their number. `out` has room for tr_server_program_state_capacity. The
  * entries point into the setup and the program; descriptions of tables live until the next call. */
 int                tr_server_program_states(tr_server_program *sp, tr_checkpoint_item *out);
-uint32_t           tr_server_program_state_room(const tr_server_program *sp);
+uint32_t           tr_server_program_state_capacity(const tr_server_program *sp);
 
 #endif

@@ -168,7 +168,7 @@ static void put(tr_slots *s, uint64_t entry)
         s->entry[at] = entry;
 }
 
-static tr_status lift_room(tr_slots *s, uint64_t count)
+static tr_status reserve_lifted(tr_slots *s, uint64_t count)
 {
     if (count <= s->lifted_capacity)
         return TR_OK;
@@ -192,7 +192,7 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
         from--;
     while (s->entry[to])
         to++;
-    TR_TRY(lift_room(s, to - from));
+    TR_TRY(reserve_lifted(s, to - from));
     h->is_moving = 1;
     in_order();
     for (uint64_t i = from; i < to; i++)
@@ -221,7 +221,7 @@ static bool is_full(const tr__slots_head *h, uint64_t entries)
 }
 
 /* Make room for one more entry. */
-static tr_status index_room(tr_slots *s)
+static tr_status reserve_index(tr_slots *s)
 {
     tr__slots_head          *h = s->head;
     const uint64_t entries = h->used - tr__slots_free_count(h) + 1;
@@ -277,7 +277,7 @@ static void push_free(tr_slots *s, uint32_t slot)
     h->free = ((tr__slots_free_count(h) + 1) << 32) | (slot + 1);
 }
 
-static tr_status rows_room(tr_slots *s, uint64_t used)
+static tr_status reserve_rows(tr_slots *s, uint64_t used)
 {
     const uint64_t bytes = TR__SLOTS_HEAD + used * s->stride, have = tr_segment_bytes(s->rows);
 
@@ -294,7 +294,7 @@ static tr_status rows_room(tr_slots *s, uint64_t used)
 }
 
 /* The list of free rows without its first one. A damaged list ends at the damage. */
-static uint64_t free_behind(const tr_slots *s, uint32_t slot)
+static uint64_t next_free(const tr_slots *s, uint32_t slot)
 {
     const tr_slot_row *row = tr_slots_row(s->row, s->stride, slot);
     const uint64_t     next = (uint32_t)row->key, count = tr__slots_free_count(s->head) - 1;
@@ -313,16 +313,16 @@ tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots)
     tr__slots_head    *h = slots->head;
     uint32_t slot = (uint32_t)(h->free & UINT32_MAX);
 
-    TR_TRY(index_room(slots));
+    TR_TRY(reserve_index(slots));
     if (slot && is_free(slots, slot - 1)) {
         slot--;
         h->pending = (uint64_t)slot + 1;
         in_order();
-        h->free = free_behind(slots, slot);
+        h->free = next_free(slots, slot);
     } else {
         h->free = 0;                                   /* it is 0 already, unless the list was damaged */
         slot = (uint32_t)h->used;
-        TR_TRY(rows_room(slots, h->used + 1));
+        TR_TRY(reserve_rows(slots, h->used + 1));
         tr_slots_row(slots->row, slots->stride, slot)->mark = 0;
         h->pending = (uint64_t)slot + 1;
         in_order();

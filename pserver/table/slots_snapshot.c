@@ -141,7 +141,7 @@ void tr_slots_snapshot_keep(tr_slots_snapshot *snapshot, const uint32_t *slots, 
 
 /* == the reader ================================================================================== */
 
-static void lock_behind_owner(tr_slots_snapshot *snapshot)
+static void lock_after_owner_death(tr_slots_snapshot *snapshot)
 {
     while (atomic_load_explicit(&snapshot->owner_waits, memory_order_relaxed))
         sched_yield();
@@ -163,7 +163,7 @@ static void ask_for(const tr_slots_snapshot *snapshot, uint64_t i, uint64_t coun
 static char *copy_unchanged(tr_slots_snapshot *snapshot, char *to, uint64_t count)
 {
     for (uint64_t from = 0; from < count; from += AT_A_TIME) {
-        lock_behind_owner(snapshot);
+        lock_after_owner_death(snapshot);
         for (uint64_t i = from; i < count && i < from + AT_A_TIME; i++) {
             ask_for(snapshot, i, count);
             if (is_settled(snapshot, snapshot->list[i]))
@@ -182,7 +182,7 @@ tr_status tr_slots_snapshot_read(tr_slots_snapshot *snapshot, uint32_t shard, vo
     kept     *old = &snapshot->shard[shard];
     uint64_t  count = 0;
 
-    lock_behind_owner(snapshot);
+    lock_after_owner_death(snapshot);
     const tr_status status = tr_slots_of_shard(&snapshot->list, &snapshot->list_capacity, &count, snapshot->slots, shard);
     const uint64_t  before = old->count;
     pthread_mutex_unlock(&snapshot->lock);
@@ -193,7 +193,7 @@ tr_status tr_slots_snapshot_read(tr_slots_snapshot *snapshot, uint32_t shard, vo
     if (!rows)
         return tr_fail(TR_ENOMEM, "table: no memory for the %llu rows of shard %u", (unsigned long long)(count + before), shard);
     char *end = copy_unchanged(snapshot, rows, count);
-    lock_behind_owner(snapshot);
+    lock_after_owner_death(snapshot);
     if (old->count)
         memcpy(end, old->rows, old->count * snapshot->stride);
     end += old->count * snapshot->stride;

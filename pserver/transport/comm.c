@@ -296,7 +296,7 @@ void tr_comm_kill(tr_comm *comm, int rank)
 
 void tr_comm_take_place(tr_comm *comm, int server)
 {
-    tr_roster_replace(comm->roster, server, comm->roster->self);
+    tr_roster_replace_server(comm->roster, server, comm->roster->self);
 }
 
 void tr_comm_set_core(tr_comm *comm, tr_node node)
@@ -313,9 +313,9 @@ void tr_comm_tell_losses(const tr_comm *comm)
             comm->machine.tell(comm->machine.self, "lost", i, "died");
 }
 
-bool tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch)
+bool tr_comm_replace_trainer(tr_comm *comm, int trainer, uint32_t epoch)
 {
-    return tr_roster_inherit(comm->roster, trainer, comm->roster->self, epoch);
+    return tr_roster_replace_trainer(comm->roster, trainer, comm->roster->self, epoch);
 }
 
 bool tr_comm_replica_rank(tr_comm *comm, int server)

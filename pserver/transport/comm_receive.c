@@ -106,7 +106,7 @@ static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t 
 
     if (serving && comm->has_node && serving->server < (uint32_t)roster->servers &&
         roster->rank[peer].role == TR_ROLE_STANDBY && roster->server_rank[serving->server] != peer)
-        tr_roster_replace(roster, (int)serving->server, peer);
+        tr_roster_replace_server(roster, (int)serving->server, peer);
     if (serving)
         trireme__pserver__serving__free_unpacked(serving, NULL);
 }
@@ -120,7 +120,7 @@ static void see_replacement(const tr_comm *comm, int peer, const tr_wire *wire)
     if (!comm->has_node || trainer >= (uint32_t)roster->trainers)
         return;
     const int before = roster->trainer_rank[trainer];
-    if (tr_roster_inherit(roster, (int)trainer, peer, wire->replace_done.called) && before == roster->self)
+    if (tr_roster_replace_trainer(roster, (int)trainer, peer, wire->replace_done.called) && before == roster->self)
         comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may reach the job */
 }
 

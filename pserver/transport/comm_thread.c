@@ -42,7 +42,7 @@ static bool begin(tr_comm *comm)
     comm->process = tr__must_bytes((size_t)ranks * sizeof *comm->process);
     for (int i = 0; i < ranks; i++)
         comm->process[i] = -1;
-    if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.epoch, comm->options.can_inherit,
+    if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.epoch, comm->options.can_replace,
                                  comm->doorbell_file) != TR_OK)
         return true;                               /* the other ranks do not hear of this rank in time, and report that */
     for (int i = 0; i < ranks; i++)

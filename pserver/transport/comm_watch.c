@@ -275,7 +275,7 @@ static void speak(tr_comm *comm)
 {
     for (int i = 0; i < 1000 && comm->table->poll(comm->transport); i++)
         continue;
-    if (!atomic_load(&comm->is_told) && comm->machine.take_word(comm->machine.self)) {
+    if (!atomic_load(&comm->is_told) && comm->machine.may_explain(comm->machine.self)) {
         tell_all(comm);
         /* The launcher prints the text: mpirun may end before it passes a line on. */
         if (!comm->machine.tell(comm->machine.self, "told", comm->roster->self, comm->text))

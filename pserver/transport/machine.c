@@ -69,10 +69,10 @@ static const tr_transport_table *load(void *self, const char *path, char *error,
     return tr_transport_load(path, error, size);
 }
 
-static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_inherit, int doorbell)
+static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_replace, int doorbell)
 {
     (void)self;
-    return tr_roster_pack_hello(out, size, role, epoch, can_inherit, doorbell);
+    return tr_roster_pack_hello(out, size, role, epoch, can_replace, doorbell);
 }
 
 /* == processes ================================================================================= */
@@ -126,7 +126,7 @@ static bool tell(void *self, const char *what, int rank, const char *text)
 
 /* On one host the right to print is a file in mpirun's folder for this job; the folder goes with the job. Without it, a rank that had no
  * processor for a while could miss the others' messages, and those ranks may have ended. */
-static bool take_word(void *self)
+static bool may_explain(void *self)
 {
     const char *folder = getenv("PMIX_SERVER_TMPDIR");
     char        path[1024];
@@ -160,5 +160,5 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 
 const tr_machine tr_machine_real = {
     NULL, now, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
-    open_process, close_process, has_ended, kill_process, can_read, tell, take_word, print, end,
+    open_process, close_process, has_ended, kill_process, can_read, tell, may_explain, print, end,
 };

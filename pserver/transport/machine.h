@@ -27,7 +27,7 @@ typedef struct tr_machine {
     /* Load the transport. NULL: the reason is in `error`. */
     const tr_transport_table *(*load)(void *self, const char *path, char *error, size_t size);
     /* Make this process's hello for the other ranks (roster.h). */
-    tr_status (*pack_hello)(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_inherit, int doorbell);
+    tr_status (*pack_hello)(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_replace, int doorbell);
 
     /* Open a process of this host; -1: it is not accessible. `kill` waits a moment until the process is gone. */
     int  (*open_process)(void *self, int64_t pid);
@@ -41,7 +41,7 @@ typedef struct tr_machine {
     /* Tell the launcher (launcher.h). */
     bool (*tell)(void *self, const char *what, int rank, const char *text);
     /* May this rank print why the job has failed? At most one rank of a host gets true. */
-    bool (*take_word)(void *self);
+    bool (*may_explain)(void *self);
     void (*print)(void *self, const char *text);
     /* End this process (rank_end.h). */
     __attribute__((noreturn)) void (*end)(void *self, tr_rank_end how, int code);

@@ -60,7 +60,7 @@ typedef struct probe {
 /* == bytes ==================================================================================== */
 
 /* A pattern that differs for each pair and size, and from one word to the next. */
-static uint64_t word_of(uint64_t seed, int64_t at)
+static uint64_t pattern_at(uint64_t seed, int64_t at)
 {
     uint64_t x = (seed + (uint64_t)at) * 0x9e3779b97f4a7c15u;
     return x ^ x >> 29;
@@ -69,13 +69,13 @@ static uint64_t word_of(uint64_t seed, int64_t at)
 static void fill(uint64_t *to, int64_t bytes, uint64_t seed)
 {
     for (int64_t i = 0; i < bytes / 8; i++)
-        to[i] = word_of(seed, i);
+        to[i] = pattern_at(seed, i);
 }
 
 static bool is_intact(const uint64_t *from, int64_t bytes, uint64_t seed)
 {
     for (int64_t i = 0; i < bytes / 8; i++)
-        if (from[i] != word_of(seed, i))
+        if (from[i] != pattern_at(seed, i))
             return false;
     return true;
 }

@@ -143,10 +143,10 @@
 
 /* -- forms: replicas ---------------------------------------------------------------------------- */
 #define TR_FORM_copy(F)                                                                                      \
-    F(u64, update, TR_ANY, "updates in the state")                                                           \
-    F(u32, age,    TR_ANY, "age of the state (tr_store.age): the highest of several is the newest")
-#define TR_FORM_copy_age(F)                                                                                  \
-    F(u32, age, TR_ANY, "age of the state (tr_store.age): the highest of several is the newest")
+    F(u64, update,     TR_ANY, "updates in the state")                                                         \
+    F(u32, generation, TR_ANY, "generation of the state (tr_store.generation): the highest of several is the newest")
+#define TR_FORM_copy_generation(F)                                                                                  \
+    F(u32, generation, TR_ANY, "generation of the state (tr_store.generation): the highest of several is the newest")
 #define TR_FORM_replica_block(F)                                                                             \
     F(u64,    update,    TR_ANY, "update that the array belongs to")                                         \
     F(offset, offset,    TR_ANY, "bytes of the block before this chunk")                                     \
@@ -180,7 +180,7 @@
 #define TR_FORMS(X)                                                                                          \
     X(setup) X(value) X(join) X(push) X(push_many) X(push_rows) X(step_end) X(pull) X(pull_rows) X(read_rows) \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
-    X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) X(copy_age)                \
+    X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) X(copy_generation)                \
     X(replica_block) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(member)
 
 /* -- messages -----------------------------------------------------------------------------------
@@ -232,7 +232,7 @@
     E(REPLICA_ACK,                  "replica", "server",   "",                   0)                          \
     M(COPY_STATE,  copy,            "server",  "replica",  "Setup",              TR_LIMIT_CONTROL)           \
     M(COPY_KEEP,   copy,            "server",  "replica",  "Update",             TR_LIMIT_CONTROL)           \
-    M(COPY_LIVE,   copy_age,        "server",  "replica",  "",                   0)                          \
+    M(COPY_LIVE,   copy_generation, "server",  "replica",  "",                   0)                          \
     M(REPLICA_PUSH, replica_block,  "server",  "replica",  "a chunk of an array", TR_LIMIT_DATA)             \
     M(REPLICA_ROWS, replica_rows,   "server",  "replica",  "i64 keys, then f32 rows", TR_LIMIT_DATA)         \
     M(REPLICA_UPDATE, replica_update, "server", "replica", "Update",             TR_LIMIT_CONTROL)           \

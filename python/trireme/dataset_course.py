@@ -30,10 +30,10 @@ class _DatasetCourse:
     def __init__(self, asked: _Asked, dataset: Dataset, epochs: int, callbacks: Any, validation: Any) -> None:
         self._asked, self._dataset, self._epochs = asked, dataset, epochs
         self._names = list(asked.labels or asked.names)
-        self._keeper = _keeper_of(asked)
-        how = {} if self._keeper is None else {
-            "record": lambda number: Record(number, self._keeper.settings.folder, self._keeper.first),
-            "steps_made": lambda: self._keeper.steps}
+        self._manager = _manager_of(asked)
+        how = {} if self._manager is None else {
+            "record": lambda number: Record(number, self._manager.settings.folder, self._manager.first),
+            "steps_made": lambda: self._manager.steps}
         self.course = Course("train_from_dataset", asked.program, asked.scope, asked.executor, epochs, None, callbacks,
                              validation is not None, **how)
         self._more = self.course.fetches()
@@ -83,9 +83,9 @@ class _DatasetCourse:
         return bool(self.course.is_over)
 
 
-def _keeper_of(asked: _Asked) -> Any:
+def _manager_of(asked: _Asked) -> Any:
     """Return what keeps checkpoints in one process, if anybody asked for any."""
-    from .distributed.lone_keeper import in_one_process
+    from .distributed.local_checkpoints import in_one_process
 
     return in_one_process(asked.executor, asked.program, asked.scope)[0]
 

@@ -33,7 +33,7 @@ class LoopPart:
     skip: int = 0                      # steps that were made before
     runs: int | None = None            # of the program, made before; None: as the executor knows
     training: Any = None               # of the job
-    keeper: Any = None                 # of checkpoints; None: nobody keeps any
+    manager: Any = None                 # of checkpoints; None: nobody keeps any
     flush: Program | None = None       # between two leased tasks
     loss: int = 0                      # which of the fetches is the loss, from 1; 0: none
 
@@ -42,20 +42,20 @@ class LoopPart:
         if self.training is not None:
             from .distributed.training import after_loop
             after_loop(self.training, skipped, steps - skipped, leased)
-        elif self.keeper is not None:
-            self.keeper.after_loop(skipped, steps - skipped)
+        elif self.manager is not None:
+            self.manager.after_loop(skipped, steps - skipped)
 
     def pause_at(self, step: int) -> int:
         """Return the step of the loop behind which somebody wants to look, after this one; 0: none."""
-        if self.keeper is None or step < self.skip:
+        if self.manager is None or step < self.skip:
             return 0
-        left = self.keeper.steps_to_pause()
+        left = self.manager.steps_to_pause()
         return step + left if left else 0
 
     def look(self, step: int) -> None:
         """Between two steps of the loop."""
-        if self.keeper is not None and step >= self.skip:
-            self.keeper.look_in_loop(step - self.skip)
+        if self.manager is not None and step >= self.skip:
+            self.manager.look_in_loop(step - self.skip)
 
 
 def _listed(what: str, values: Any) -> list[Any]:
@@ -184,8 +184,8 @@ def _run_once(asked: _Asked, dataset: Dataset, epochs: int, steps: int, lines: L
     out = ffi.new("tr_loop **")
     check(lib.tr_loop_new(out, native.ptr, place.ptr, dataset._get(), options))
     try:
-        if part.keeper is not None:
-            part.keeper.begin_loop(part.runs)
+        if part.manager is not None:
+            part.manager.begin_loop(part.runs)
         report = _run(out[0], part, lines, heard, is_lone=asked.thread <= 1)
         weight = _take_means(out[0], means, len(part.fetches))
     finally:
@@ -217,8 +217,8 @@ def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, 
         return before_loop(executor, program, scope, names)
     part = LoopPart(program, None, names, None, False)
     if trains:
-        from .distributed.lone_keeper import in_one_process
-        part.keeper, part.skip = in_one_process(executor, program, scope)
+        from .distributed.local_checkpoints import in_one_process
+        part.manager, part.skip = in_one_process(executor, program, scope)
     return part
 
 

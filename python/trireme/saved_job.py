@@ -111,8 +111,8 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     desc.saved, desc.saved_count = keep.texts(saved), len(saved)
     states = [(name, param, kind) for name, (kind, param) in kinds_of(program).items()]
     states += [(name, None, TABLE) for name in sorted(table_names(program))]
-    desc.kept = keep.array("tr_saved_state[]", [[keep.chars(name), keep.chars(param), kind] for name, param, kind in states])
-    desc.kept_count = len(states)
+    desc.states = keep.array("tr_saved_state[]", [[keep.chars(name), keep.chars(param), kind] for name, param, kind in states])
+    desc.state_count = len(states)
     partitions = keep.array("tr_saved_partition[]", len(counts))
     for i, count in enumerate(counts):
         _fill_partition(partitions[i], keep, program, startup, count, chosen, names, dataset)

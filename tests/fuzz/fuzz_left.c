@@ -77,7 +77,7 @@ static void use_state(tr_state *state)
     use_commit(state);
     tr_state_go_back(state, NULL);
     use_commit(state);
-    tr_state_set_age(state, tr_state_age(state) + 1);
+    tr_state_set_generation(state, tr_state_generation(state) + 1);
     tr_state_set_replica_rank(state, tr_state_replica_rank(state));
 }
 

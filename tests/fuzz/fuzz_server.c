@@ -153,7 +153,7 @@ static void say_setup(rig *r, const char *mode)
 
 static void make(rig *r, const char *mode)
 {
-    const tr_store store = {.kept = nothing_kept, .setup = set_up, .value = param_of, .ready = ready, .param = param_of, .apply = apply,
+    const tr_store store = {.last_commit = nothing_kept, .setup = set_up, .value = param_of, .ready = ready, .param = param_of, .apply = apply,
                             .commit = commit, .go_back = go_back, .rows = rows_of, .read_rows = read_rows, .write_rows = write_rows};
 
     *r = (rig){.roster = tr_roster_new(SERVER, 1 + TRAINERS)};

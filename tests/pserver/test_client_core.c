@@ -87,14 +87,14 @@ static rig make_with(const tr_client_block *of, const uint64_t steps[2], uint64_
     return r;
 }
 
-static rig make_behind(const uint64_t steps[2], uint64_t window, int64_t retry)
+static rig make_ahead(const uint64_t steps[2], uint64_t window, int64_t retry)
 {
     return make_with(blocks, steps, window, retry);
 }
 
 static rig make(uint64_t window, int64_t retry)
 {
-    return make_behind((const uint64_t[2]){0, 0}, window, retry);
+    return make_ahead((const uint64_t[2]){0, 0}, window, retry);
 }
 
 static void unmake(rig *r)
@@ -451,7 +451,7 @@ TEST(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left)
     assert_int_equal(tr_client_done(r.client), left);
 
     r.node.lost(r.node.self, 1, "died");
-    tr_roster_replace(r.roster, 1, STANDBY);
+    tr_roster_replace_server(r.roster, 1, STANDBY);
     serving.server = 1;
     serving.has_updates = true;
     serving.n_settled = 1;
@@ -551,7 +551,7 @@ TEST(who_had_tasks_leaves_server_0_when_every_server_has_its_steps)
 /* Server 0 has step 3 of the process before this one. */
 TEST(what_a_server_has_alone_is_left_out_before_tasks_begin)
 {
-    rig        r = make_behind((const uint64_t[2]){3, 2}, 1 << 20, 0);
+    rig        r = make_ahead((const uint64_t[2]){3, 2}, 1 << 20, 0);
     tr_message m[16];
 
     assert_int_equal(tr_client_step(r.client), 2);

@@ -93,7 +93,7 @@ TEST(the_largest_hello_and_abort_fit)
 
     assert_non_null(found);
     one.server = SERVERS;
-    one.age = UINT32_MAX;
+    one.generation = UINT32_MAX;
     for (int i = 0; i < SERVERS; i++)
         found[i] = &one;
     memset(text, 'x', sizeof text - 1);

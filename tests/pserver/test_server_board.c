@@ -1,5 +1,5 @@
 /* test_server_board.c - one server, two trainers, messages by hand: collectives and notices. */
-#include "tests/support/kept_store.h"
+#include "tests/support/durable_store.h"
 
 #include "pserver/core/board.h"
 
@@ -139,7 +139,7 @@ TEST(the_next_server_has_what_was_posted)
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
     post(&r, TRAINER0, 1, NULL, "all_gather()", "a", TR_UNTIL_ALL);
-    serve_from_kept(&r);
+    serve_again(&r);
     assert_int_equal(tr_server_take_over(r.server), TR_OK);
     post(&r, TRAINER1, 1, NULL, "all_gather()", "b", TR_UNTIL_ALL);
     assert_string_equal(answer(&r, TRAINER1), "0=a 1=b");
@@ -171,7 +171,7 @@ TEST(the_next_server_says_that_a_training_is_to_end)
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
     post_stop(&r, TRAINER1, 0, "stop", "", "", TR_UNTIL_NOW, 1);
-    serve_from_kept(&r);
+    serve_again(&r);
     assert_int_equal(tr_server_take_over(r.server), TR_OK);
     stops(&r, TRAINER0);
     push_small(&r, TRAINER0, 1, 1.0F);

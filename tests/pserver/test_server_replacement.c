@@ -19,7 +19,7 @@ static rig make_with_standbys(const char *mode, int servers)
 
     for (int i = 0; i < ranks; i++) {
         tr_roster_put(r.roster, i, role_of(i), 1, 100 + i, "h", "");
-        r.roster->rank[i].can_inherit = true;
+        r.roster->rank[i].can_replace = true;
     }
     EXPECT_OK(tr_roster_close(r.roster));
     serve_anew(&r, &store);
@@ -46,7 +46,7 @@ static void die_and_be_replaced(rig *r, int rank)
     take_ack(r, rank, NULL);
     const int      replacement = rank + 1;
     const uint32_t epoch = tr_roster_next_epoch(r->roster, 1, 0);
-    assert_true(tr_roster_inherit(r->roster, 1, replacement, epoch));
+    assert_true(tr_roster_replace_trainer(r->roster, 1, replacement, epoch));
     say(r, replacement, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch, .replace_done = {.trainer = 1, .called = epoch}}, NULL);
     say_as(r, replacement, 1, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
     assert_true(take_ack(r, replacement, NULL) == 1);
@@ -125,7 +125,7 @@ TEST(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
     lose(&r, TRAINER1);
     assert_true(snapshots_must_wait(&r, TRAINER0));
     const uint32_t epoch = tr_roster_next_epoch(r.roster, 1, 0);
-    assert_true(tr_roster_inherit(r.roster, 1, FIRST_REPLACEMENT, epoch));
+    assert_true(tr_roster_replace_trainer(r.roster, 1, FIRST_REPLACEMENT, epoch));
     say_is(&r, FIRST_REPLACEMENT, epoch, TR_REPLACEMENT_CALLED);
     say_is(&r, FIRST_REPLACEMENT, epoch, TR_REPLACEMENT_JOINED);
     assert_true(snapshots_must_wait(&r, TRAINER0));

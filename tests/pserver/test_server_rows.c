@@ -306,14 +306,14 @@ TEST(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts)
         lose(&r, TRAINER1);
         const tr__trainer *dead = &r.server->trainer[1];
         if (!r.server->policy.decides)             /* else it counts until the update that is decided is over */
-            assert_int_equal(tr__rows_kept(r.server, dead), 1);
+            assert_int_equal(tr__rows_stored(r.server, dead), 1);
         bool was_told = false;
         while (tr_server_step(r.server) < applying) {
             was_told |= told_part[told.count - 1].trainer == 1 && told_part[told.count - 1].keys[0] == 5;
             tr_server_applied(r.server, TR_OK);
         }
         assert_true(was_told);
-        assert_int_equal(tr__rows_kept(r.server, dead), 0);
+        assert_int_equal(tr__rows_stored(r.server, dead), 0);
         unmake(&r);
     }
 }

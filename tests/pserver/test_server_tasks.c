@@ -1,6 +1,6 @@
 /* test_server_tasks.c - one server, two trainers, messages by hand: tasks, and what is kept of them. */
 #include "tests/support/snapshot_word.h"
-#include "tests/support/kept_store.h"
+#include "tests/support/durable_store.h"
 
 #include "pserver/trireme_tasks.h"
 
@@ -200,7 +200,7 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     push_step(&r, TRAINER1, 4, 1);                         /* not applied when it dies; nor does its task end then */
     end_task(&r, TRAINER1, two.task.lease);
 
-    serve_from_kept(&r);
+    serve_again(&r);
     EXPECT_OK(tr_server_take_over(r.server));
     assert_int_equal(ask(&r, TRAINER0, 0).task.lease, other.task.lease);       /* the answer was lost: the same again */
     make_step(&r, TRAINER1, 4);
@@ -210,7 +210,7 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     assert_true(last.task.task != one.task.task && last.task.task != two.task.task && last.task.task != other.task.task && last.task.steps == 0);
     make_step(&r, TRAINER1, 5);
 
-    serve_from_kept(&r);                                   /* the job is started again: nobody has a task */
+    serve_again(&r);                                   /* the job is started again: nobody has a task */
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .setup = {.resumes = 1, .updates = 5}}, kept.setup);
     say_join(&r, TRAINER0);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .join = {.step = 5, .everywhere = 5}}, NULL);
@@ -238,7 +238,7 @@ TEST(a_damaged_state_of_tasks_is_refused)
     const uint64_t second = HEAD + NUMBERS + (kept.tasks_bytes - HEAD - NUMBERS) / 2, spans = 1000;
     memcpy(kept.tasks + HEAD + NUMBERS + SPANS_AT, &spans, sizeof spans);
     memcpy(kept.tasks + second + SPANS_AT, &spans, sizeof spans);
-    serve_from_kept(&r);
+    serve_again(&r);
     EXPECT_FAIL(TR_EFORMAT, "the state of tasks is damaged", tr_server_take_over(r.server));
     unmake(&r);
 }
@@ -255,7 +255,7 @@ TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_die
         make_step(&r, TRAINER1, step);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = 2}}, NULL);
 
-    serve_from_kept(&r);
+    serve_again(&r);
     EXPECT_OK(tr_server_take_over(r.server));
     lose(&r, TRAINER1);
     const tr_wire again = ask(&r, TRAINER0, 0);
@@ -273,7 +273,7 @@ TEST(who_takes_a_servers_place_sees_which_trainers_have_died)
     say_setup(&r, "sync", TR_FP32);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
-    serve_from_kept(&r);
+    serve_again(&r);
     r.roster->rank[TRAINER1].is_dead = true;
     EXPECT_FAIL(TR_EPEER, "trainer 1", tr_server_take_over(r.server));
     unmake(&r);
@@ -322,7 +322,7 @@ TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
     const size_t last_place = pack_snapshot_at(snapshot, 1, 7);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .bytes = last_place, .leave = {.step = 1}}, snapshot);
 
-    tr_store store = kept_store();
+    tr_store store = durable_store();
     store.snapshot = copy_at_once;
     serve_anew(&r, &store);
     EXPECT_OK(tr_server_take_over(r.server));

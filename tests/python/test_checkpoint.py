@@ -33,7 +33,7 @@ def train(exe, loss, first, steps):
 
 def kept():
     return {var.name: fluid.fetch_var(var.name).copy() for var in
-            checkpoints.kept_variables(fluid.default_main_program())}
+            checkpoints.state_variables(fluid.default_main_program())}
 
 
 def flip(folder, name, at):

@@ -211,7 +211,7 @@ tr_status net_try_run(net *n, const char *fetches)
     if (status == TR_OK)
         status = tr_plan_run(n->plan, n->feed, n->result);
     if (status == TR_OK && getenv("TRIREME_KEEP_RUN"))
-        assert_true(run_case_keep(getenv("TRIREME_KEEP_RUN"), &(run_kept){
+        assert_true(run_case_save(getenv("TRIREME_KEEP_RUN"), &(saved_run){
             .program = n->program, .scope = n->scope, .feed_count = n->feed_count, .feed_name = n->feed_name,
             .feed = n->feed, .fetch_count = count, .fetch_name = names}));
     free(copy);

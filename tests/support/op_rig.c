@@ -405,7 +405,7 @@ void op_rig_keep(const char *op, const op_case *c, bool gradient)
     if (access(path, F_OK) == 0 || op_rig_init(&rig, op, c, TR_FP32, OP_BARE) != TR_OK)
         return;
     if (!is_empty_case(&rig) && fetch_all_bare(&rig, gradient) == TR_OK)
-        run_case_keep(path, &(run_kept){.program = rig.program, .scope = rig.scope, .feed_count = rig.feed_count,
+        run_case_save(path, &(saved_run){.program = rig.program, .scope = rig.scope, .feed_count = rig.feed_count,
                                         .feed_name = rig.feed_name, .feed = rig.feed, .fetch_count = rig.fetch_count,
                                         .fetch_name = rig.fetch_name});
     op_rig_deinit(&rig);

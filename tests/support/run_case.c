@@ -218,7 +218,7 @@ static void keep_scope(run_case *c, tr_scope *scope)
     }
 }
 
-bool run_case_keep(const char *path, const run_kept *kept)
+bool run_case_save(const char *path, const saved_run *kept)
 {
     run_case c = {.program = kept->program};
     bool     ok = true;

@@ -33,16 +33,16 @@ void *run_case_write(size_t *size, const run_case *c);
 void run_case_deinit(run_case *c);
 
 /* What a test has run. */
-typedef struct run_kept {
+typedef struct saved_run {
     tr_program        *program;
     tr_scope          *scope;
     int                feed_count, fetch_count;
     const char *const *feed_name, *const *fetch_name;
     const tr_feed     *feed;
-} run_kept;
+} saved_run;
 
 /* Keep it as a file of tests/fuzz/corpus/run; false: that did not work. */
-bool run_case_keep(const char *path, const run_kept *kept);
+bool run_case_save(const char *path, const saved_run *kept);
 
 /* Run the program twice in a scope of its own: what a first run prepares serves the second. */
 tr_status run_case_run(run_case *c);

@@ -54,7 +54,7 @@ static void go_back(void *self, const tr_commit *commit) { (void)self, (void)com
 tr_store plain_store(void)
 {
     return (tr_store){.self = NULL,
-        .kept = nothing_kept, .setup = set_up, .value = value_of, .ready = ready, .go_back = go_back,
+        .last_commit = nothing_kept, .setup = set_up, .value = value_of, .ready = ready, .go_back = go_back,
         .param = value_of,
         .apply = begin_apply, .commit = commit,
     };

@@ -68,7 +68,7 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     const tr_client_options  options = client_options(r->job);
 
     tr_comm_kill(comm, r->roster->trainer_rank[trainer]);
-    if (!tr_comm_inherit(comm, trainer, epoch))
+    if (!tr_comm_replace_trainer(comm, trainer, epoch))
         return;
     dead->corpse = malloc(sizeof *dead->corpse);
     *dead->corpse = *t;
@@ -225,7 +225,7 @@ static void make_rank(sim_job *job, int number)
     *r = (sim_rank){.job = job, .number = number, .dies_behind = -1};
     snprintf(r->host, sizeof r->host, "host%d", number);
     const tr_sim_program program = {.core = {r, rank_make, rank_command, rank_flush, rank_done},
-                                    .role = role_of(job, number), .epoch = (uint32_t)job->start, .can_inherit = job->options.replacements,
+                                    .role = role_of(job, number), .epoch = (uint32_t)job->start, .can_replace = job->options.replacements,
                                     .host = host_of(job, number), .go_on = rank_go_on};
     tr_sim_attach(job->sim, number, &program);
 }

@@ -53,7 +53,7 @@ void sim__place_free(sim_place *p)
     tr_rows_merge_deinit(&p->merge);
 }
 
-static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+static bool store_last_commit(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
 {
     const sim_place *p = self;
 
@@ -375,7 +375,7 @@ static void *store_board(void *self, uint64_t *bytes, bool anew)
 
 /* == a replica in the middle of the job ============================================================ */
 
-static uint32_t store_age(void *self, bool raise)
+static uint32_t store_generation(void *self, bool raise)
 {
     (void)self;
     (void)raise;
@@ -393,12 +393,12 @@ static int store_replica_rank(void *self)
 }
 
 /* It has all of which its server has told anybody. */
-static void store_counts(void *self, uint32_t age)
+static void store_counts(void *self, uint32_t generation)
 {
     sim_place       *p = self;
     const sim_place *server = p - p->job->options.servers;
 
-    (void)age;
+    (void)generation;
     sim__tell(p, "counts as a replica");
     assert_true(p->is_ready && p->updates >= server->updates && p->updates <= server->updates + 1);
     p->job->called += sim__place_rank(p) < p->job->size - p->job->options.servers;
@@ -467,10 +467,10 @@ static void store_thaw(void *self)
 static tr_store store_over(sim_place *p)
 {
     return (tr_store){.self = p,
-        .kept = store_kept, .setup = store_setup, .value = store_value, .ready = store_ready, .go_back = store_go_back,
+        .last_commit = store_last_commit, .setup = store_setup, .value = store_value, .ready = store_ready, .go_back = store_go_back,
         .param = store_param, .param_before = store_param_before,
         .rows = sim__store_rows, .rows_before = sim__store_rows_before, .read_rows = store_read_rows, .write_rows = store_write_rows,
-        .tasks = store_tasks, .board = store_board, .age = store_age, .set_replica_rank = store_set_replica_rank,
+        .tasks = store_tasks, .board = store_board, .generation = store_generation, .set_replica_rank = store_set_replica_rank,
         .replica_rank = store_replica_rank, .counts = store_counts,
         .piece = store_piece, .apply = store_apply, .commit = store_commit,
         .snapshot = p->job->options.snapshots ? sim__store_snapshot : NULL, .freeze = store_freeze, .thaw = store_thaw,

@@ -55,7 +55,7 @@ typedef struct tr_sim_program {
     tr_comm_core core;
     tr_role      role;
     uint32_t     epoch;
-    bool         can_inherit;
+    bool         can_replace;
     const char  *host;                /* must live as long as the simulator */
     /* Called when the owner's last action is over. Not called when the job has failed for this rank: then the owner leaves. */
     tr_sim_plan (*go_on)(void *self);

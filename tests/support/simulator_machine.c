@@ -101,7 +101,7 @@ static const tr_transport_table *load(void *self, const char *path, char *error,
     return &tr__sim_transport;
 }
 
-static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_inherit, int doorbell)
+static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_replace, int doorbell)
 {
     Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
     const tr__sim_rank     *r = self;
@@ -112,7 +112,7 @@ static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role rol
     hello.host = (char *)"h";
     hello.host_id = (char *)(uintptr_t)r->program.host;
     hello.epoch = epoch;
-    hello.has_can_inherit = hello.can_inherit = can_inherit;
+    hello.has_can_replace = hello.can_replace = can_replace;
     hello.has_doorbell = true;
     hello.doorbell = doorbell;
     *size = trireme__pserver__hello__get_packed_size(&hello);
@@ -170,14 +170,14 @@ static bool tell(void *self, const char *what, int rank, const char *text)
     return true;
 }
 
-static bool take_word(void *self)
+static bool may_explain(void *self)
 {
     tr__sim_rank *r = self;
 
     for (int i = 0; i < r->sim->size; i++)
-        if (r->sim->rank[i].has_word && !strcmp(r->sim->rank[i].program.host, r->program.host))
+        if (r->sim->rank[i].has_heard && !strcmp(r->sim->rank[i].program.host, r->program.host))
             return false;
-    return r->has_word = true;
+    return r->has_heard = true;
 }
 
 static void print(void *self, const char *text)
@@ -199,5 +199,5 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 tr_machine tr__sim_machine(tr__sim_rank *r)
 {
     return (tr_machine){r, clock_of, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
-                        open_process, close_process, has_ended, kill_process, can_read, tell, take_word, print, end};
+                        open_process, close_process, has_ended, kill_process, can_read, tell, may_explain, print, end};
 }

@@ -58,13 +58,13 @@ static void release(tr__parcel *p)
 
 void tr__sim_net_init(tr_transport *transport, tr_sim *sim, int rank)
 {
-    *transport = (tr_transport){.sim = sim, .rank = rank, .way = tr__must_array((size_t)sim->size, sizeof(tr__way))};
+    *transport = (tr_transport){.sim = sim, .rank = rank, .way = tr__must_array((size_t)sim->size, sizeof(tr__link))};
 }
 
 void tr__sim_net_deinit(tr_transport *t)
 {
     for (int i = 0; i < t->sim->size; i++) {
-        tr__way *way = &t->way[i];
+        tr__link *way = &t->way[i];
         while (way->in.count)
             RING_POP(&way->in);
         for (; way->out.count;) {
@@ -110,7 +110,7 @@ static bool are_near(const tr_sim *sim, const tr__parcel *p)
 
 static void post(tr_sim *sim, tr__parcel *p)
 {
-    tr__way      *back = &sim->rank[p->to].transport.way[p->from];
+    tr__link      *back = &sim->rank[p->to].transport.way[p->from];
     const int64_t bytes = TR_TRANSPORT_HEADER + (p->is_large ? 0 : p->bytes);
 
     p->holders++;                                  /* the event holds a reference */
@@ -128,7 +128,7 @@ static void post(tr_sim *sim, tr__parcel *p)
 /* Messages of a dead sender arrive up to a random moment; later ones are lost. */
 static bool is_lost(const tr_sim *sim, const tr__parcel *p)
 {
-    const tr__way *way = &sim->rank[p->to].transport.way[p->from];
+    const tr__link *way = &sim->rank[p->to].transport.way[p->from];
     return sim->rank[p->to].has_ended || way->is_dropped || (sim->rank[p->from].is_dead && sim->now > way->cut);
 }
 
@@ -209,7 +209,7 @@ static int size_of(const tr_transport *t)
 /* Abandon messages to a peer. Their memory is kept until the end of the run. */
 static void drop(tr_transport *t, int peer)
 {
-    tr__way *way = &t->way[peer];
+    tr__link *way = &t->way[peer];
 
     if (way->is_dropped)
         return;
@@ -254,7 +254,7 @@ static bool is_wanted_lost(const tr_transport *t, int peer, const uint8_t *heade
 static bool send_message(tr_transport *t, int peer, const uint8_t *header, const void *payload, int64_t bytes, void *token)
 {
     tr_sim  *sim = t->sim;
-    tr__way *way = &t->way[peer];
+    tr__link *way = &t->way[peer];
     const tr_wire_kind kind = (tr_wire_kind)tr_wire_get_u32(header + 4);
 
     if (t->reports)
@@ -286,7 +286,7 @@ static bool send_message(tr_transport *t, int peer, const uint8_t *header, const
 
 static int finish_sends(tr_transport *t, int peer)
 {
-    tr__way *way = &t->way[peer];
+    tr__link *way = &t->way[peer];
     int      count = 0;
 
     while (way->out.count && RING_AT(&way->out, 0)->is_sent && !way->is_dropped) {
@@ -302,7 +302,7 @@ static int finish_sends(tr_transport *t, int peer)
 /* Take one header of each peer. A small message is complete with its header. */
 static int take_header(tr_transport *t, int peer)
 {
-    tr__way *way = &t->way[peer];
+    tr__link *way = &t->way[peer];
     unsigned i = 0;
 
     if (is_lossy(t->sim) && way->in.count && RING_AT(&way->in, 0)->is_placed)
@@ -335,7 +335,7 @@ static int take_header(tr_transport *t, int peer)
 
 static int deliver(tr_transport *t, int peer)
 {
-    tr__way *way = &t->way[peer];
+    tr__link *way = &t->way[peer];
     int      count = 0;
 
     while (way->in.count && RING_AT(&way->in, 0)->is_whole && !way->is_dropped) {
@@ -358,7 +358,7 @@ static int deliver(tr_transport *t, int peer)
 static void find_failed(tr_transport *t)
 {
     for (int i = 0; i < t->sim->size; i++) {
-        const tr__way *way = &t->way[i];
+        const tr__link *way = &t->way[i];
         if (way->is_reported && (!way->in.count || (RING_AT(&way->in, 0)->is_placed && !RING_AT(&way->in, 0)->is_whole)))
             die(t, i);
     }

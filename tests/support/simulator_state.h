@@ -26,7 +26,7 @@ typedef struct tr__parcel {
 } tr__parcel;
 
 /* The messages of one rank to and from another rank. */
-typedef struct tr__way {
+typedef struct tr__link {
     bool      is_dropped;             /* this rank has dropped the other one */
     bool      is_reported;            /* MPI has noticed that the other rank is dead */
     struct {  /* rings of messages, in order */
@@ -35,13 +35,13 @@ typedef struct tr__way {
     } in, out;
     int64_t   last;                   /* latest arrival from the other rank so far */
     int64_t   cut;                    /* the other rank has died: messages under way arrive until this time */
-} tr__way;
+} tr__link;
 
 struct tr_transport {
     tr_sim    *sim;
     int        rank;
     tr_transport_events events;
-    tr__way   *way;                   /* one for each other rank */
+    tr__link   *way;                   /* one for each other rank */
     bool       is_fresh;              /* the next poll may move something */
     tr__parcel *in_hand;              /* the message that the loop receives now */
     int        reports;               /* deaths that the loop has not been told */
@@ -67,7 +67,7 @@ typedef struct tr__sim_rank {
     tr__wait        wait;
     tr__owner_phase owner;
     bool            has_begun, thread_is_over;
-    bool            has_ended, is_dead, has_word;
+    bool            has_ended, is_dead, has_heard;
     int64_t         stopped_until;
     tr__rest        rest[TR__THREADS];             /* how each thread rests until its next turn */
     int64_t         gone_at;                       /* TR__OWNER_FAILS: when the owner gives up */

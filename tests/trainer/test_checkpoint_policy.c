@@ -63,7 +63,7 @@ TEST(trainer_0_makes_the_checkpoints_of_a_new_job)
         tr_checkpoint_start start = EVERY_5;
         start.servers_have_state = has_state;
         tr_checkpoint_policy *p = tr_checkpoint_policy_new(&start, 0);
-        assert_int_equal(tr_checkpoint_policy_becomes_maker(p, true), has_state);    /* else it is one already */
+        assert_int_equal(tr_checkpoint_policy_becomes_initiator(p, true), has_state);    /* else it is one already */
         tr_checkpoint_policy_free(p);
     }
 }
@@ -87,7 +87,7 @@ TEST(a_checkpoint_is_reported_where_that_is_asked_for)
 TEST(a_checkpoint_is_due_by_steps_or_seconds)
 {
     static const struct {
-        int64_t every; double seconds; int64_t first, kept, steps, now; bool is_due; int64_t to_look;
+        int64_t every; double seconds; int64_t first, on_servers, steps, now; bool is_due; int64_t to_look;
     } rows[] = {
         {5, 0,   0, 0,  0, 0,             false, 5},
         {5, 0,   0, 0,  4, 99999 * SECOND, false, 1},
@@ -106,7 +106,7 @@ TEST(a_checkpoint_is_due_by_steps_or_seconds)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tr_checkpoint_policy *p = tr_checkpoint_policy_new(&(tr_checkpoint_start){
-            .every_steps = rows[i].every, .every_seconds = rows[i].seconds, .first = rows[i].first, .kept = rows[i].kept,
+            .every_steps = rows[i].every, .every_seconds = rows[i].seconds, .first = rows[i].first, .on_servers = rows[i].on_servers,
             .resumed = -1, .newest = -1, .is_first = true}, 0);
         if ((look(p, rows[i].steps, rows[i].now) == TR_CHECKPOINT_BEGIN) != rows[i].is_due)
             fail_msg("row %zu: due: %d", i, !rows[i].is_due);
@@ -118,7 +118,7 @@ TEST(a_checkpoint_is_due_by_steps_or_seconds)
 
 TEST(where_none_can_be_made_the_trainer_goes_on)
 {
-    static const struct { bool is_maker; tr_checkpoint_view view; tr_checkpoint_action action; } rows[] = {
+    static const struct { bool is_initiator; tr_checkpoint_view view; tr_checkpoint_action action; } rows[] = {
         {true,  {.steps = 5, .is_possible = true},                                          TR_CHECKPOINT_BEGIN},
         {true,  {.steps = 5, .is_possible = false},                                         TR_CHECKPOINT_GO_ON},
         {true,  {.steps = 5, .is_possible = true, .is_under_way = true},                    TR_CHECKPOINT_GO_ON},
@@ -130,12 +130,12 @@ TEST(where_none_can_be_made_the_trainer_goes_on)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tr_checkpoint_start start = EVERY_5;
-        start.is_first = rows[i].is_maker;
+        start.is_first = rows[i].is_initiator;
         tr_checkpoint_policy *p = tr_checkpoint_policy_new(&start, 0);
         if (tr_checkpoint_policy_look(p, &rows[i].view) != rows[i].action)
             fail_msg("row %zu: %d", i, (int)tr_checkpoint_policy_look(p, &rows[i].view));
         if (rows[i].view.is_asked)                   /* a loop must not go on for long */
-            assert_int_equal(tr_checkpoint_policy_steps_to_look(p, &rows[i].view), rows[i].is_maker);
+            assert_int_equal(tr_checkpoint_policy_steps_to_look(p, &rows[i].view), rows[i].is_initiator);
         tr_checkpoint_policy_free(p);
     }
 }
@@ -256,9 +256,9 @@ TEST(the_next_maker_counts_on_from_the_newest)
     start.is_first = false;
     tr_checkpoint_policy *p = tr_checkpoint_policy_new(&start, 0);
 
-    assert_false(tr_checkpoint_policy_becomes_maker(p, false));
-    assert_true(tr_checkpoint_policy_becomes_maker(p, true));
-    assert_false(tr_checkpoint_policy_becomes_maker(p, true));
+    assert_false(tr_checkpoint_policy_becomes_initiator(p, false));
+    assert_true(tr_checkpoint_policy_becomes_initiator(p, true));
+    assert_false(tr_checkpoint_policy_becomes_initiator(p, true));
     tr_checkpoint_policy_take_over(p, 7, 10, 1.0, 9 * SECOND);           /* the first trainer was three steps further */
     assert_int_equal(tr_checkpoint_policy_label(p, 7), 10);
     assert_true(tr_checkpoint_policy_has_saved(p, 7));
@@ -275,7 +275,7 @@ TEST(checkpoints_of_before_the_launch_do_not_count)
     start.newest = 99;                                                   /* of a training that this one does not go on from */
     tr_checkpoint_policy *p = tr_checkpoint_policy_new(&start, 0);
 
-    tr_checkpoint_policy_becomes_maker(p, true);
+    tr_checkpoint_policy_becomes_initiator(p, true);
     tr_checkpoint_policy_take_over(p, 4, 99, -1, SECOND);
     assert_int_equal(tr_checkpoint_policy_label(p, 4), 4);
     assert_false(tr_checkpoint_policy_has_saved(p, 4));
@@ -295,7 +295,7 @@ TEST(seconds_count_from_the_last_one_whoever_wrote_it)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tr_checkpoint_policy *p = tr_checkpoint_policy_new(&(tr_checkpoint_start){
             .every_seconds = 10, .resumed = -1, .newest = -1, .servers_have_state = rows[i].servers_have_state}, 0);
-        tr_checkpoint_policy_becomes_maker(p, true);
+        tr_checkpoint_policy_becomes_initiator(p, true);
         tr_checkpoint_policy_take_over(p, 1, -1, rows[i].age, rows[i].now);
         if (look(p, 1, rows[i].due_at - 1) == TR_CHECKPOINT_BEGIN && rows[i].due_at > rows[i].now)
             fail_msg("row %zu: too early", i);

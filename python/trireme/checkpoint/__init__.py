@@ -16,7 +16,7 @@ from ..lazy import load_later
 if TYPE_CHECKING:
     from .arrays_file import export
     from .folder import steps
-    from .kept import States, digest_of, kept_variables, kinds_of, restore, value_in
+    from .state import States, digest_of, state_variables, kinds_of, restore, value_in
     from .one_process import load_checkpoint, save_checkpoint
     from .opened import KINDS, STATISTIC, TABLE, Array, Checkpoint, Table, find, newest, path_of
 
@@ -24,7 +24,7 @@ __getattr__, __dir__ = load_later(__name__, {
     "": (),
     "arrays_file": ("export",),
     "folder": ("steps",),
-    "kept": ("States", "digest_of", "kept_variables", "kinds_of", "restore", "value_in"),
+    "state": ("States", "digest_of", "state_variables", "kinds_of", "restore", "value_in"),
     "one_process": ("load_checkpoint", "save_checkpoint"),
     "opened": ("KINDS", "STATISTIC", "TABLE", "Array", "Checkpoint", "Table", "find", "newest", "path_of"),
 })

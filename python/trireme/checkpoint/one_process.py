@@ -13,7 +13,7 @@ from ..framework import Program, default_main_program
 from ..names import path_chars
 from ..sparse_table import table_names
 from ..tensor import Scope
-from .kept import States, digest_of, kept_variables, kinds_of, restore, value_in
+from .state import States, digest_of, state_variables, kinds_of, restore, value_in
 from .opened import Checkpoint, find, path_of
 
 
@@ -68,7 +68,7 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
         os.makedirs(checkpoint_dir, exist_ok=True)
         if (tables or _trainers_differ(program)) and _save_by_servers(checkpoint_dir, step, keep, position):
             return
-        _fetch_state(kept_variables(program), checkpoint_dir)
+        _fetch_state(state_variables(program), checkpoint_dir)
         states = States(len(kinds) + len(tables))
         for name, (kind, param) in kinds.items():
             states.add(name, kind, param, value_in(scope, name))
@@ -117,7 +117,7 @@ def load_checkpoint(executor: Executor | Scope, checkpoint_dir: str, main_progra
     checkpoint = find(checkpoint_dir, step)
     from ..distributed import trainer_count, trainer_index
 
-    restore(checkpoint, scope, kept_variables(program), table_names(program), trainer_index(), trainer_count())
+    restore(checkpoint, scope, state_variables(program), table_names(program), trainer_index(), trainer_count())
     if isinstance(executor, Executor):
         runs = checkpoint.trainer()[1]
         check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr, runs))

@@ -1,6 +1,6 @@
 """A script's settings of checkpoints, and the place where its training begins (docs/checkpoints.md).
 
-keeper.py makes the checkpoints of a job's trainer, lone_keeper.py those of a single process. The policy in trainer/checkpoint_policy.h
+checkpoint_manager.py makes the checkpoints of a job's trainer, local_checkpoints.py those of a single process. The policy in trainer/checkpoint_policy.h
 decides when they are due; schedule.py calls it.
 """
 

@@ -125,7 +125,7 @@ def wait_as_standby() -> bool:
     out = ffi.new("tr_job **")
     try:
         check(lib.tr_dist_init())
-        check(lib.tr_job_start(out, _STANDBY, ffi.new("tr_job_options *", {"can_inherit": True})))
+        check(lib.tr_job_start(out, _STANDBY, ffi.new("tr_job_options *", {"can_replace": True})))
         check(lib.tr_job_serve(out[0]))
     except TriremeError as error:
         if out[0] == ffi.NULL and error.status != "EPEER":

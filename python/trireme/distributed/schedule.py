@@ -75,9 +75,9 @@ class Schedule:
         if native is not None:
             native.release()
 
-    def becomes_maker(self, is_maker: bool, steps: int) -> None:
+    def becomes_initiator(self, is_initiator: bool, steps: int) -> None:
         """Note whether this trainer makes the checkpoints now. When it begins to, learn which checkpoints others have made."""
-        if lib.tr_checkpoint_policy_becomes_maker(self._ptr, is_maker):
+        if lib.tr_checkpoint_policy_becomes_initiator(self._ptr, is_initiator):
             claim_folder(self.folder, is_first=False)
             lib.tr_checkpoint_policy_take_over(self._ptr, steps, newest_in(self.folder), lib.tr_checkpoint_age(path_chars(self.folder)),
                                                time.monotonic_ns())

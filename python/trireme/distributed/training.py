@@ -30,7 +30,7 @@ from .checkpoints import beginning_of, is_skipped_by_script
 from .compression import accumulators, sends_largest
 from .job import Job
 from .fetched import Fetched, hand_out
-from .keeper import Keeper
+from .checkpoint_manager import CheckpointManager
 from .mode import Mode, current as current_mode, row_cache
 from .first_values import facts_of_first_values, note, noted
 from .optimize_part import is_training
@@ -74,8 +74,8 @@ class _Training:
         for name in self.result.means.values():
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
-        self.keeper = Keeper.of(job, self.result, scope)
-        self.keeper.load()
+        self.manager = CheckpointManager.of(job, self.result, scope)
+        self.manager.load()
         self._set_up()
         if job.index == 0 and not job.resumes:
             _say_idle(self.result, job.servers)
@@ -83,10 +83,10 @@ class _Training:
         self._pull()
         if self.result.flush is not None:
             self._keep_bases()
-        steps = self.keeper.steps_to_replay()
+        steps = self.manager.steps_to_replay()
         self.replay: Replay | None = Replay(program, steps) if steps else None
         self._is_watched = is_watched()
-        self.fetched_before = Fetched.of(self.keeper.folder, job, self.keeper.first, self.result.means.values())
+        self.fetched_before = Fetched.of(self.manager.folder, job, self.manager.first, self.result.means.values())
         if self.fetched_before is not None:
             check(lib.tr_job_keep_fetched(job.ptr, os.fsencode(self.fetched_before.last_path)))
         begins = not (steps or job.resumes or job.is_replacement)
@@ -119,7 +119,7 @@ class _Training:
             blocks[i].server, blocks[i].dtype, blocks[i].bytes = block.server, int(block.dtype), block.bytes
             blocks[i].is_exact = block.source in result.means
             blocks[i].may_be_nan = block.source in result.read_alone
-        kinds = self.keeper.kinds
+        kinds = self.manager.kinds
         values = ffi.new("tr_job_value[]", len(result.values))
         for i, value in enumerate(result.values):
             array = self._array(value.source)
@@ -134,7 +134,7 @@ class _Training:
             keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
             values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = [*facts_of(result, noted(self.scope)), *self.keeper.facts(), ("matmul precision", self._precision)]
+        told = [*facts_of(result, noted(self.scope)), *self.manager.facts(), ("matmul precision", self._precision)]
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
@@ -149,19 +149,19 @@ class _Training:
             check(lib.tr_job_describe_table(ffi.addressof(tables, i), self.scope._native.ptr, chars(name)))
         spec.tables, spec.table_count = tables, len(result.tables)
         spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
-        spec.checkpoints = chars(self.keeper.folder) if self.keeper.folder else ffi.NULL
+        spec.checkpoints = chars(self.manager.folder) if self.manager.folder else ffi.NULL
         own = States(len(names := accumulators(result.original)))
         for name in names:
             own.add(name, *kinds[name], value_in(self.scope, name))
         spec.own, spec.own_count = own.native, own.count
-        spec.first_step, spec.first_run = self.keeper.first - self.keeper.kept, self.keeper.runs - self.keeper.kept
-        position = self.keeper.first_position()
+        spec.first_step, spec.first_run = self.manager.first - self.manager.on_servers, self.manager.runs - self.manager.on_servers
+        position = self.manager.first_position()
         if position is not None:
             keep.append(ffi.from_buffer(position))
             spec.first_position, spec.first_position_size = keep[-1], len(position)
-        if self.keeper.tasks is not None:
-            keep.append(ffi.from_buffer(self.keeper.tasks))
-            spec.tasks, spec.tasks_size = keep[-1], len(self.keeper.tasks)
+        if self.manager.tasks is not None:
+            keep.append(ffi.from_buffer(self.manager.tasks))
+            spec.tasks, spec.tasks_size = keep[-1], len(self.manager.tasks)
         check(lib.tr_job_setup(self.job.ptr, spec))
         for i in range(len(result.tables)):            # from now on the servers have the loaded rows
             check(lib.tr_table_declare(self.scope._native.ptr, ffi.addressof(tables, i)))
@@ -249,14 +249,14 @@ class _Training:
         if self._is_watched:
             self.note_loss(names, results)
         if self.fetched_before is not None:
-            self.fetched_before.keep(self.keeper.steps, names, results)
+            self.fetched_before.keep(self.manager.steps, names, results)
 
     def put_in(self, names: tuple[str, ...], results: list[Any]) -> None:
         """Replace the stand-ins by the values that the replayed step fetched."""
-        step = self.keeper.first - self.replay.steps + self.replay.made
+        step = self.manager.first - self.replay.steps + self.replay.made
         for i, name in enumerate(self.fetched(names)):
             found = self.fetched_before.find(step, name) if self.fetched_before is not None else None
-            if found is None and step == self.keeper.first and self.keeper.kept and name in self.result.means.values():
+            if found is None and step == self.manager.first and self.manager.on_servers and name in self.result.means.values():
                 found = self._array(name), []          # a shared number is a parameter, which came from the servers
             if found is not None:
                 results[i] = hand_out(found, results[i])
@@ -361,7 +361,7 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
     training.set_weight(feed)
     if training.first_feeds is not None and not training.first_feeds.look(feed):
         training.first_feeds = None
-    training.keeper.before_step(executor)
+    training.manager.before_step(executor)
     return training.next_program(), training.fetched(names)
 
 
@@ -389,7 +389,7 @@ def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> N
         training.replay.made += skipped
     if leased:
         training.end_replay()
-    training.keeper.after_loop(steps)
+    training.manager.after_loop(steps)
 
 
 def before_loop(executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
@@ -400,14 +400,14 @@ def before_loop(executor: Any, program: Program, scope: Scope, names: tuple[str,
     if training is None:
         return LoopPart(program, None, names, None, False)
     training._last = -1.0                              # the loop sets the weight
-    keeper, replay = training.keeper, training.replay
+    manager, replay = training.manager, training.replay
     if replay is not None:                             # the runs of skipped batches do not write to these variables
         training.load_own()
-    keeper.before_loop()
+    manager.before_loop()
     fetched = training.fetched(names)
     return LoopPart(training.program, training.result.idle, fetched, _weight,
                     not training.result.mode.is_lockstep, replay.steps - replay.made if replay else 0,
-                    keeper.runs if keeper.count == 0 else None, training, keeper if keeper.is_on else None,
+                    manager.runs if manager.count == 0 else None, training, manager if manager.is_on else None,
                     training.result.flush, training.place_of_loss(fetched) + 1)
 
 
@@ -514,14 +514,14 @@ def mode_now() -> Mode:
 
 def checkpoints_now() -> tuple[str | None, int]:
     """Return the folder of checkpoints, if the job keeps any, and the number of steps that were made before this process began."""
-    return (_training.keeper.folder, _training.keeper.first) if _training is not None else (None, 0)
+    return (_training.manager.folder, _training.manager.first) if _training is not None else (None, 0)
 
 
 def steps_made() -> int:
     """Return the number of steps that this trainer has made; in a replay, the number of replayed steps."""
     if _training is None:
         return 0
-    steps, replay = _training.keeper.steps, _training.replay
+    steps, replay = _training.manager.steps, _training.replay
     return steps if replay is None else steps - replay.steps + replay.made
 
 
@@ -532,22 +532,22 @@ def before_goodbye() -> None:
     join_without_step()
     if _training is not None:
         _training.flush()
-        _training.keeper.at_end()
+        _training.manager.at_end()
 
 
 def fetch_state(names: Iterable[str], folder: str) -> None:
     """Trainer 0: load these variables from the servers into the scope. All ranks can write to ``folder``."""
     if _training is not None:
-        _training.keeper.fetch_state(names, folder)
+        _training.manager.fetch_state(names, folder)
 
 
 def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -> bool:
     """Trainer 0: make a checkpoint with the rows of tables, which the servers write. Return False if there is no training."""
     if _training is None:
         return False
-    _training.keeper.wait_for_last()
-    _training.keeper.take(folder, keep, position, step)
-    _training.keeper.wait()
+    _training.manager.wait_for_last()
+    _training.manager.take(folder, keep, position, step)
+    _training.manager.wait()
     return True
 
 

@@ -1,5 +1,5 @@
-/* keeper.c - see keeper.h. */
-#include "trainer/keeper.h"
+/* checkpoint_manager.c - see checkpoint_manager.h. */
+#include "trainer/checkpoint_manager.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,24 +19,24 @@ static void note_signal(int number)
     asked = number;
 }
 
-static bool is_on(const tr_keeper *k)
+static bool is_on(const tr_checkpoint_manager *k)
 {
     return k->desc && k->desc->checkpoints.folder;
 }
 
-static int64_t steps_of(const tr_keeper *k)
+static int64_t steps_of(const tr_checkpoint_manager *k)
 {
-    return k->first + k->kept + k->made;
+    return k->first + k->on_servers + k->made;
 }
 
-static bool is_first_trainer(const tr_keeper *k)
+static bool is_first_trainer(const tr_checkpoint_manager *k)
 {
     return !k->job || tr_job_index(k->job) == 0;
 }
 
 /* == life ====================================================================================== */
 
-static void say_where(const tr_keeper *k, const char *refused)
+static void say_where(const tr_checkpoint_manager *k, const char *refused)
 {
     if (!is_first_trainer(k))
         return;
@@ -47,7 +47,7 @@ static void say_where(const tr_keeper *k, const char *refused)
                 tr_checkpoint_folder(k->from));
 }
 
-static tr_status open_newest(tr_keeper *k)
+static tr_status open_newest(tr_checkpoint_manager *k)
 {
     char *refused = NULL;
 
@@ -57,7 +57,7 @@ static tr_status open_newest(tr_keeper *k)
     return TR_OK;
 }
 
-static int64_t newest(const tr_keeper *k)
+static int64_t newest(const tr_checkpoint_manager *k)
 {
     int64_t step = -1;
 
@@ -67,7 +67,7 @@ static int64_t newest(const tr_keeper *k)
 
 /* Find how many steps this trainer has made before, and the checkpoint to read values from. Where the servers hold the state, the
  * checkpoint serves only for statistics, so training goes on without it. */
-static tr_status find_place(tr_keeper *k)
+static tr_status find_place(tr_checkpoint_manager *k)
 {
     const int        index = k->job ? tr_job_index(k->job) : 0;
     const char      *folder = k->desc->checkpoints.folder;
@@ -75,7 +75,7 @@ static tr_status find_place(tr_keeper *k)
 
     if (k->origin == TR_ORIGIN_SERVERS) {
         tr_beginning_read(&place, folder, index);
-        if (tr_checkpoint_origin_reads(k->origin, k->kept + place.steps, newest(k) >= 0))
+        if (tr_checkpoint_origin_reads(k->origin, k->on_servers + place.steps, newest(k) >= 0))
             open_newest(k);
     } else if (k->origin == TR_ORIGIN_CHECKPOINT) {
         TR_TRY(open_newest(k));
@@ -87,14 +87,14 @@ static tr_status find_place(tr_keeper *k)
     return TR_OK;
 }
 
-static tr_status find_origin(tr_keeper *k)
+static tr_status find_origin(tr_checkpoint_manager *k)
 {
     bool    have_state = false;
-    int64_t kept = 0;
+    int64_t resumed = 0;
 
     if (k->job)
-        TR_TRY(tr_job_resumed(k->job, &have_state, &kept));
-    k->kept = k->job ? kept * k->policy->period : 0;
+        TR_TRY(tr_job_resumed(k->job, &have_state, &resumed));
+    k->on_servers = k->job ? resumed * k->policy->period : 0;
     have_state |= k->job && tr_job_is_replacement(k->job);
     if (is_first_trainer(k))
         TR_TRY(tr_checkpoint_claim(k->desc->checkpoints.folder, !have_state));
@@ -102,45 +102,45 @@ static tr_status find_origin(tr_keeper *k)
     return find_place(k);
 }
 
-static void make_policy(tr_keeper *k)
+static void make_policy(tr_checkpoint_manager *k)
 {
     const tr_checkpoint_options *o = &k->desc->checkpoints;
 
     k->checkpoints = tr_checkpoint_policy_new(&(tr_checkpoint_start){
-        .every_steps = o->every_steps, .every_seconds = o->every_seconds, .first = k->first, .kept = k->kept,
+        .every_steps = o->every_steps, .every_seconds = o->every_seconds, .first = k->first, .on_servers = k->on_servers,
         .resumed = k->origin == TR_ORIGIN_CHECKPOINT ? tr_checkpoint_step(k->from) : -1, .newest = newest(k),
         .servers_have_state = k->origin == TR_ORIGIN_SERVERS, .is_first = is_first_trainer(k),
         .can_lag = k->job && k->policy->snapshots_all}, tr__now());
 }
 
-tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
+tr_status tr_checkpoint_manager_init(tr_checkpoint_manager *manager, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
                          tr_scope *scope)
 {
-    *keeper = (tr_keeper){.desc = desc, .partition = partition, .policy = policy, .job = job, .scope = scope};
-    if (!is_on(keeper))
+    *manager = (tr_checkpoint_manager){.desc = desc, .partition = partition, .policy = policy, .job = job, .scope = scope};
+    if (!is_on(manager))
         return TR_OK;
-    if (!desc->kept_count)
+    if (!desc->state_count)
         return tr_fail(TR_EUNSUPPORTED, "the job does not say what a checkpoint of it holds: save it anew");
-    TR_TRY(find_origin(keeper));
-    make_policy(keeper);
+    TR_TRY(find_origin(manager));
+    make_policy(manager);
     signal(SIGTERM, note_signal);
     signal(SIGUSR1, note_signal);
     tr__launcher_tell_own("listens", NULL);
     return TR_OK;
 }
 
-void tr_keeper_deinit(tr_keeper *keeper)
+void tr_checkpoint_manager_deinit(tr_checkpoint_manager *manager)
 {
-    tr_checkpoint_policy_free(keeper->checkpoints);
-    tr_checkpoint_free(keeper->from);
-    free(keeper->facts);
-    free(keeper->origin_text);
-    free(keeper->folder_text);
+    tr_checkpoint_policy_free(manager->checkpoints);
+    tr_checkpoint_free(manager->from);
+    free(manager->facts);
+    free(manager->origin_text);
+    free(manager->folder_text);
 }
 
 /* == going on =================================================================================== */
 
-static bool is_on_servers(const tr_keeper *k, const tr_saved_state *state)
+static bool is_on_servers(const tr_checkpoint_manager *k, const tr_saved_state *state)
 {
     if (!k->partition)
         return false;
@@ -150,7 +150,7 @@ static bool is_on_servers(const tr_keeper *k, const tr_saved_state *state)
     return state->kind == TR_STATE_TABLE;
 }
 
-static tr_status load_array(const tr_keeper *k, const char *name)
+static tr_status load_array(const tr_checkpoint_manager *k, const char *name)
 {
     const int trainer = k->job ? tr_job_index(k->job) : 0, trainers = k->job ? tr_job_trainers(k->job) : 1;
     const int index = tr_checkpoint_find_own(k->from, name, trainer);
@@ -171,12 +171,12 @@ static tr_status load_array(const tr_keeper *k, const char *name)
 }
 
 /* Where the servers hold newer parameters, what a trainer had accumulated for older ones would count twice. */
-static bool is_old_accumulator(const tr_keeper *k, const char *name)
+static bool is_old_accumulator(const tr_checkpoint_manager *k, const char *name)
 {
     return k->origin == TR_ORIGIN_SERVERS && tr_checkpoint_find(k->from, name) < 0 && tr_checkpoint_find_own(k->from, name, 0) >= 0;
 }
 
-static tr_status load_table(const tr_keeper *k, const char *name)
+static tr_status load_table(const tr_checkpoint_manager *k, const char *name)
 {
     tr_job_table table;
     int64_t      rows;
@@ -189,29 +189,29 @@ static tr_status load_table(const tr_keeper *k, const char *name)
     return tr_fail(TR_ENOTFOUND, "the checkpoint '%s' has no sparse table '%s'", tr_checkpoint_folder(k->from), name);
 }
 
-tr_status tr_keeper_load(const tr_keeper *keeper)
+tr_status tr_checkpoint_manager_load(const tr_checkpoint_manager *manager)
 {
-    for (int i = 0; keeper->from && i < keeper->desc->kept_count; i++) {
-        const tr_saved_state *s = &keeper->desc->kept[i];
-        if (!tr_checkpoint_origin_takes(keeper->origin, s->kind, is_on_servers(keeper, s)) || is_old_accumulator(keeper, s->name))
+    for (int i = 0; manager->from && i < manager->desc->state_count; i++) {
+        const tr_saved_state *s = &manager->desc->states[i];
+        if (!tr_checkpoint_origin_takes(manager->origin, s->kind, is_on_servers(manager, s)) || is_old_accumulator(manager, s->name))
             continue;
         if (s->kind != TR_STATE_TABLE)
-            TR_TRY(load_array(keeper, s->name));
-        else if (is_first_trainer(keeper))                    /* the servers get the table's rows from this variable */
-            TR_TRY(load_table(keeper, s->name));
+            TR_TRY(load_array(manager, s->name));
+        else if (is_first_trainer(manager))                    /* the servers get the table's rows from this variable */
+            TR_TRY(load_table(manager, s->name));
     }
     return TR_OK;
 }
 
-static const tr_saved_state *find_state(const tr_keeper *k, const char *name)
+static const tr_saved_state *find_state(const tr_checkpoint_manager *k, const char *name)
 {
-    for (int i = 0; i < k->desc->kept_count; i++)
-        if (!strcmp(k->desc->kept[i].name, name))
-            return &k->desc->kept[i];
+    for (int i = 0; i < k->desc->state_count; i++)
+        if (!strcmp(k->desc->states[i].name, name))
+            return &k->desc->states[i];
     return NULL;
 }
 
-static int64_t rows_of(const tr_keeper *k, const char *name)
+static int64_t rows_of(const tr_checkpoint_manager *k, const char *name)
 {
     const tr_var *var = tr_scope_find(k->scope, name);
     return var && var->tensor.shape.rank ? var->tensor.shape.dim[0] : 0;
@@ -227,7 +227,7 @@ static char *absolute(const char *folder)
 }
 
 /* All trainers go on from the same checkpoint. A replacement does not know it, and missing facts are not compared. */
-static void add_facts(tr_keeper *k, tr_job_spec *spec)
+static void add_facts(tr_checkpoint_manager *k, tr_job_spec *spec)
 {
     k->facts = tr__must_array((size_t)spec->fact_count + 2, sizeof *k->facts);
     memcpy(k->facts, spec->facts, (size_t)spec->fact_count * sizeof *k->facts);
@@ -239,31 +239,31 @@ static void add_facts(tr_keeper *k, tr_job_spec *spec)
     spec->facts = k->facts;
 }
 
-void tr_keeper_fill(tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values)
+void tr_checkpoint_manager_fill(tr_checkpoint_manager *manager, tr_job_spec *spec, tr_job_value *values)
 {
-    if (!is_on(keeper))
+    if (!is_on(manager))
         return;
     for (int i = 0; i < spec->value_count; i++) {
-        const tr_saved_rows  *rows = &keeper->partition->value_rows[i];
-        const tr_saved_state *state = find_state(keeper, rows->source);
+        const tr_saved_rows  *rows = &manager->partition->value_rows[i];
+        const tr_saved_state *state = find_state(manager, rows->source);
         if (!state)
             continue;
         values[i].source = rows->source;
         values[i].param = state->param;
         values[i].state = state->kind;
         values[i].row = rows->begin > 0 ? rows->begin : 0;
-        values[i].rows = rows->begin >= 0 ? rows_of(keeper, rows->source) : 0;
+        values[i].rows = rows->begin >= 0 ? rows_of(manager, rows->source) : 0;
     }
-    add_facts(keeper, spec);
-    spec->checkpoints = keeper->desc->checkpoints.folder;
-    spec->first_step = spec->first_run = keeper->first;
-    if (keeper->origin == TR_ORIGIN_CHECKPOINT && is_first_trainer(keeper))
-        spec->tasks = tr_checkpoint_tasks(&spec->tasks_size, keeper->from);
+    add_facts(manager, spec);
+    spec->checkpoints = manager->desc->checkpoints.folder;
+    spec->first_step = spec->first_run = manager->first;
+    if (manager->origin == TR_ORIGIN_CHECKPOINT && is_first_trainer(manager))
+        spec->tasks = tr_checkpoint_tasks(&spec->tasks_size, manager->from);
 }
 
 /* == writing ===================================================================================== */
 
-static tr_status fill_state(tr_checkpoint_item *to, tr_job_table *table, const tr_keeper *k, const tr_saved_state *from)
+static tr_status fill_state(tr_checkpoint_item *to, tr_job_table *table, const tr_checkpoint_manager *k, const tr_saved_state *from)
 {
     *to = (tr_checkpoint_item){.name = from->name, .param = from->param, .kind = from->kind};
     if (from->kind == TR_STATE_TABLE) {
@@ -280,15 +280,15 @@ static tr_status fill_state(tr_checkpoint_item *to, tr_job_table *table, const t
     return TR_OK;
 }
 
-static tr_status take_with(tr_keeper *k, tr_checkpoint_item *states, tr_job_table *tables)
+static tr_status take_with(tr_checkpoint_manager *k, tr_checkpoint_item *states, tr_job_table *tables)
 {
     const tr_checkpoint_options *o = &k->desc->checkpoints;
     const tr_trainer_state       place = {.steps = steps_of(k), .runs = steps_of(k)};
     int                          count = 0;
 
-    for (int i = 0; i < k->desc->kept_count; i++)
-        if (!is_on_servers(k, &k->desc->kept[i])) {
-            TR_TRY(fill_state(&states[count], &tables[count], k, &k->desc->kept[i]));
+    for (int i = 0; i < k->desc->state_count; i++)
+        if (!is_on_servers(k, &k->desc->states[i])) {
+            TR_TRY(fill_state(&states[count], &tables[count], k, &k->desc->states[i]));
             count++;
         }
     if (!k->job) {
@@ -301,7 +301,7 @@ static tr_status take_with(tr_keeper *k, tr_checkpoint_item *states, tr_job_tabl
 }
 
 /* Training goes on without a checkpoint that cannot be written. */
-static tr_status note(tr_keeper *k, tr_status status, bool is_given_up)
+static tr_status note(tr_checkpoint_manager *k, tr_status status, bool is_given_up)
 {
     const bool is_told = tr_checkpoint_policy_ended(k->checkpoints, status, is_given_up);
 
@@ -314,7 +314,7 @@ static tr_status note(tr_keeper *k, tr_status status, bool is_given_up)
     return TR_OK;
 }
 
-static tr_status wait(tr_keeper *k)
+static tr_status wait(tr_checkpoint_manager *k)
 {
     tr_job_checkpoint_report report = {0};
     const tr_status          status = tr_job_checkpoint_wait(k->job, TR_CHECKPOINT_PATIENCE, &report);
@@ -327,10 +327,10 @@ static tr_status wait(tr_keeper *k)
 }
 
 /* In a job the checkpoint is written in the background; the policy asks for its outcome later. */
-static tr_status take(tr_keeper *k)
+static tr_status take(tr_checkpoint_manager *k)
 {
-    tr_checkpoint_item     *states = tr__must_array((size_t)k->desc->kept_count, sizeof *states);
-    tr_job_table *tables = tr__must_array((size_t)k->desc->kept_count, sizeof *tables);
+    tr_checkpoint_item     *states = tr__must_array((size_t)k->desc->state_count, sizeof *states);
+    tr_job_table *tables = tr__must_array((size_t)k->desc->state_count, sizeof *tables);
 
     tr_checkpoint_policy_begun(k->checkpoints, steps_of(k), tr__now());
     const tr_status status = take_with(k, states, tables);
@@ -342,19 +342,19 @@ static tr_status take(tr_keeper *k)
 /* == when ======================================================================================== */
 
 /* Does this process make the checkpoints now? */
-static bool makes_them(tr_keeper *k)
+static bool makes_them(tr_checkpoint_manager *k)
 {
     const char *folder = k->desc->checkpoints.folder;
     const bool  makes = !k->job || tr_job_makes_checkpoints(k->job);
 
-    if (tr_checkpoint_policy_becomes_maker(k->checkpoints, makes)) {
+    if (tr_checkpoint_policy_becomes_initiator(k->checkpoints, makes)) {
         tr_checkpoint_claim(folder, false);
         tr_checkpoint_policy_take_over(k->checkpoints, steps_of(k), newest(k), tr_checkpoint_age(folder), tr__now());
     }
     return makes;
 }
 
-static tr_checkpoint_view view_of(const tr_keeper *k)
+static tr_checkpoint_view view_of(const tr_checkpoint_manager *k)
 {
     tr_checkpoint_view view = {.steps = steps_of(k), .now = tr__now(), .is_possible = true, .is_asked = asked != 0};
 
@@ -365,20 +365,20 @@ static tr_checkpoint_view view_of(const tr_keeper *k)
     return view;
 }
 
-int64_t tr_keeper_steps_to_pause(tr_keeper *keeper)
+int64_t tr_checkpoint_manager_steps_to_pause(tr_checkpoint_manager *manager)
 {
-    if (!is_on(keeper) || !makes_them(keeper))
+    if (!is_on(manager) || !makes_them(manager))
         return 0;
-    const tr_checkpoint_view view = view_of(keeper);       /* of the last look */
-    return tr_checkpoint_policy_steps_to_look(keeper->checkpoints, &view);
+    const tr_checkpoint_view view = view_of(manager);       /* of the last look */
+    return tr_checkpoint_policy_steps_to_look(manager->checkpoints, &view);
 }
 
-static tr_status act(tr_keeper *k, tr_checkpoint_action action)
+static tr_status act(tr_checkpoint_manager *k, tr_checkpoint_action action)
 {
     return action == TR_CHECKPOINT_REPORT ? wait(k) : action == TR_CHECKPOINT_BEGIN ? take(k) : TR_OK;
 }
 
-static tr_status finish(tr_keeper *k, bool has_more)
+static tr_status finish(tr_checkpoint_manager *k, bool has_more)
 {
     tr_checkpoint_action action;
 
@@ -387,7 +387,7 @@ static tr_status finish(tr_keeper *k, bool has_more)
     return TR_OK;
 }
 
-static tr_status stop(bool *stops, tr_keeper *k)
+static tr_status stop(bool *stops, tr_checkpoint_manager *k)
 {
     char name[32];
 
@@ -407,58 +407,58 @@ static tr_status stop(bool *stops, tr_keeper *k)
 }
 
 /* If a standby replaces this trainer, the launcher tells the standby of the signal. */
-static void tell_asked(tr_keeper *k)
+static void tell_asked(tr_checkpoint_manager *k)
 {
     if (asked && !k->has_told)
         tr__launcher_tell_own("asked", NULL);
     k->has_told = asked != 0;
 }
 
-tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made)
+tr_status tr_checkpoint_manager_look(bool *stops, tr_checkpoint_manager *manager, int64_t made)
 {
     tr_checkpoint_action action;
 
     *stops = false;
-    keeper->made = made;
-    if (!is_on(keeper))
+    manager->made = made;
+    if (!is_on(manager))
         return TR_OK;
-    tell_asked(keeper);
-    if (!makes_them(keeper))
+    tell_asked(manager);
+    if (!makes_them(manager))
         return TR_OK;
     do {
-        const tr_checkpoint_view view = view_of(keeper);
-        action = tr_checkpoint_policy_look(keeper->checkpoints, &view);
+        const tr_checkpoint_view view = view_of(manager);
+        action = tr_checkpoint_policy_look(manager->checkpoints, &view);
         if (action == TR_CHECKPOINT_STOP)
-            return stop(stops, keeper);
-        TR_TRY(act(keeper, action));
+            return stop(stops, manager);
+        TR_TRY(act(manager, action));
     } while (action == TR_CHECKPOINT_REPORT);
     return TR_OK;
 }
 
 /* The last checkpoint is a part of the training's result, so a failure of it is a failure of the training. */
-static tr_status make_last(tr_keeper *k, bool has_more)
+static tr_status make_last(tr_checkpoint_manager *k, bool has_more)
 {
     TR_TRY(finish(k, has_more));
     const tr_status status = tr_checkpoint_policy_status(k->checkpoints);
     return status == TR_OK ? TR_OK : tr_fail(status, "the last checkpoint was not written: %s", k->why);
 }
 
-tr_status tr_keeper_end(tr_keeper *keeper)
+tr_status tr_checkpoint_manager_end(tr_checkpoint_manager *manager)
 {
     tr_job_last last;
     tr_status   status = TR_ETIMEOUT;
 
-    if (!is_on(keeper))
+    if (!is_on(manager))
         return TR_OK;
-    if (!keeper->job)
-        return make_last(keeper, false);
-    if (tr_checkpoint_policy_is_pending(keeper->checkpoints))
-        TR_TRY(wait(keeper));
-    tr_checkpoint_policy_becomes_maker(keeper->checkpoints, false);        /* meanwhile another trainer may have begun to make the checkpoints */
+    if (!manager->job)
+        return make_last(manager, false);
+    if (tr_checkpoint_policy_is_pending(manager->checkpoints))
+        TR_TRY(wait(manager));
+    tr_checkpoint_policy_becomes_initiator(manager->checkpoints, false);        /* meanwhile another trainer may have begun to make the checkpoints */
     while (status == TR_ETIMEOUT) {
-        tell_asked(keeper);                        /* a trainer that still makes steps acts on the signal */
-        status = tr_job_stay(keeper->job, TR_CHECKPOINT_LOOK_MILLISECONDS / 1e3, &last);
+        tell_asked(manager);                        /* a trainer that still makes steps acts on the signal */
+        status = tr_job_stay(manager->job, TR_CHECKPOINT_LOOK_MILLISECONDS / 1e3, &last);
     }
     TR_TRY(status);
-    return last.is_mine && makes_them(keeper) ? make_last(keeper, last.has_more) : TR_OK;
+    return last.is_mine && makes_them(manager) ? make_last(manager, last.has_more) : TR_OK;
 }

@@ -1,7 +1,7 @@
-/* kept_store.c - a setup, the last commit and the state of tasks, as they were said. */
-#include "tests/support/kept_store.h"
+/* durable_store.c - a setup, the last commit and the state of tasks, as they were said. */
+#include "tests/support/durable_store.h"
 
-kept_state kept;
+durable_state kept;
 
 static bool find(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
 {
@@ -61,11 +61,11 @@ static void *keep_board(void *self, uint64_t *bytes, bool anew)
     return kept.board_bytes ? kept.board : NULL;
 }
 
-tr_store kept_store(void)
+tr_store durable_store(void)
 {
     tr_store store = plain_store();
 
-    store.kept = find;
+    store.last_commit = find;
     store.setup = set_up;
     store.commit = keep_commit;
     store.tasks = keep_tasks;
@@ -73,9 +73,9 @@ tr_store kept_store(void)
     return store;
 }
 
-void serve_from_kept(rig *r)
+void serve_again(rig *r)
 {
-    const tr_store store = kept_store();
+    const tr_store store = durable_store();
     serve_anew(r, &store);
 }
 
@@ -83,6 +83,6 @@ void serve_keeping(rig *r)
 {
     free(kept.tasks);
     free(kept.board);
-    kept = (kept_state){.tasks = NULL};
-    serve_from_kept(r);
+    kept = (durable_state){.tasks = NULL};
+    serve_again(r);
 }

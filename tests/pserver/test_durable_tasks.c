@@ -1,7 +1,7 @@
-/* test_kept_tasks.c - the tasks' state as the next process finds it: whole, or as good as none. */
+/* test_durable_tasks.c - the tasks' state as the next process finds it: whole, or as good as none. */
 #include "tests/support/expect.h"
 
-#include "pserver/core/kept_tasks.h"
+#include "pserver/core/durable_tasks.h"
 
 #include <string.h>
 
@@ -21,23 +21,23 @@ static const tr_store store = {.tasks = tasks};
 
 static void put_two(void)
 {
-    tr_kept_tasks kept = {NULL};
+    tr_durable_tasks kept = {NULL};
 
     memset(memory, 0, sizeof memory);
-    tr_kept_tasks_create(&kept, &store, 5, 3);
-    tr_kept_tasks_put(&kept, "first", 5);
-    tr_kept_tasks_put(&kept, "later", 5);
+    tr_durable_tasks_create(&kept, &store, 5, 3);
+    tr_durable_tasks_put(&kept, "first", 5);
+    tr_durable_tasks_put(&kept, "later", 5);
 }
 
 static void the_last_state_is_found(void **state)
 {
-    tr_kept_tasks kept = {NULL};
+    tr_durable_tasks kept = {NULL};
     size_t        size = 0;
 
     (void)state;
     put_two();
-    assert_true(tr_kept_tasks_attach(&kept, &store));
-    assert_memory_equal(tr_kept_tasks_get(&kept, &size), "later", 5);
+    assert_true(tr_durable_tasks_attach(&kept, &store));
+    assert_memory_equal(tr_durable_tasks_get(&kept, &size), "later", 5);
     assert_int_equal(size, 5);
 }
 
@@ -49,12 +49,12 @@ static void a_damaged_head_is_refused(void **state)
     (void)state;
     for (int word = 0; word < 2; word++)               /* which place counts; the size */
         for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++) {
-            tr_kept_tasks kept = {NULL};
+            tr_durable_tasks kept = {NULL};
             size_t        size;
             put_two();
             memory[word] = wrong[i];
-            if (tr_kept_tasks_attach(&kept, &store)) {
-                const uint8_t *from = tr_kept_tasks_get(&kept, &size);
+            if (tr_durable_tasks_attach(&kept, &store)) {
+                const uint8_t *from = tr_durable_tasks_get(&kept, &size);
                 assert_true(from >= (uint8_t *)memory && size <= ROOM && from + size <= (uint8_t *)memory + ROOM);
             }
         }

@@ -17,7 +17,7 @@ from ..tensor import LoDTensor, Scope
 from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, TABLE, Checkpoint
 
 
-def kept_variables(program: Program) -> list[Variable]:
+def state_variables(program: Program) -> list[Variable]:
     """Return the dense variables that a checkpoint of the program holds."""
     from ..io import is_persistable
 
@@ -41,7 +41,7 @@ def kinds_of(program: Program) -> dict[str, tuple[int, str | None]]:
                 result.update(dict.fromkeys(names, (kind, param)))
         elif not role & OpRole.Optimize:
             moving.update(op.output_arg_names)
-    kept = kept_variables(program)
+    kept = state_variables(program)
     result.update({var.name: (PARAMETER, None) for var in kept if isinstance(var, Parameter) and var.name not in moving})
     return {var.name: result.get(var.name, (STATISTIC, None)) for var in kept}
 
@@ -133,4 +133,4 @@ def _check_fit(checkpoint: Checkpoint, var: Variable) -> None:
         raise DTypeError(f"{var.name} in {checkpoint.folder!r} is {array.dtype}, the program wants {var.dtype}")
 
 
-__all__ = ["kept_variables", "kinds_of", "digest_of", "States", "value_in", "restore"]
+__all__ = ["state_variables", "kinds_of", "digest_of", "States", "value_in", "restore"]

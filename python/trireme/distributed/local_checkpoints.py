@@ -14,7 +14,7 @@ from .checkpoints import Settings, claim_folder, settings_now
 from .schedule import BEGIN, STOP, STOPPED, Schedule, newest_in, say
 
 
-class _LoneKeeper:
+class _LocalCheckpointManager:
     """Checkpoints of ``train_from_dataset`` in one process."""
 
     def __init__(self, executor: Any, program: Any, scope: Scope, settings: Settings) -> None:
@@ -84,21 +84,21 @@ class _LoneKeeper:
         self._schedule.ended(error)
 
 
-_keeper: _LoneKeeper | None = None
+_manager: _LocalCheckpointManager | None = None
 
 
-def in_one_process(executor: Any, program: Any, scope: Scope) -> tuple[_LoneKeeper | None, int]:
-    """Return the keeper of checkpoints for a loop of this process, and how many batches the loop skips. None: the script keeps no
+def in_one_process(executor: Any, program: Any, scope: Scope) -> tuple[_LocalCheckpointManager | None, int]:
+    """Return the manager of checkpoints for a loop of this process, and how many batches the loop skips. None: the script keeps no
     checkpoints.
     """
-    global _keeper
+    global _manager
     settings = settings_now()
     if settings.folder is None or jobs.is_launched():
         return None, 0
-    if _keeper is None or _keeper.program is not program or _keeper.settings.__dict__ != settings.__dict__:
-        _keeper = _LoneKeeper(executor, program, scope, settings)
-    _keeper.place(executor, scope)
-    return _keeper, _keeper.left
+    if _manager is None or _manager.program is not program or _manager.settings.__dict__ != settings.__dict__:
+        _manager = _LocalCheckpointManager(executor, program, scope, settings)
+    _manager.place(executor, scope)
+    return _manager, _manager.left
 
 
 __all__ = ["in_one_process"]

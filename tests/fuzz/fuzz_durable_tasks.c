@@ -1,7 +1,7 @@
-/* fuzz_kept_tasks.c - the state of leased tasks as a dead server has left it, damaged: who takes its place refuses it, or goes on from it.
+/* fuzz_durable_tasks.c - the state of leased tasks as a dead server has left it, damaged: who takes its place refuses it, or goes on from it.
  *
  * The first byte of the input: bit 0: the place of one that died; else the job is started again. The rest damages the memory (damage.h). */
-#include "tests/support/kept_store.h"
+#include "tests/support/durable_store.h"
 #include "tests/fuzz/damage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     kept.settled[1] = 3;
     memset(kept.trainer, 0, sizeof kept.trainer);
     rig r = make();
-    serve_from_kept(&r);
+    serve_again(&r);
     go_on(&r, input[0] & 1);
     unmake(&r);
     return 0;

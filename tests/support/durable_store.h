@@ -1,14 +1,14 @@
-/* kept_store.h - the store of server_rig.h whose state outlives its server: the next one over it finds what was settled, and its tasks.
+/* durable_store.h - the store of server_rig.h whose state outlives its server: the next one over it finds what was settled, and its tasks.
  *
  * Of two trainers, and but one such state in a program. */
-#ifndef TR_TESTS_SUPPORT_KEPT_STORE_H
-#define TR_TESTS_SUPPORT_KEPT_STORE_H
+#ifndef TR_TESTS_SUPPORT_DURABLE_STORE_H
+#define TR_TESTS_SUPPORT_DURABLE_STORE_H
 
 #include "tests/support/server_rig.h"
 
 enum { KEPT_TRAINERS = 2 };
 
-typedef struct kept_state {
+typedef struct durable_state {
     uint8_t   setup[512];
     size_t    setup_bytes;            /* 0: nothing is kept */
     tr_commit commit;                 /* of the two below */
@@ -19,13 +19,13 @@ typedef struct kept_state {
     uint64_t  tasks_bytes;
     uint8_t  *board;
     uint64_t  board_bytes;
-} kept_state;
+} durable_state;
 
-extern kept_state kept;
+extern durable_state kept;
 
-tr_store kept_store(void);
+tr_store durable_store(void);
 /* Another server in the place of this one: nothing is kept yet; over what is kept. */
 void     serve_keeping(rig *r);
-void     serve_from_kept(rig *r);
+void     serve_again(rig *r);
 
 #endif

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import Checkpoint, States, digest_of, kept_variables, kinds_of, newest, restore, steps, value_in
+from ..checkpoint import Checkpoint, States, digest_of, state_variables, kinds_of, newest, restore, steps, value_in
 from ..core import Scope
 from ..desc import take_text
 from ..errors import NotFoundError, TimedOutError, TriremeError, check
@@ -29,17 +29,17 @@ from .transpiled import Transpiled
 from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, newest_in, say
 
 
-class Keeper:
+class CheckpointManager:
     """The calls for checkpoints of a trainer whose job keeps none: they do nothing."""
 
     is_on = False
     folder: str | None = None
 
     @staticmethod
-    def of(job: Job, result: Transpiled, scope: Scope) -> Keeper:
-        """Return the keeper of this job. It has found the checkpoint that the job goes on from."""
+    def of(job: Job, result: Transpiled, scope: Scope) -> CheckpointManager:
+        """Return the manager of this job. It has found the checkpoint that the job goes on from."""
         settings = settings_now()
-        return _Keeper(job, result, scope, settings) if settings.folder else Keeper(job, result, scope)
+        return _WritingCheckpointManager(job, result, scope, settings) if settings.folder else CheckpointManager(job, result, scope)
 
     def __init__(self, job: Job, result: Transpiled, scope: Scope) -> None:
         self.job, self.result, self.scope = job, result, scope
@@ -47,9 +47,9 @@ class Keeper:
         self.tasks: bytes | None = None                # state of leased tasks, for the servers
         self.on_servers = {value.source for value in result.values}
         beginning = beginning_of(job)
-        kept = job.resumed * result.mode.period
-        self.kept = kept                               # steps that the servers have from an earlier start
-        self.first, self.runs = beginning.steps + kept, beginning.runs + kept
+        on_servers = job.resumed * result.mode.period
+        self.on_servers = on_servers         # steps that the servers have from an earlier start
+        self.first, self.runs = beginning.steps + on_servers, beginning.runs + on_servers
         self.count = self._loop_began = 0              # steps of this process; its steps when the last loop began
 
     @cached_property
@@ -71,11 +71,11 @@ class Keeper:
     def first_position(self) -> bytes | None:
         """The position in its data that this trainer has in the checkpoint that the job goes on from."""
         found = beginning_of(self.job).checkpoint
-        return found.trainer(self.job.index)[2] if found is not None and not self.kept else None
+        return found.trainer(self.job.index)[2] if found is not None and not self.on_servers else None
 
     def steps_to_replay(self) -> int:
         """Return how many runs of the script's program were made before, except those that the script leaves out itself."""
-        return self.kept if is_skipped_by_script() else self.first
+        return self.on_servers if is_skipped_by_script() else self.first
 
     def before_step(self, executor: Any) -> None:
         if self.count == 0 and self.runs:              # random numbers continue as in a run without interruption
@@ -150,8 +150,8 @@ class Keeper:
             shutil.rmtree(place, ignore_errors=True)
 
 
-class _Keeper(Keeper):
-    """The keeper of a job that keeps checkpoints."""
+class _WritingCheckpointManager(CheckpointManager):
+    """The manager of a job that keeps checkpoints."""
 
     is_on = True
 
@@ -162,7 +162,7 @@ class _Keeper(Keeper):
         if job.index == 0:
             claim_folder(settings.folder, is_first=not job.has_servers_state)
         found = self.beginning.checkpoint
-        self._schedule = Schedule(settings, first=self.beginning.steps, kept=self.kept, resumed=found.step if found is not None else -1,
+        self._schedule = Schedule(settings, first=self.beginning.steps, on_servers=self.on_servers, resumed=found.step if found is not None else -1,
                                   newest=newest_in(settings.folder), servers_have_state=job.has_servers_state, is_first=job.index == 0,
                                   can_lag=result.mode.snapshots_all)
 
@@ -176,7 +176,7 @@ class _Keeper(Keeper):
             if lib.tr_checkpoint_origin_reads(self.beginning.origin, self.first, bool(steps(self.settings.folder))):
                 self._load_statistics(newest(self.settings.folder))
             return
-        variables, tables = kept_variables(self.result.original), []
+        variables, tables = state_variables(self.result.original), []
         if self.job.index == 0:
             tables = self.result.tables                # the servers get them from here
             self.tasks = found.tasks
@@ -198,7 +198,7 @@ class _Keeper(Keeper):
         """The servers hold their state. Take the statistics that trainers alone have from the newest checkpoint: old values are better
         than none.
         """
-        restore(found, self.scope, [var for var in kept_variables(self.result.original)
+        restore(found, self.scope, [var for var in state_variables(self.result.original)
                                     if var.name in found and self._takes_old(var.name)])
 
     def _takes_old(self, name: str) -> bool:
@@ -221,7 +221,7 @@ class _Keeper(Keeper):
     def _makes_them(self) -> bool:
         """Return whether this trainer makes checkpoints now."""
         makes = bool(lib.tr_job_makes_checkpoints(self.job.ptr))
-        self._schedule.becomes_maker(makes, self.steps)
+        self._schedule.becomes_initiator(makes, self.steps)
         return makes
 
     # -- each step -------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class _Keeper(Keeper):
 
     def _count_steps(self) -> None:
         if self.result.flush is None:
-            self.count = lib.tr_job_step(self.job.ptr) - self.kept
+            self.count = lib.tr_job_step(self.job.ptr) - self.on_servers
 
     def _position(self) -> bytes | None:
         return self.settings.position() if self.settings.position is not None else None
@@ -328,7 +328,7 @@ class _Keeper(Keeper):
         self._count_steps()
         if self._schedule.is_pending:
             self._report()
-        self._schedule.becomes_maker(False, self.steps)        # meanwhile another trainer may have begun to make the checkpoints
+        self._schedule.becomes_initiator(False, self.steps)        # meanwhile another trainer may have begun to make the checkpoints
         last = ffi.new("tr_job_last *")
         while not self._has_stayed(last):
             pass                                       # a signal is noted meanwhile; a trainer that still makes steps acts on it
@@ -337,4 +337,4 @@ class _Keeper(Keeper):
             self._schedule.check_last()
 
 
-__all__ = ["Keeper"]
+__all__ = ["CheckpointManager"]
