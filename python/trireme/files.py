@@ -12,8 +12,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -101,11 +99,17 @@ def new_folder(path: str) -> Iterator[tuple[str, BinaryIO]]:
         with _cannot_write(path), about:
             yield part, about
             about.flush()
-            shutil.rmtree(path, ignore_errors=True)
+            _remove_folder(path)
             os.replace(part, path)
     except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        _remove_folder(part)
         raise
+
+
+def _remove_folder(path: str) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -122,7 +126,7 @@ def _locked_part(path: str, is_folder: bool) -> tuple[str, BinaryIO]:
     """Make a part and lock it. One that another process has taken for a left one, before it was locked, is made again."""
     with _cannot_write(path):
         while True:
-            part = f"{path}.{secrets.token_hex(8)}.part"
+            part = f"{path}.{os.urandom(8).hex()}.part"
             if is_folder:
                 os.makedirs(part)
             try:
@@ -168,7 +172,7 @@ def _remove_if_left(part: str) -> None:
     try:
         if _lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB):
             if is_folder:
-                shutil.rmtree(part, ignore_errors=True)
+                _remove_folder(part)
             else:
                 os.unlink(part)
     except OSError:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +39,7 @@ _MERGING = frozenset(("merge_selected_rows", "clip", "clip_by_norm"))
 _SCALING = frozenset(("elementwise_mul", "elementwise_div"))
 
 
-@dataclass(frozen=True)
-class TableOptions:
+class TableOptions(NamedTuple):
     """What ``embedding`` says of a table beside its size; see there."""
 
     row_dtype: Any = "float32"
@@ -59,11 +57,10 @@ class TableOptions:
             dtype = None
         if dtype not in (VarType.FP32, VarType.FP16, VarType.BF16):
             raise ValueError(f"embedding: row_dtype must be float32, float16 or bfloat16, got {self.row_dtype!r}")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("row_dtype", "entry_probability") and (
-                    isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise ValueError(f"embedding: {field.name} must be an int of at least 0, got {value!r}")
+        for name in ("entry_count", "max_age", "keep_count", "max_rows"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ValueError(f"embedding: {name} must be an int of at least 0, got {value!r}")
         if not isinstance(self.entry_probability, numbers.Real) or not 0 < self.entry_probability <= 1:
             raise ValueError(f"embedding: entry_probability must be above 0 and at most 1, got {self.entry_probability!r}")
         if self.keep_count and not self.max_age:

@@ -6,15 +6,17 @@ import itertools
 import numbers
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import unique_name
 from ..errors import InvalidArgumentError, check_whole
 from ..framework import Variable, default_main_program
-from ..py_reader import PyReader
 from ..tensor import CPUPlace
+
+if TYPE_CHECKING:
+    from ..py_reader import PyReader
 
 _Records = Callable[[], Iterator[list[Any]]]
 
@@ -29,6 +31,12 @@ def _slots(what: str, name: str | None, shapes: Sequence[Sequence[int]], dtypes:
     block = default_main_program().global_block()
     return [block.create_var(name=f"{name}_slot_{i}", shape=list(shape), dtype=dtype, lod_level=level, stop_gradient=True, is_data=True)
             for i, (shape, dtype, level) in enumerate(zip(shapes, dtypes, lod_levels))]
+
+
+def _py_reader(*args: Any, **options: Any) -> PyReader:
+    from ..py_reader import PyReader                   # few scripts use it, and it loads a tenth of the package
+
+    return PyReader(*args, **options)
 
 
 def py_reader(capacity: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[Any], lod_levels: Sequence[int] | None = None,
@@ -47,7 +55,7 @@ def py_reader(capacity: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[A
     >>> fluid.Executor(fluid.CPUPlace()).run(fetch_list=[fluid.layers.reduce_sum(x)])
     [array([6.], dtype=float32)]
     """
-    return PyReader(_slots("py_reader", name, shapes, dtypes, lod_levels), capacity, use_double_buffer, name=name)
+    return _py_reader(_slots("py_reader", name, shapes, dtypes, lod_levels), capacity, use_double_buffer, name=name)
 
 
 def create_py_reader_by_data(capacity: int, feed_list: Sequence[Variable], name: str | None = None, use_double_buffer: bool = True) -> PyReader:
@@ -55,7 +63,7 @@ def create_py_reader_by_data(capacity: int, feed_list: Sequence[Variable], name:
 
     ``feed_list`` has the variables. ``capacity`` batches are ready ahead, at most.
     """
-    return PyReader(feed_list, capacity, use_double_buffer, name=name)
+    return _py_reader(feed_list, capacity, use_double_buffer, name=name)
 
 
 def read_file(reader: PyReader) -> Any:
@@ -72,6 +80,8 @@ def double_buffer(reader: PyReader, place: CPUPlace | None = None, name: str | N
 
 
 def _check(reader: Any, what: str) -> None:
+    from ..py_reader import PyReader
+
     if not isinstance(reader, PyReader):
         raise TypeError(f"{what}: a reader of py_reader, create_py_reader_by_data, open_files or random_data_generator is wanted, got {reader!r}")
 
@@ -80,7 +90,7 @@ def _check(reader: Any, what: str) -> None:
 
 
 def _self_starting(what: str, vars: Sequence[Variable], records: _Records, capacity: int) -> PyReader:
-    reader = PyReader(vars, capacity, name=unique_name.generate(what))
+    reader = _py_reader(vars, capacity, name=unique_name.generate(what))
     reader.decorate_batch_generator(records)
     reader._starts_itself = True
     return reader
@@ -127,7 +137,7 @@ def open_files(filenames: Sequence[str] | str, shapes: Sequence[Sequence[int]], 
 def _derived(what: str, reader: PyReader, change: Callable[[Iterator[Any]], Iterator[Any]]) -> PyReader:
     """Return a reader of the same variables whose batches are made of those of ``reader``."""
     _check(reader, what)
-    made = PyReader(reader.vars, reader._capacity, name=unique_name.generate(what))
+    made = _py_reader(reader.vars, reader._capacity, name=unique_name.generate(what))
     program = reader.vars[0].block.program
     program._readers = [one for one in program._readers if one is not reader]
     made.decorate_batch_generator(lambda: change(reader._require_source(what)()))
