@@ -133,6 +133,16 @@ static int place_in_line(const tr_comm *comm)
     return before;
 }
 
+/* How long this rank lets others print first. At the start some ranks know the roles and others do not, so there are two orders: a rank that does not know
+ * the roles waits for half a place more, and the first ranks of both orders do not print at once. */
+static int64_t time_in_line(const tr_comm *comm)
+{
+    const int64_t wait = 60 * MILLISECOND;
+    const int     place = place_in_line(comm);
+
+    return (place < LAST_IN_LINE ? place : LAST_IN_LINE) * wait + (comm->has_node ? 0 : wait / 2);
+}
+
 void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *text)
 {
     char quoted[4096];
@@ -152,8 +162,7 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
     tr_runlog_note("failed", ",\"why\":%s", quoted);
     comm->culprit = culprit;
     comm->failed_at = comm->now;
-    const int place = place_in_line(comm);
-    comm->report_at = comm->now + (place < LAST_IN_LINE ? place : LAST_IN_LINE) * 60 * MILLISECOND;
+    comm->report_at = comm->now + time_in_line(comm);
     atomic_store(&comm->state, TR__FAILED);
     comm->machine.ring(comm->machine.self, &comm->owner_bell, FUTEX_BITSET_MATCH_ANY);
 }

@@ -81,34 +81,48 @@ TEST(deaths_of_which_mpi_says_nothing_are_seen)
     sim_expect_often("replacements", replacements, RUNS, 25);
 }
 
-/* Whether ranks know each other or not: all that live end, with one text, and one of them prints it. */
+/* Whether ranks know each other or not: all that live end, with one text, and one of them prints it. Returns whether the job has failed. */
+static bool fails_once(uint64_t seed)
+{
+    sim_options options = options_of(seed, "sync");
+    const char *text;
+    int         told = 0;
+
+    options.unreported = seed % 3 == 0;
+    options.standbys = seed % 4 == 0;
+    sim_job  *job = sim_job_new(&options);
+    const int victim = (int)tr_sim_random(sim_job_sim(job), (uint64_t)(options.servers + options.trainers));
+    sim_job_kill(job, victim, 1 + (int64_t)tr_sim_random(sim_job_sim(job), (uint64_t)(seed % 2 ? 3 : 150) * MICROSECOND));
+    sim_run_seed(job, seed);
+    for (int i = 0; i < sim_job_size(job); i++) {
+        const bool is_well = sim_job_status(job, i, &text) == TR_OK;
+        told += i != victim && !is_well;
+        if (i != victim && !is_well && !strstr(text, "rank"))
+            fail_msg("seed %llu: rank %d fails without a name: %s", (unsigned long long)seed, i, text);
+    }
+    if (sim_job_speakers(job) != (told > 0))
+        fail_msg("seed %llu: %d ranks know of the failure, and %d have printed it", (unsigned long long)seed, told, sim_job_speakers(job));
+    sim_job_free(job);
+    return told > 0;
+}
+
 TEST(a_job_that_fails_says_so_once)
 {
     enum { RUNS = 400 };
     uint64_t failed = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync");
-        options.unreported = seed % 3 == 0;
-        options.standbys = seed % 4 == 0;
-        sim_job  *job = sim_job_new(&options);
-        const int victim = (int)tr_sim_random(sim_job_sim(job), (uint64_t)(options.servers + options.trainers));
-        sim_job_kill(job, victim, 1 + (int64_t)tr_sim_random(sim_job_sim(job), (uint64_t)(seed % 2 ? 3 : 150) * MICROSECOND));
-        sim_run_seed(job, seed);
-        int told = 0;
-        for (int i = 0; i < sim_job_size(job); i++) {
-            const char *text;
-            const bool  is_well = sim_job_status(job, i, &text) == TR_OK;
-            told += i != victim && !is_well;
-            if (i != victim && !is_well && !strstr(text, "rank"))
-                fail_msg("seed %llu: rank %d fails without a name: %s", (unsigned long long)seed, i, text);
-        }
-        if (sim_job_speakers(job) != (told > 0))
-            fail_msg("seed %llu: %d ranks know of the failure, and %d have printed it", (unsigned long long)seed, told, sim_job_speakers(job));
-        failed += told > 0;
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        failed += fails_once(seed);
     sim_expect_often("jobs that failed", failed, RUNS, 40);
+}
+
+/* In these jobs a server dies when only some ranks know the roles. */
+TEST(ranks_that_know_the_roles_and_ranks_that_do_not_print_once)
+{
+    static const uint64_t seeds[] = {94010027, 94013647, 96004247};
+
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        assert_true(fails_once(seeds[i]));
 }
 
 int main(int argc, char **argv)
@@ -118,6 +132,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_is_stopped_for_too_long_is_dead),
         cmocka_unit_test(deaths_of_which_mpi_says_nothing_are_seen),
         cmocka_unit_test(a_job_that_fails_says_so_once),
+        cmocka_unit_test(ranks_that_know_the_roles_and_ranks_that_do_not_print_once),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
