@@ -3,6 +3,7 @@
 
 #include "framework/memory.h"
 #include "pserver/core/server_pulls.h"
+#include "pserver/core/server_streams.h"
 #include "pserver/core/server_updates.h"
 #include "pserver/table/table.h"
 #include "pserver/wire/rounded.h"
@@ -453,7 +454,7 @@ tr_status tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wir
 
 void tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!server->is_running)
+    if (!server->is_running || tr__stream_is_parked(server, trainer))          /* the first one may wait behind the snapshot */
         return;
     for (const pull *p = rows_of_trainer(server, trainer)->waiting; p; p = p->next)
         if (p->seq == wire->seq)

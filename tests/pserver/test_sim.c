@@ -69,23 +69,40 @@ TEST(jobs_of_sixty_four_ranks)
     }
 }
 
+/* Returns how many snapshots it has made. */
+static uint64_t go_on_from_snapshots(uint64_t seed)
+{
+    uint64_t    snapshots = 0;
+    sim_options options = options_of(seed, "sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)", "average(1)");
+
+    options.snapshots = true;
+    options.loss = seed % 4 ? 0 : 0.03;
+    sim_job *job = sim_job_new(&options);
+    assert_true(sim_goes_on(job, &options));
+    sim_check_last_snapshot(job, &options);
+    for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, snapshots++)
+        sim_check_going_on(&options, one);
+    sim_job_free(job);
+    return snapshots;
+}
+
 TEST(a_job_goes_on_from_a_snapshot_at_any_step_on_any_number_of_servers)
 {
     enum { RUNS = 300 };
     uint64_t snapshots = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)", "average(1)");
-        options.snapshots = true;
-        options.loss = seed % 4 ? 0 : 0.03;
-        sim_job *job = sim_job_new(&options);
-        assert_true(sim_goes_on(job, &options));
-        sim_check_last_snapshot(job, &options);
-        for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, snapshots++)
-            sim_check_going_on(&options, one);
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        snapshots += go_on_from_snapshots(seed);
     sim_expect_often("snapshots", snapshots, RUNS, 25);
+}
+
+/* In these jobs a trainer asks again for rows, and its first question waits behind a snapshot. */
+TEST(rows_behind_a_snapshot_are_not_answered_before_it)
+{
+    static const uint64_t seeds[] = {94011892, 96005440};
+
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        assert_true(go_on_from_snapshots(seeds[i]));
 }
 
 TEST(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named)
@@ -141,6 +158,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(rounded_parameters_are_those_of_one_process_that_rounds),
         cmocka_unit_test(jobs_of_sixty_four_ranks),
         cmocka_unit_test(a_job_goes_on_from_a_snapshot_at_any_step_on_any_number_of_servers),
+        cmocka_unit_test(rows_behind_a_snapshot_are_not_answered_before_it),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),
         cmocka_unit_test(disagreement_is_refused_with_a_diff),
     };
