@@ -51,11 +51,13 @@ static void *place(void *self, int peer, const tr_wire *wire)
     return NULL;
 }
 
-/* A server whose place is empty and is ours to take; false: there is none. */
+/* A server whose place is empty and is ours to take; false: there is none. When all trainers are out nobody misses a server, and this standby leaves. */
 static bool find_place(tr_standby *standby)
 {
     const tr_roster *roster = standby->roster;
 
+    if (tr_roster_is_over(roster))
+        return false;
     for (int i = 0; i < roster->servers && standby->server < 0; i++) {
         const int rank = roster->server_rank[i];
         if (roster->rank[rank].is_dead && tr_roster_standby_for(roster, rank) == roster->self) {
