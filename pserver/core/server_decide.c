@@ -51,6 +51,14 @@ static bool is_away(const tr_server *server, const tr__trainer *trainer)
     return tr__board_is_meeting(server, trainer);
 }
 
+/* Will another step of it come by itself? Where all trainers take part in snapshots, nobody waits for one that has taken part. Where the initiator alone does,
+ * the snapshot is the state without its next step: no update is made without it, also while its SNAPSHOT waits for a freeze of the state. */
+static bool will_come(const tr_server *server, const tr__trainer *trainer)
+{
+    const bool is_moving = server->policy.snapshots_all ? tr__stream_is_moving(server, trainer) : !tr_membership_is_over(trainer->state);
+    return is_moving && !is_away(server, trainer);
+}
+
 /* The next update is made of the trainers that are there, if they are enough: all but as many as may be slow, or all that live. A trainer that is out
  * counts as one of the slow ones. Otherwise, when trainers come to the end of their data, updates would be of fewer gradients than any before. */
 static bool decide_update(tr_server *server, const tr__report *reports)
@@ -60,8 +68,7 @@ static bool decide_update(tr_server *server, const tr__report *reports)
 
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        const bool         will_come = tr__stream_is_moving(server, t) && !is_away(server, t);
-        living += !tr__server_is_out(server, i) && (will_come || tr__round_of(server, t)->is_full);
+        living += !tr__server_is_out(server, i) && (will_come(server, t) || tr__round_of(server, t)->is_full);
         there += is_whole(server, reports, i);
     }
     if (!there || there < (living < enough ? living : enough))

@@ -96,25 +96,37 @@ TEST(a_dead_trainer_stops_nobody_where_trainers_are_apart)
 }
 
 /* Servers and trainers die, at moments of their own. A trainer and a server within one step may be too much: then the job has
- * failed, but no server has made an update of other steps than the others. */
+ * failed, but no server has made an update of other steps than the others. Returns whether the job goes on. */
+static bool goes_on_deciding(uint64_t seed)
+{
+    sim_options options = options_of(seed, "sync(fewer)", "sync(backups=1)", "sync(fewer)", "sync(backups=2)");
+
+    options.trainers += 1 + (int)(seed % 2);
+    options.standbys = 2;
+    sim_job *job = sim_job_new(&options);
+    for (int i = 0; i < 1 + (int)(seed % 2); i++)
+        sim_kill_a_server(job, &options);
+    for (int i = 0; i < 1 + (int)(seed / 2 % 2); i++)
+        sim_kill_a_trainer(job, &options, 60000);
+    const bool goes_on = sim_goes_on(job, &options);
+    sim_job_free(job);
+    return goes_on;
+}
+
 TEST(servers_agree_on_every_update_whoever_dies)
 {
     enum { RUNS = 1000 };
     uint64_t went_on = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync(fewer)", "sync(backups=1)", "sync(fewer)", "sync(backups=2)");
-        options.trainers += 1 + (int)(seed % 2);
-        options.standbys = 2;
-        sim_job *job = sim_job_new(&options);
-        for (int i = 0; i < 1 + (int)(seed % 2); i++)
-            sim_kill_a_server(job, &options);
-        for (int i = 0; i < 1 + (int)(seed / 2 % 2); i++)
-            sim_kill_a_trainer(job, &options, 60000);
-        went_on += sim_goes_on(job, &options);
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        went_on += goes_on_deciding(seed);
     sim_expect_often("jobs that went on", went_on, RUNS, 25);
+}
+
+/* In this job all trainers are out when a standby is about to take a dead server's place. */
+TEST(a_standby_that_is_done_takes_no_place)
+{
+    assert_true(goes_on_deciding(94017902));
 }
 
 TEST(deaths_losses_and_new_starts_together_cost_nothing)
@@ -149,31 +161,44 @@ TEST(a_servers_goodbye_answers_a_trainers)
 }
 
 /* Replicas die, and who follows them, and servers: as often as ranks wait on the other host a server has a replica again, and then loses
- * nothing with its own host. */
+ * nothing with its own host. Returns how many ranks became replicas in the middle of the job. */
+static uint64_t call_replicas(uint64_t seed)
+{
+    uint64_t    starts = 0;
+    sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
+
+    options.steps = 12;
+    options.standbys = 2 + (int)(seed / 7 % 4);
+    options.standbys_there = options.replicas = true;
+    options.replacements = seed / 3 % 4 == 0;
+    options.tasks = !strcmp(options.mode, "async") && seed % 2 ? 4 : 0;
+    options.loss = options.replacements || seed % 3 ? 0 : 0.03;
+    options.snapshots = seed % 4 == 0 && options.loss == 0;
+    sim_job *job = sim_job_new(&options);
+    sim_kill_one_of(job, sim_job_size(job) - options.servers, options.servers, 40000);
+    job = sim_storm(job, &options, &starts);
+    sim_job_check(job);
+    if (options.snapshots && !options.tasks)                /* a step that a server leaves out is in no sum */
+        sim_job_check_snapshots(job);
+    const uint64_t called = (uint64_t)sim_job_called(job);
+    sim_job_free(job);
+    return called;
+}
+
 TEST(replicas_follow_one_another)
 {
     enum { RUNS = 600 };
-    uint64_t starts = 0, called = 0;
+    uint64_t called = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
-        options.steps = 12;
-        options.standbys = 2 + (int)(seed / 7 % 4);
-        options.standbys_there = options.replicas = true;
-        options.replacements = seed / 3 % 4 == 0;
-        options.tasks = !strcmp(options.mode, "async") && seed % 2 ? 4 : 0;
-        options.loss = options.replacements || seed % 3 ? 0 : 0.03;
-        options.snapshots = seed % 4 == 0 && options.loss == 0;
-        sim_job *job = sim_job_new(&options);
-        sim_kill_one_of(job, sim_job_size(job) - options.servers, options.servers, 40000);
-        job = sim_storm(job, &options, &starts);
-        sim_job_check(job);
-        if (options.snapshots && !options.tasks)            /* a step that a server leaves out is in no sum */
-            sim_job_check_snapshots(job);
-        called += (uint64_t)sim_job_called(job);
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        called += call_replicas(seed);
     sim_expect_often("new replicas", called, RUNS, 34);
+}
+
+/* In this job the initiator's SNAPSHOT waits on one server, which freezes its state for a new replica. */
+TEST(no_update_is_made_without_an_initiator_whose_snapshot_waits)
+{
+    call_replicas(96014048);
 }
 
 int main(int argc, char **argv)
@@ -184,9 +209,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_replica_has_all_that_was_acknowledged),
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
+        cmocka_unit_test(a_standby_that_is_done_takes_no_place),
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
         cmocka_unit_test(a_servers_goodbye_answers_a_trainers),
         cmocka_unit_test(replicas_follow_one_another),
+        cmocka_unit_test(no_update_is_made_without_an_initiator_whose_snapshot_waits),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
