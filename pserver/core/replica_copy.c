@@ -37,8 +37,9 @@ static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, b
     return r->store.setup(r->store.self, r->setup, &r->policy, packed, bytes, resume);
 }
 
-/* The update that is ahead of the server and what counts with it go at once: who takes this state over in between would miss steps. */
-static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
+/* The update that is ahead of the server and what counts with it go at once: who takes this state over in between would miss steps. It is a state of
+ * the start in which it was left, because what server 0 has heard of tasks comes later. */
+static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes, uint32_t start)
 {
     Trireme__Pserver__Update *update = trireme__pserver__update__unpack(NULL, bytes, payload);
     const bool                is_good = !tr__replica_is_damaged(r, update) && update->updates == r->updates - 1;
@@ -47,7 +48,7 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
         tr__replica_take_lists(r, &r->word, update);
         const tr_commit commit = {.updates = --r->updates, .settled = r->word.settled, .trainer = r->word.flags,
                                   .decided = r->word.decided, .decisions = r->word.decisions,
-                                  .start = tr_roster_start(r->roster)};
+                                  .start = start};
         r->store.go_back(r->store.self, &commit);
     }
     if (update)
@@ -67,7 +68,7 @@ static tr_status keep(tr_replica *r, const tr_wire *wire, const uint8_t *payload
 {
     const void *packed;
     uint64_t    bytes;
-    tr_commit   commit;
+    tr_commit   commit = {.start = tr_roster_start(r->roster)};
     const bool  is_first = !r->setup;
 
     if (is_first) {
@@ -77,7 +78,7 @@ static tr_status keep(tr_replica *r, const tr_wire *wire, const uint8_t *payload
         r->updates = commit.updates;
     }
     if (r->updates == wire->copy.update + 1 && !r->is_busy)
-        TR_TRY(go_back(r, payload, wire->bytes));
+        TR_TRY(go_back(r, payload, wire->bytes, commit.start));
     if (r->updates != wire->copy.update)
         return tr_fail(TR_EPEER, "it is to go on from update %llu, and has %llu", (unsigned long long)wire->copy.update,
                        (unsigned long long)r->updates);

@@ -24,6 +24,7 @@ struct tr__start {
     bool      has_values;             /* all first values are here */
     Trireme__Pserver__Join **join;    /* of each trainer; NULL: it has not joined */
     uint64_t *even;                   /* of each trainer: steps that every server had settled when it joined */
+    bool      has_gap;                /* what was left here is not of the start before this one */
 };
 
 static const uint64_t CHUNK_MIN = 4096, CHUNK_MAX = (uint64_t)1 << 24;
@@ -153,6 +154,7 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
     TR_TRY(take_beginning(server, packed, bytes));
     TR_TRY(server->store.setup(server->store.self, server->setup, &server->policy, payload, wire->bytes, true));
     server->updates = commit.updates;
+    server->start->has_gap = commit.start + 1 != tr_roster_start(server->roster);
     if (server->policy.is_lockstep && commit.updates == wire->setup.updates + 1) {
         server->store.go_back(server->store.self, NULL);
         server->updates--;
@@ -345,7 +347,10 @@ static tr_status run(tr_server *server)
     tr__rounds_begin(server);
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        tr__tasks_join(server, t, server->start->even[i]);
+        if (server->start->has_gap)                /* steps that other servers have may have been left out since */
+            tr__tasks_join_with_gap(server, t);
+        else
+            tr__tasks_join(server, t, server->start->even[i]);
         tr__stream_open(server, t, TR__OPEN_JOIN, 0);
         tr__stream_owe(server, t);
     }

@@ -158,13 +158,25 @@ void tr__tasks_vacant(tr_server *server, const tr__trainer *trainer)
     keep(server);
 }
 
+/* What it had is of a process before it. */
+static void give_back(tr_server *server, const tr__trainer *trainer)
+{
+    work_of(server, trainer)->releases_at = 0;
+    tr__tasks_leave(server, trainer);
+}
+
 void tr__tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step)
 {
     if (!server->tasks)
         return;
     set_everywhere(server, trainer, step);
-    work_of(server, trainer)->releases_at = 0;
-    tr__tasks_leave(server, trainer);
+    give_back(server, trainer);
+}
+
+void tr__tasks_join_with_gap(tr_server *server, const tr__trainer *trainer)
+{
+    if (server->tasks)
+        give_back(server, trainer);
 }
 
 /* Of who is gone all that is settled here is all that will be. */

@@ -28,6 +28,9 @@ void      tr__tasks_leave(tr_server *server, const tr__trainer *trainer);
 void      tr__tasks_vacant(tr_server *server, const tr__trainer *trainer);
 /* A process begins behind this step, which every server has settled: what it or an earlier one had is others'. */
 void      tr__tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step);
+/* The same when this server does not know what became of steps: the last start's state was lost, and in that start other servers may have left out steps that
+ * they had not. What trainers said before counts. */
+void      tr__tasks_join_with_gap(tr_server *server, const tr__trainer *trainer);
 /* Steps were settled, and that is committed: tasks that they ended may be done. */
 void      tr__tasks_settled(tr_server *server);
 /* The trainer says that every server has settled so many of its steps. */

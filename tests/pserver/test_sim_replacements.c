@@ -198,32 +198,46 @@ static bool go_on_with_tasks(const sim_job *job, const sim_options *before)
 }
 
 /* Each batch of a leased task gets into every server's parameters. Ranks of any role die, once or again and again; standbys take
- * places of servers, and of trainers; hosts are lost whose servers have a replica; jobs go on from snapshots. */
+ * places of servers, and of trainers; hosts are lost whose servers have a replica; jobs go on from snapshots. Returns whether one has. */
+static bool work_on_tasks(uint64_t seed, uint64_t *starts)
+{
+    sim_options options = options_of(seed, "async", "geo(2)", "ssp(1)", "geo(1)", "ssp(0)", "geo(3)");
+
+    options.trainers++;
+    options.tasks = 1 + (int)(seed / 7 % SIM_TASKS);
+    options.standbys = (int)(seed / 8 % 4);
+    options.replacements = seed / 2 % 2;
+    options.replicas = seed % 5 < 3;
+    options.loss = options.replacements || seed % 7 < 3 ? 0 : 0.04;           /* a word that a server serves may not be lost to replacements */
+    options.snapshots = seed % 3;
+    sim_job *job = sim_job_new(&options);
+    if (seed % 9 == 0)                                 /* nobody dies: each just once */
+        sim_run_seed(job, seed);
+    else
+        job = sim_storm(job, &options, starts);
+    sim_job_check(job);
+    const bool goes_on = go_on_with_tasks(job, &options);
+    sim_job_free(job);
+    return goes_on;
+}
+
 TEST(every_leased_batch_gets_to_every_server_whoever_dies)
 {
     enum { RUNS = 400 };
     uint64_t starts = 0, snapshots = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "async", "geo(2)", "ssp(1)", "geo(1)", "ssp(0)", "geo(3)");
-        options.trainers++;
-        options.tasks = 1 + (int)(seed / 7 % SIM_TASKS);
-        options.standbys = (int)(seed / 8 % 4);
-        options.replacements = seed / 2 % 2;
-        options.replicas = seed % 5 < 3;
-        options.loss = options.replacements || seed % 7 < 3 ? 0 : 0.04;       /* a word that a server serves may not be lost to replacements */
-        options.snapshots = seed % 3;
-        sim_job *job = sim_job_new(&options);
-        if (seed % 9 == 0)                             /* nobody dies: each just once */
-            sim_run_seed(job, seed);
-        else
-            job = sim_storm(job, &options, &starts);
-        sim_job_check(job);
-        snapshots += go_on_with_tasks(job, &options);
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        snapshots += work_on_tasks(seed, &starts);
     sim_expect_often("starts", starts, RUNS, 100);
     sim_expect_often("jobs that went on from a snapshot", snapshots, RUNS, 13);
+}
+
+/* In this job another server leaves out a step of which server 0 has it, and what server 0 has heard of that is lost with its host. */
+TEST(a_step_that_was_left_out_is_made_again_when_server_0_has_forgotten_it)
+{
+    uint64_t starts = 0;
+
+    work_on_tasks(96016420, &starts);
 }
 
 int main(int argc, char **argv)
@@ -236,6 +250,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nobody_waits_for_a_snapshot_that_is_being_written),
         cmocka_unit_test(whoever_is_left_makes_snapshots),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
+        cmocka_unit_test(a_step_that_was_left_out_is_made_again_when_server_0_has_forgotten_it),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
