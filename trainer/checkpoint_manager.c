@@ -26,7 +26,7 @@ static bool is_on(const tr_checkpoint_manager *k)
 
 static int64_t steps_of(const tr_checkpoint_manager *k)
 {
-    return k->first + k->on_servers + k->made;
+    return k->first + k->steps_on_servers + k->made;
 }
 
 static bool is_first_trainer(const tr_checkpoint_manager *k)
@@ -75,7 +75,7 @@ static tr_status find_place(tr_checkpoint_manager *k)
 
     if (k->origin == TR_ORIGIN_SERVERS) {
         tr_beginning_read(&place, folder, index);
-        if (tr_checkpoint_origin_reads(k->origin, k->on_servers + place.steps, newest(k) >= 0))
+        if (tr_checkpoint_origin_reads(k->origin, k->steps_on_servers + place.steps, newest(k) >= 0))
             open_newest(k);
     } else if (k->origin == TR_ORIGIN_CHECKPOINT) {
         TR_TRY(open_newest(k));
@@ -94,7 +94,7 @@ static tr_status find_origin(tr_checkpoint_manager *k)
 
     if (k->job)
         TR_TRY(tr_job_resumed(k->job, &have_state, &resumed));
-    k->on_servers = k->job ? resumed * k->policy->period : 0;
+    k->steps_on_servers = k->job ? resumed * k->policy->period : 0;
     have_state |= k->job && tr_job_is_replacement(k->job);
     if (is_first_trainer(k))
         TR_TRY(tr_checkpoint_claim(k->desc->checkpoints.folder, !have_state));
@@ -107,7 +107,7 @@ static void make_policy(tr_checkpoint_manager *k)
     const tr_checkpoint_options *o = &k->desc->checkpoints;
 
     k->checkpoints = tr_checkpoint_policy_new(&(tr_checkpoint_start){
-        .every_steps = o->every_steps, .every_seconds = o->every_seconds, .first = k->first, .on_servers = k->on_servers,
+        .every_steps = o->every_steps, .every_seconds = o->every_seconds, .first = k->first, .steps_on_servers = k->steps_on_servers,
         .resumed = k->origin == TR_ORIGIN_CHECKPOINT ? tr_checkpoint_step(k->from) : -1, .newest = newest(k),
         .servers_have_state = k->origin == TR_ORIGIN_SERVERS, .is_first = is_first_trainer(k),
         .can_lag = k->job && k->policy->snapshots_all}, tr__now());

@@ -18,7 +18,7 @@ typedef struct tr_checkpoint_manager {
     tr_checkpoint_origin      origin;
     tr_checkpoint_policy     *checkpoints;    /* when one is due; NULL: the job keeps none */
     int64_t                   first;          /* steps of this trainer before this launch of the job */
-    int64_t                   on_servers;     /* further steps, which an earlier start of the launch left with the servers */
+    int64_t                   steps_on_servers; /* further steps, which an earlier start of the launch left with the servers */
     int64_t                   made;           /* steps of this process */
     char                      why[1024];      /* why the last checkpoint was not written */
     tr_job_fact              *facts;          /* made by tr_checkpoint_manager_fill, with the two texts */

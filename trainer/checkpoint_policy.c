@@ -66,7 +66,7 @@ tr_checkpoint_policy *tr_checkpoint_policy_new(const tr_checkpoint_start *start,
         p->start.every_seconds = TR_CHECKPOINT_SECONDS;
     if (start->servers_have_state)                 /* the newest may be of this launch */
         p->start.newest = -1;
-    const int64_t steps = start->first + start->on_servers;
+    const int64_t steps = start->first + start->steps_on_servers;
     p->ahead = start->resumed > steps ? start->resumed - steps : 0;
     return p;
 }
@@ -118,7 +118,7 @@ static bool is_old(const tr_checkpoint_policy *p, int64_t now, double seconds)
 static bool is_due(const tr_checkpoint_policy *p, int64_t steps, int64_t now)
 {
     const tr_checkpoint_start *s = &p->start;
-    const int64_t              began = s->first + s->on_servers, from = p->last > began ? p->last : began;
+    const int64_t              began = s->first + s->steps_on_servers, from = p->last > began ? p->last : began;
 
     if (steps <= p->last)
         return false;

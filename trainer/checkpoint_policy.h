@@ -60,7 +60,7 @@ typedef struct tr_checkpoint_start {
     int64_t every_steps;              /* write after each multiple of so many steps; 0: the number of steps does not matter */
     double  every_seconds;            /* write when the last one is so old; 0: the time does not matter. Both 0: 600 s */
     int64_t first;                    /* steps of this trainer when the launch began */
-    int64_t on_servers;                     /* further steps, which an earlier start of this launch left with the servers */
+    int64_t steps_on_servers; /* further steps, which an earlier start of this launch left with the servers */
     int64_t resumed;                  /* the step in the name of the checkpoint that the training goes on from; -1: none */
     int64_t newest;                   /* the newest step in the folder now; -1: none */
     bool    servers_have_state;       /* as in tr_checkpoint_origin_of */

@@ -87,7 +87,7 @@ TEST(a_checkpoint_is_reported_where_that_is_asked_for)
 TEST(a_checkpoint_is_due_by_steps_or_seconds)
 {
     static const struct {
-        int64_t every; double seconds; int64_t first, on_servers, steps, now; bool is_due; int64_t to_look;
+        int64_t every; double seconds; int64_t first, steps_on_servers, steps, now; bool is_due; int64_t to_look;
     } rows[] = {
         {5, 0,   0, 0,  0, 0,             false, 5},
         {5, 0,   0, 0,  4, 99999 * SECOND, false, 1},
@@ -106,7 +106,7 @@ TEST(a_checkpoint_is_due_by_steps_or_seconds)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tr_checkpoint_policy *p = tr_checkpoint_policy_new(&(tr_checkpoint_start){
-            .every_steps = rows[i].every, .every_seconds = rows[i].seconds, .first = rows[i].first, .on_servers = rows[i].on_servers,
+            .every_steps = rows[i].every, .every_seconds = rows[i].seconds, .first = rows[i].first, .steps_on_servers = rows[i].steps_on_servers,
             .resumed = -1, .newest = -1, .is_first = true}, 0);
         if ((look(p, rows[i].steps, rows[i].now) == TR_CHECKPOINT_BEGIN) != rows[i].is_due)
             fail_msg("row %zu: due: %d", i, !rows[i].is_due);

@@ -47,9 +47,9 @@ class CheckpointManager:
         self.tasks: bytes | None = None                # state of leased tasks, for the servers
         self.on_servers = {value.source for value in result.values}
         beginning = beginning_of(job)
-        on_servers = job.resumed * result.mode.period
-        self.on_servers = on_servers         # steps that the servers have from an earlier start
-        self.first, self.runs = beginning.steps + on_servers, beginning.runs + on_servers
+        steps_on_servers = job.resumed * result.mode.period
+        self.steps_on_servers = steps_on_servers         # steps that the servers have from an earlier start
+        self.first, self.runs = beginning.steps + steps_on_servers, beginning.runs + steps_on_servers
         self.count = self._loop_began = 0              # steps of this process; its steps when the last loop began
 
     @cached_property
@@ -71,11 +71,11 @@ class CheckpointManager:
     def first_position(self) -> bytes | None:
         """The position in its data that this trainer has in the checkpoint that the job goes on from."""
         found = beginning_of(self.job).checkpoint
-        return found.trainer(self.job.index)[2] if found is not None and not self.on_servers else None
+        return found.trainer(self.job.index)[2] if found is not None and not self.steps_on_servers else None
 
     def steps_to_replay(self) -> int:
         """Return how many runs of the script's program were made before, except those that the script leaves out itself."""
-        return self.on_servers if is_skipped_by_script() else self.first
+        return self.steps_on_servers if is_skipped_by_script() else self.first
 
     def before_step(self, executor: Any) -> None:
         if self.count == 0 and self.runs:              # random numbers continue as in a run without interruption
@@ -162,7 +162,7 @@ class _WritingCheckpointManager(CheckpointManager):
         if job.index == 0:
             claim_folder(settings.folder, is_first=not job.has_servers_state)
         found = self.beginning.checkpoint
-        self._schedule = Schedule(settings, first=self.beginning.steps, on_servers=self.on_servers, resumed=found.step if found is not None else -1,
+        self._schedule = Schedule(settings, first=self.beginning.steps, steps_on_servers=self.steps_on_servers, resumed=found.step if found is not None else -1,
                                   newest=newest_in(settings.folder), servers_have_state=job.has_servers_state, is_first=job.index == 0,
                                   can_lag=result.mode.snapshots_all)
 
@@ -259,7 +259,7 @@ class _WritingCheckpointManager(CheckpointManager):
 
     def _count_steps(self) -> None:
         if self.result.flush is None:
-            self.count = lib.tr_job_step(self.job.ptr) - self.on_servers
+            self.count = lib.tr_job_step(self.job.ptr) - self.steps_on_servers
 
     def _position(self) -> bytes | None:
         return self.settings.position() if self.settings.position is not None else None

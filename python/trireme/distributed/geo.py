@@ -16,7 +16,7 @@ from .mode import Mode
 from .optimize_part import POINTWISE_ON, is_optimize
 from .own import append_keep, own_variables
 from .placement import Part, by_server
-from .transpiled import Transpiled, Value
+from .transpiled import Transpiled, Value, trainer_copy
 
 BASE = "@BASE"
 COUNT = "exchange_deltas@COUNT"
@@ -48,8 +48,7 @@ def _declare_like(block: Block, name: str, var: Variable, rows: int | None = Non
 def _trainer(program: Program, parts: dict[str, list[Part]], result: Transpiled, trainer: int, own: Sequence[str],
              is_idle: bool = False) -> Program:
     """Return the whole program with the exchange. The idle program, for a batch without samples, updates nothing."""
-    copy = program.clone()
-    copy.random_seed = program.random_seed + 1_000_003 * trainer
+    copy = trainer_copy(program, trainer)
     block = copy.global_block()
     if is_idle:
         block._arrange([op.index for op in block.read_ops() if not is_optimize(op)])

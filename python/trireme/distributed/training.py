@@ -154,7 +154,7 @@ class _Training:
         for name in names:
             own.add(name, *kinds[name], value_in(self.scope, name))
         spec.own, spec.own_count = own.native, own.count
-        spec.first_step, spec.first_run = self.manager.first - self.manager.on_servers, self.manager.runs - self.manager.on_servers
+        spec.first_step, spec.first_run = self.manager.first - self.manager.steps_on_servers, self.manager.runs - self.manager.steps_on_servers
         position = self.manager.first_position()
         if position is not None:
             keep.append(ffi.from_buffer(position))
@@ -256,7 +256,7 @@ class _Training:
         step = self.manager.first - self.replay.steps + self.replay.made
         for i, name in enumerate(self.fetched(names)):
             found = self.fetched_before.find(step, name) if self.fetched_before is not None else None
-            if found is None and step == self.manager.first and self.manager.on_servers and name in self.result.means.values():
+            if found is None and step == self.manager.first and self.manager.steps_on_servers and name in self.result.means.values():
                 found = self._array(name), []          # a shared number is a parameter, which came from the servers
             if found is not None:
                 results[i] = hand_out(found, results[i])

@@ -35,6 +35,13 @@ class Value:
     end: int = -1
 
 
+def trainer_copy(program: Program, trainer: int) -> Program:
+    """Return a copy that draws the random numbers of this trainer (dropout). Those of trainer 0 are the ones of a single process."""
+    copy = program.clone()
+    copy.random_seed = program.random_seed + 1_000_003 * trainer
+    return copy
+
+
 @dataclass
 class Transpiled:
     """The programs of a job, and the relations between their variables."""
@@ -59,4 +66,4 @@ class Transpiled:
         self.blocks.append(ParamBlock(param, grad, server, var.dtype, var.dtype.dtype.itemsize * prod([end - begin, *rest]), var.name, begin, end))
 
 
-__all__ = ["ParamBlock", "Value", "Transpiled"]
+__all__ = ["ParamBlock", "Value", "Transpiled", "trainer_copy"]

@@ -27,7 +27,7 @@ from .mode import Mode, current, parse
 from .optimize_part import COPIES, EXCHANGED, POINTWISE_ON, OptimizePart, is_optimize, is_training
 from .own import append_keep, own_variables
 from .placement import Item, Part, by_server, place
-from .transpiled import ParamBlock, Transpiled, Value
+from .transpiled import ParamBlock, Transpiled, Value, trainer_copy
 
 MEAN = "@MEAN"
 ROWS = "@ROWS"
@@ -270,9 +270,7 @@ class _Edit:
 
 
 def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, trainer: int) -> Program:
-    copy = program.clone()
-    # Each trainer draws its own random numbers (dropout). Trainer 0 draws those of one process.
-    copy.random_seed = program.random_seed + 1_000_003 * trainer
+    copy = trainer_copy(program, trainer)
     block = copy.global_block()
     block._arrange([op.index for op in block.read_ops() if op.index in part.kept or not is_optimize(op)])
     _make_dense(copy, part)
