@@ -109,18 +109,18 @@ static bool is_settled(const tr_board_item *item)
 
 static void forget_first(tr_board *board)
 {
-    tr_board_item  *gone = board->first;
-    tr_board_item **chain = &board->chain[hash_of(gone->number, gone->name)];
+    tr_board_item  *oldest = board->first;
+    tr_board_item **chain = &board->chain[hash_of(oldest->number, oldest->name)];
 
-    while (*chain != gone)
+    while (*chain != oldest)
         chain = &(*chain)->chain;
-    *chain = gone->chain;
-    board->first = gone->next;
+    *chain = oldest->chain;
+    board->first = oldest->next;
     if (!board->first)
         board->end = &board->first;
-    board->bytes -= gone->bytes;
-    board->forgotten = gone->number > board->forgotten ? gone->number : board->forgotten;
-    free_item(gone, board->trainers);
+    board->bytes -= oldest->bytes;
+    board->forgotten = oldest->number > board->forgotten ? oldest->number : board->forgotten;
+    free_item(oldest, board->trainers);
 }
 
 /* The newest item stays: it was added just now. */
@@ -135,7 +135,7 @@ static void forget(tr_board *board, uint64_t limit)
 /* Room for what is complete, and for two collectives that are not. */
 static uint64_t half_of(int trainers)
 {
-    return TR_BOARD_KEEPS + 2 * (uint64_t)trainers * (TR_BOARD_POST + 4096) + (1 << 16);
+    return TR_BOARD_LIMIT + 2 * (uint64_t)trainers * (TR_BOARD_POST + 4096) + (1 << 16);
 }
 
 static void write_again(void *self, uint8_t *packed, size_t size)
@@ -145,11 +145,11 @@ static void write_again(void *self, uint8_t *packed, size_t size)
 }
 
 /* In a full half the older part of what is complete makes room. */
-static void keep(tr_board *board, const uint8_t *packed, size_t size)
+static void make_durable(tr_board *board, const uint8_t *packed, size_t size)
 {
     if (tr_durable_board_add(&board->durable, packed, size))
         return;
-    forget(board, TR_BOARD_KEEPS / 2);
+    forget(board, TR_BOARD_LIMIT / 2);
     tr_durable_board_begin(&board->durable);
     tr_board_each(board, write_again, &board->durable);       /* with the new one, which is on the board by now */
     tr_durable_board_switch(&board->durable);
@@ -219,7 +219,7 @@ static tr_status unpack(tr_post **out, const tr_board *board, const uint8_t *pac
     return TR_OK;
 }
 
-static bool has_room(const tr_board *board, const tr_board_item *item, const tr_post *post)
+static bool is_addable(const tr_board *board, const tr_board_item *item, const tr_post *post)
 {
     if (post->is_complete)
         return item && !item->is_complete;
@@ -233,7 +233,7 @@ tr_status tr_board_put(bool *is_new, tr_board *board, const uint8_t *packed, siz
     TR_TRY(unpack(&post, board, packed, size));
     const char    *name = post->name ? post->name : "";
     tr_board_item *item = (tr_board_item *)(uintptr_t)tr_board_find(board, post->number, name);
-    *is_new = has_room(board, item, post);
+    *is_new = is_addable(board, item, post);
     if (!*is_new) {
         trireme__pserver__post__free_unpacked(post, NULL);
         return TR_OK;
@@ -249,8 +249,8 @@ tr_status tr_board_put(bool *is_new, tr_board *board, const uint8_t *packed, siz
     } else {
         item->post[post->trainer] = post;
     }
-    keep(board, packed, size);
-    forget(board, TR_BOARD_KEEPS);
+    make_durable(board, packed, size);
+    forget(board, TR_BOARD_LIMIT);
     return TR_OK;
 }
 

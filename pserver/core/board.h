@@ -15,7 +15,7 @@
 #include "proto/pserver.pb-c.h"
 
 /* Bytes that one trainer posts at most; and that are kept of what is complete. */
-enum { TR_BOARD_POST = 1 << 18, TR_BOARD_KEEPS = 1 << 23 };
+enum { TR_BOARD_POST = 1 << 18, TR_BOARD_LIMIT = 1 << 23 };
 
 typedef Trireme__Pserver__Post tr_post;
 

@@ -98,8 +98,8 @@ uint64_t tr_client_step_end(tr_client *client);
 uint64_t tr_client_step_idle(tr_client *client);
 uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data);
 /* Its steps are over, but it stays for checkpoints. Done when this trainer is to make the last one, or that is made. */
-uint64_t tr_client_stay(tr_client *client);
-/* Behind tr_client_stay, of who made it: it was the last checkpoint, or there is none. */
+uint64_t tr_client_drain(tr_client *client);
+/* Behind tr_client_drain, of who made it: it was the last checkpoint, or there is none. */
 uint64_t tr_client_goodbye(tr_client *client);
 
 /* Rows of a sparse table: different keys, ordered by server; those of server s are first[s] .. first[s + 1] - 1. The struct,
@@ -173,7 +173,7 @@ void     tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const s
 bool     tr_client_may_begin_snapshot(const tr_client *client);
 /* A replacement is where the dead trainer was, and waits there, or snapshots, before its first step. Where no server has a step that others miss, snapshots
  * need not wait for that step. */
-void       tr_client_say_even(tr_client *client);
+void       tr_client_send_even(tr_client *client);
 /* Is a dead trainer's replacement to come, or to make its first step? A snapshot would be declined. */
 bool     tr_client_awaits_replacement(const tr_client *client);
 /* The newest snapshot that this trainer knows of, its own among them, and the last step of this trainer in it, where the initiator alone takes part. False:

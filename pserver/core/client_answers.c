@@ -216,9 +216,9 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
         if (wire->kind == TR_WIRE_SERVING)
             tr__client_on_serving(client, peer, payload, wire->bytes);
         else if (wire->kind == TR_WIRE_ACK) {
-            tr__client_hear_of_snapshot(client, s, &wire->ack);
+            tr__client_on_ack_of_snapshots(client, s, &wire->ack);
             s->awaits_replacement = wire->ack.declines;
-            if (client->is_meeting)
+            if (client->is_in_collective)
                 tr_client_rest(client);
             on_ack(client, s, wire->seq);
         } else if (wire->kind == TR_WIRE_SNAPSHOT_DONE)

@@ -18,9 +18,9 @@ uint64_t tr_client_post_request(tr_client *client, tr_client_post *post)
     tr__request  *r = tr__client_add(client, &client->stream[0], &message, op, post->packed, post->size);
     r->owned = post->packed;
     r->post = post;
-    client->is_meeting = post->until != TR_UNTIL_NOW;
-    if (client->is_meeting) {
-        tr_client_say_even(client);
+    client->is_in_collective = post->until != TR_UNTIL_NOW;
+    if (client->is_in_collective) {
+        tr_client_send_even(client);
         tr_client_rest(client);
     }
     tr__client_op_count_down(client, op);
@@ -59,6 +59,6 @@ void tr__client_on_posted(tr_client *client, tr__stream *s, const tr_wire *wire,
         tr__client_fail(client, status);
         return;
     }
-    client->is_meeting = false;
+    client->is_in_collective = false;
     tr__client_finish(client, s, r);
 }

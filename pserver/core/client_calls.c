@@ -144,7 +144,7 @@ static uint64_t end_step(tr_client *client, bool is_idle)
         if (client->step <= client->stream[i].settled)
             continue;
         tr__stream *s = &client->stream[i];
-        tr__client_say_step_end(client, s, op, tr__client_step_of(client, s), is_idle);
+        tr__client_send_step_end(client, s, op, tr__client_step_of(client, s), is_idle);
     }
     tr_client_rest(client);
     tr__client_op_count_down(client, op);
@@ -200,7 +200,7 @@ static uint64_t send_last_place(tr_client *client, tr_wire_kind kind)
     return op;
 }
 
-uint64_t tr_client_stay(tr_client *client)
+uint64_t tr_client_drain(tr_client *client)
 {
     client->is_draining = true;
     return send_last_place(client, TR_WIRE_DRAIN);

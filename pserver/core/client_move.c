@@ -7,7 +7,7 @@
 #include "pserver/core/client_snapshot.h"
 
 /* Have all servers settled the same steps of the dead trainer, and none has another one of it? Then the replacement makes none again. */
-static bool is_even_at_start(const tr_client *client)
+static bool has_equal_steps(const tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)
         if (client->stream[i].settled != client->step || client->stream[i].ended != client->step)
@@ -15,13 +15,13 @@ static bool is_even_at_start(const tr_client *client)
     return true;
 }
 
-void tr_client_say_even(tr_client *client)
+void tr_client_send_even(tr_client *client)
 {
-    if (!client->block || !tr__client_is_uneven(client) || !is_even_at_start(client))
+    if (!client->block || !tr__client_is_uneven(client) || !has_equal_steps(client))
         return;
     client->is_evened = true;
     for (int i = 0; i < client->stream_count; i++)
-        client->stream[i].tells = true;
+        client->stream[i].must_introduce = true;
 }
 
 /* A server that has taken a dead one's place hears no Join that the dead one has acknowledged. */
@@ -37,7 +37,7 @@ static tr_replacement_progress progress_of(tr_client *client, int to)
     return tr__client_is_uneven(client) ? TR_REPLACEMENT_JOINED : TR_REPLACEMENT_STEPPED;
 }
 
-tr_message tr__client_is_message(tr_client *client, int to)
+tr_message tr__client_replace_done(tr_client *client, int to)
 {
     return (tr_message){.peer = to, .wire = {
         .kind = TR_WIRE_REPLACE_DONE, .epoch = client->epoch, .sender = (uint32_t)client->roster->self,
@@ -45,7 +45,7 @@ tr_message tr__client_is_message(tr_client *client, int to)
                          .called = client->epoch, .progress = progress_of(client, to)}}};
 }
 
-static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
+static void on_state_of(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
 {
     const int self = client->roster->rank[client->roster->self].index;
     const bool was_serving = s->is_serving;
@@ -79,13 +79,13 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
             tr__client_finish(client, s, r);
         if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.pull_rows.step < settled)
             r->wire.pull_rows.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
-        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN ||
+        r->is_needed_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN ||
                       (r->wire.kind == TR_WIRE_SNAPSHOT && !is_missed && r->wire.snapshot.number > s->snapshot_over);
         r->sent_at = 0;
         r->parts = r->placed = r->pending = 0;
         r->has_gap = false;
         r->left = r->size;
-        if (!r->is_done || r->is_again)
+        if (!r->is_done || r->is_needed_again)
             r->wire.seq = ++s->last_seq;
         else
             r->wire.seq = s->last_seq;             /* it takes no part any more */
@@ -105,10 +105,10 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
     }
     s->rank = peer;
     s->is_orphan = s->awaits_replacement = false;
-    client->has_heard = true;
-    s->tells = tr__client_is_replacement(client);         /* that must know who this is */
+    client->has_news = true;
+    s->must_introduce = tr__client_is_replacement(client);         /* that must know who this is */
     if (!client->block) {
-        hear_serving(client, s, serving);
+        on_state_of(client, s, serving);
         return;
     }
     send_again(client, s, serving->settled[self]);
@@ -128,7 +128,7 @@ void tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, 
         if (s->rank != peer)
             move_stream(client, s, peer, serving);
         else if (!s->is_serving)
-            hear_serving(client, s, serving);
+            on_state_of(client, s, serving);
     }
     if (serving)
         trireme__pserver__serving__free_unpacked(serving, NULL);

@@ -14,13 +14,13 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->roster = roster;
     client->options = *options;
     client->epoch = roster->rank[roster->self].epoch;
-    client->is_told = -1;
+    client->introduced = -1;
     client->op_first = 1;
     client->op_capacity = 256;
     client->op_left = tr__must_array(client->op_capacity, sizeof *client->op_left);
     tr__client_op_begin(client);                              /* all servers serve */
     client->stream_count = roster->servers;
-    client->has_heard = true;
+    client->has_news = true;
     client->stream = tr__must_array((size_t)roster->servers, sizeof *client->stream);
     client->global = tr__must_array((size_t)roster->servers, sizeof *client->global);
     client->local_count = tr__must_array((size_t)roster->servers, sizeof *client->local_count);
@@ -35,7 +35,7 @@ tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_op
 {
     tr_client *client = tr_client_new(roster, options);
 
-    client->is_told = 0;
+    client->introduced = 0;
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
         s->initiator = TR_INITIATOR_NONE;                  /* servers may be writing what the dead one has begun */
@@ -116,9 +116,9 @@ void tr_client_abort(tr_client *client, const char *text)
 
 static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
 {
-    if (s->tells && !s->is_orphan) {
-        s->tells = false;
-        *out = tr__client_is_message(client, s->rank);
+    if (s->must_introduce && !s->is_orphan) {
+        s->must_introduce = false;
+        *out = tr__client_replace_done(client, s->rank);
         return true;
     }
     if (s->asks) {
@@ -127,10 +127,10 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
         *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING_ASK, .epoch = client->epoch,
                                                    .sender = (uint32_t)client->roster->self}};
         if (tr__client_is_replacement(client))            /* it is answered as a question */
-            *out = tr__client_is_message(client, peer);
+            *out = tr__client_replace_done(client, peer);
         return true;
     }
-    while (s->unsent && s->unsent->is_done && !s->unsent->is_again)
+    while (s->unsent && s->unsent->is_done && !s->unsent->is_needed_again)
         s->unsent = s->unsent->next;
     tr__request *r = s->unsent;
     if (!r || s->is_orphan)
@@ -155,10 +155,10 @@ static bool next(void *self, tr_message *out)
 
     if (client->status != TR_OK)
         return false;
-    if (client->is_told == client->roster->self)
-        client->is_told++;
-    if (tr__client_is_replacement(client) && client->is_told < client->roster->size) {
-        *out = tr__client_is_message(client, client->is_told++);
+    if (client->introduced == client->roster->self)
+        client->introduced++;
+    if (tr__client_is_replacement(client) && client->introduced < client->roster->size) {
+        *out = tr__client_replace_done(client, client->introduced++);
         return true;
     }
     for (int i = 0; i < client->stream_count; i++) {
@@ -174,7 +174,7 @@ static bool next(void *self, tr_message *out)
 /* Send again all that is not done. */
 static void rewind_stream(const tr_client *client, tr__stream *s)
 {
-    s->tells = tr__client_is_replacement(client);         /* it may not know who this is */
+    s->must_introduce = tr__client_is_replacement(client);         /* it may not know who this is */
     s->unsent = s->first;
     s->in_flight = 0;
     for (tr__request *r = s->first; r; r = r->next)
@@ -209,7 +209,7 @@ static int64_t tick(void *self, int64_t now)
         const int64_t ask = ask_who_serves(client, s, now);
         at = ask < at ? ask : at;
         tr__request *r = tr__client_open(s);
-        while (r && r->is_done && !r->is_again)
+        while (r && r->is_done && !r->is_needed_again)
             r = r->next;
         if (!r || !r->sent_at || r == s->unsent)
             continue;

@@ -106,7 +106,7 @@ static void land(tr__stream *s, tr__request *r)
 void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
 {
     land(s, r);
-    r->is_again = false;
+    r->is_needed_again = false;
     if (r->is_done)
         return;
     r->is_done = true;
@@ -127,7 +127,7 @@ static bool is_last_place(const tr__request *r)
 
 /* Does a server forget the request when it dies, so that its successor needs it? Where this trainer was when it left, servers remember for
  * checkpoints. A snapshot is gathered until it is over. */
-static bool is_needed_again(const tr__stream *s, const tr__request *r)
+static bool must_repeat(const tr__stream *s, const tr__request *r)
 {
     return is_last_place(r) || (tr__client_is_push(r) && tr_wire_step(&r->wire) > s->settled) ||
            (r->wire.kind == TR_WIRE_SNAPSHOT && r->wire.snapshot.number > s->snapshot_over);
@@ -135,12 +135,12 @@ static bool is_needed_again(const tr__stream *s, const tr__request *r)
 
 static bool is_over(const tr__stream *s, const tr__request *r)
 {
-    return r->is_done && !is_needed_again(s, r);
+    return r->is_done && !must_repeat(s, r);
 }
 
 tr__request *tr__client_open(tr__stream *s)
 {
-    while (s->open && s->open->is_done && !s->open->is_again && !s->open->is_flying)
+    while (s->open && s->open->is_done && !s->open->is_needed_again && !s->open->is_flying)
         s->open = s->open->next;
     return s->open;
 }
@@ -150,18 +150,18 @@ void tr__client_reap(tr_client *client, tr__stream *s)
 {
     tr__client_open(s);                            /* it must not be what goes */
     while (s->first && is_over(s, s->first) && s->first != s->unsent && s->first != s->open) {
-        tr__request *gone = s->first;
-        s->first = gone->next;
+        tr__request *done = s->first;
+        s->first = done->next;
         if (!s->first) {
             s->end = &s->first;
             s->last = NULL;
         }
-        free(gone->owned);
-        free(gone->op);
-        gone->owned = NULL;
-        gone->op = NULL;
-        gone->next = client->standby;
-        client->standby = gone;
+        free(done->owned);
+        free(done->op);
+        done->owned = NULL;
+        done->op = NULL;
+        done->next = client->standby;
+        client->standby = done;
     }
 }
 
@@ -240,7 +240,7 @@ void tr_client_flush(tr_client *client)
         flush_stream(client, &client->stream[i]);
 }
 
-void tr__client_say_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle)
+void tr__client_send_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle)
 {
     const tr_wire end = {.kind = TR_WIRE_STEP_END,
                          .step_end = {.step = step, .everywhere = tr__client_everywhere(client), .is_idle = is_idle}};

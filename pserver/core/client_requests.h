@@ -14,7 +14,7 @@ void         tr__client_op_count_down(tr_client *client, uint64_t op);
  * frame is filled in here. */
 tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload, uint64_t bytes);
 /* Tell this server that a step has ended. `is_idle`: the step has no gradient. */
-void         tr__client_say_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle);
+void         tr__client_send_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle);
 uint64_t     tr__client_step_of(const tr_client *client, const tr__stream *s);
 /* Has the server settled the step that is being made? */
 bool         tr__client_has_step(const tr_client *client, const tr__stream *s);

@@ -13,10 +13,10 @@ static uint32_t index_of(const tr_client *client)
 
 bool tr_client_heard_from_server(tr_client *client)
 {
-    const bool has_heard = client->has_heard;
+    const bool has_news = client->has_news;
 
-    client->has_heard = false;
-    return has_heard;
+    client->has_news = false;
+    return has_news;
 }
 
 bool tr_client_is_initiator(const tr_client *client)
@@ -56,9 +56,9 @@ bool tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *
     return *number && *step <= client->step;
 }
 
-void tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form_ack *ack)
+void tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_form_ack *ack)
 {
-    client->has_heard = true;
+    client->has_news = true;
     s->initiator = ack->initiator;
     s->updates_now = ack->updates;
     client->stops = ack->stops > client->stops ? ack->stops : client->stops;
@@ -114,8 +114,8 @@ int64_t tr__client_ask_again_for_answers(tr_client *client)
     return client->now + patience;
 }
 
-/* Another trainer has begun a snapshot: the step of this one is ended, so it takes part. */
-void tr__client_follow_snapshot(tr_client *client)
+/* Another trainer has begun a snapshot. This trainer is between two steps, so it takes part now. */
+static void take_part(tr_client *client)
 {
     client->snapshot = client->snapshot_wanted;
     for (int i = 0; i < client->stream_count; i++) {
@@ -138,7 +138,7 @@ void tr_client_rest(tr_client *client)
 {
     if (client->snapshot_wanted > client->snapshot && client->pack_place && client->snapshot_initiator != index_of(client) && !client->is_draining &&
         tr_client_may_begin_snapshot(client))
-        tr__client_follow_snapshot(client);
+        take_part(client);
 }
 
 bool tr_client_may_begin_snapshot(const tr_client *client)
@@ -191,7 +191,7 @@ void tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire
 bool tr__client_takes_snapshot(const tr__stream *s)
 {
     for (const tr__request *r = s->first; r; r = r->next)
-        if (r->wire.kind == TR_WIRE_SNAPSHOT && (!r->is_done || r->is_again))
+        if (r->wire.kind == TR_WIRE_SNAPSHOT && (!r->is_done || r->is_needed_again))
             return true;
     return false;
 }

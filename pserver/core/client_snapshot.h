@@ -5,10 +5,8 @@
 #include "pserver/core/client_state.h"
 
 /* What an acknowledgement says of snapshots. */
-void    tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form_ack *ack);
+void    tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_form_ack *ack);
 void    tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
-/* Take part in the snapshot that is wanted. */
-void    tr__client_follow_snapshot(tr_client *client);
 /* Ask again for answers that have not come. Returns when to be called again. */
 int64_t tr__client_ask_again_for_answers(tr_client *client);
 /* Is a SNAPSHOT still to be sent to this server, or to be acknowledged by it? */

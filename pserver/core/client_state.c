@@ -19,7 +19,7 @@ tr__stream *tr__client_stream_of(tr_client *client, int peer)
 
 bool tr__client_is_replacement(const tr_client *client)
 {
-    return client->is_told >= 0;
+    return client->introduced >= 0;
 }
 
 bool tr__client_is_uneven(const tr_client *client)

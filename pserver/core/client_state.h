@@ -23,7 +23,7 @@ typedef struct tr__request {
     const uint8_t      *payload;
     uint8_t            *owned;        /* the payload, when it is the client's */
     bool                is_done;
-    bool                is_again;     /* it is done, but another server has taken the place, and has not said that it has it */
+    bool                is_needed_again;     /* it is done, but another server has taken the place, and has not said that it has it */
     bool                is_flying;    /* counts in in_flight */
     int64_t             sent_at;
     uint32_t            parts;        /* pull: messages of the answer that are here; of rows: that are here or placed */
@@ -73,7 +73,7 @@ typedef struct tr__stream {
     int64_t           orphan_since;
     char             *how;            /* it died, in words */
     int64_t           asked_at;       /* whether it serves */
-    bool              asks, tells;    /* a replacement: who it is now */
+    bool              asks, must_introduce;    /* a replacement: who it is now */
     uint32_t          snapshot_over;  /* this server gathers no snapshot up to this number any more */
     bool              awaits_replacement;    /* the server does, and would decline a snapshot */
     uint32_t          initiator;          /* trainer that makes checkpoints, as the server has said; or TR_INITIATOR_... */
@@ -107,11 +107,11 @@ struct tr_client {
     uint64_t            step;         /* ended */
     bool                has_tasks, is_evened;  /* no server has a step that others have not (even_out) */
     uint64_t            last_lease;   /* that it has got */
-    uint64_t            tell_at;      /* server 0 wants to know when so many steps are settled everywhere; 0: it does not */
+    uint64_t            report_at;      /* server 0 wants to know when so many steps are settled everywhere; 0: it does not */
     tr__task           *task;         /* that wait to be sent, in order */
     uint32_t            task_count, task_capacity;
     bool                survives_trainers, keeps_settled;
-    int                 is_told;      /* a replacement: ranks that were told so; -1: no replacement */
+    int                 introduced;      /* a replacement: ranks that were told so; -1: no replacement */
     uint64_t            first_step;   /* steps behind it when it was set up */
     int                 stream_count, turn;
     tr__stream         *stream;
@@ -122,14 +122,14 @@ struct tr_client {
     uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
     uint32_t           *op_left;      /* requests that are not done, and 1 while it is being made */
     tr__request        *standby;
-    bool                is_meeting;   /* it waits for what others post, between two steps */
+    bool                is_in_collective;   /* it waits for what others post, between two steps */
     uint32_t            snapshot, own_snapshot; /* numbers of the last one that was made, and of the last that this trainer has begun */
     uint32_t            snapshot_known;    /* the newest that any server has heard of */
     uint32_t            seen_snapshot;     /* the newest that this trainer knows the moment of, */
     uint64_t            seen_step;         /* which is this step */
     uint32_t            snapshot_wanted, snapshot_initiator; /* the newest to take part in, and who has begun it */
     uint32_t            stops;        /* the highest number of a training that another trainer asks to end */
-    bool                has_heard;     /* from a server, since the caller took one */
+    bool                has_news;     /* from a server, since the caller took one */
     bool                is_draining, has_left;       /* its steps are over; and it has said goodbye */
     int64_t             snapshot_asked_at;
     uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);

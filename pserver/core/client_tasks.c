@@ -35,7 +35,7 @@ static void even_out(tr_client *client, uint64_t op, bool keeps_pace)
     for (int i = 0; client->step < to && i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
         for (uint64_t step = (s->settled > client->step ? s->settled : client->step) + 1; step <= to; step++)
-            tr__client_say_step_end(client, s, op, step, true);
+            tr__client_send_step_end(client, s, op, step, true);
     }
     client->step = to > client->step ? to : client->step;
 }
@@ -65,11 +65,11 @@ static void send(tr_client *client, const tr__task *t)
 }
 
 /* Behind the end of a task: it is done when its last step is settled everywhere. */
-static void tell(tr_client *client)
+static void send_settled(tr_client *client)
 {
-    if (!client->tell_at || client->stream_count == 1 || tr__client_everywhere(client) < client->tell_at)
+    if (!client->report_at || client->stream_count == 1 || tr__client_everywhere(client) < client->report_at)
         return;
-    client->tell_at = 0;
+    client->report_at = 0;
     tr__client_add(client, &client->stream[0],
                    &(tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = tr__client_everywhere(client)}}, 0, NULL, 0);
 }
@@ -83,7 +83,7 @@ void tr__client_send_tasks(tr_client *client)
 {
     uint32_t sent = 0;
 
-    tell(client);
+    send_settled(client);
     while (sent < client->task_count && !must_wait(client, &client->task[sent].task))
         send(client, &client->task[sent++]);
     client->task_count -= sent;
@@ -111,7 +111,7 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task)
         even_out(client, op, task->keeps_pace);
     tr__client_task_later(client, task, NULL, 0, op);
     if (task->wire.kind == TR_WIRE_TASK_END)
-        client->tell_at = client->step;
+        client->report_at = client->step;
     tr__client_send_tasks(client);
     tr__client_op_count_down(client, op);
     return op;

@@ -58,13 +58,13 @@ void tr_durable_tasks_create(tr_durable_tasks *durable, const tr_store *store, s
     head_of(durable)->trainers = (uint64_t)trainers;
 }
 
-void tr_durable_tasks_note(const tr_durable_tasks *durable, int trainer, uint64_t steps)
+void tr_durable_tasks_set_everywhere(const tr_durable_tasks *durable, int trainer, uint64_t steps)
 {
     if (durable->memory && (uint64_t)trainer < head_of(durable)->trainers)
         atomic_store_explicit(number_of(durable, trainer), steps, memory_order_relaxed);
 }
 
-uint64_t tr_durable_tasks_noted(const tr_durable_tasks *durable, int trainer)
+uint64_t tr_durable_tasks_everywhere(const tr_durable_tasks *durable, int trainer)
 {
     const bool is_kept = durable->memory && (uint64_t)trainer < head_of(durable)->trainers;
     return is_kept ? atomic_load_explicit(number_of(durable, trainer), memory_order_relaxed) : 0;

@@ -20,8 +20,8 @@ size_t         tr_durable_tasks_capacity(const tr_durable_tasks *durable);
 /* Let this state count. It has the size that there is room for, or is not durable. */
 void           tr_durable_tasks_put(const tr_durable_tasks *durable, const void *state, size_t size);
 /* Steps of a trainer that all servers have settled; 0: none are noted. */
-void           tr_durable_tasks_note(const tr_durable_tasks *durable, int trainer, uint64_t steps);
-uint64_t       tr_durable_tasks_noted(const tr_durable_tasks *durable, int trainer);
+void           tr_durable_tasks_set_everywhere(const tr_durable_tasks *durable, int trainer, uint64_t steps);
+uint64_t       tr_durable_tasks_everywhere(const tr_durable_tasks *durable, int trainer);
 /* The one that counts; NULL: none yet. */
 const uint8_t *tr_durable_tasks_get(const tr_durable_tasks *durable, size_t *size);
 

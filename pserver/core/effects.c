@@ -51,13 +51,3 @@ void tr_effects_deinit(tr_effects *effects)
     free(effects->item);
     *effects = (tr_effects){0};
 }
-
-const char *tr_effect_name(tr_effect_kind kind)
-{
-    static const char *const names[TR_EFFECT_COUNT] = {
-#define TR_EFFECT_NAME(KIND, name, what) #name,
-        TR_EFFECTS(TR_EFFECT_NAME)
-#undef TR_EFFECT_NAME
-    };
-    return names[kind];
-}

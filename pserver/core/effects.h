@@ -1,8 +1,8 @@
 /* effects.h - work that a core wants its store to do: a queue of effects.
  *
- * A core never calls the store's work functions itself. It puts an effect into this queue, and its boundary (server.c) carries the effects out, in
- * order, when the core is at rest. So the store may report that work is done at once: nothing comes back into a core in the middle of a change.
- * Effects are carried out before the messages behind them are taken: what a message says is committed. */
+ * A core never calls the store's work functions itself. The core puts an effect into this queue. Its boundary (server.c, replica.c) carries the
+ * effects out, in order, when no handler of the core is running. So the store may report at once that work is done: a report never enters the
+ * core in the middle of a change. All effects are carried out before the driver takes the next message. So what a message says is committed. */
 #ifndef TR_PSERVER_EFFECTS_H
 #define TR_PSERVER_EFFECTS_H
 
@@ -10,28 +10,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(KIND, name, "what the store does"). */
-#define TR_EFFECTS(X)                                                                                         \
-    X(PIECE,    piece,    "computes a piece of the next update, whose gradient is whole")                      \
-    X(COMMIT,   commit,   "lets what is settled count, and the update that was applied, if there is one")      \
-    X(APPLY,    apply,    "computes the update in hand, and reports it by tr_server_applied")                  \
-    X(SNAPSHOT, snapshot, "copies the state, reports it by tr_server_snapped, writes it, and reports that")    \
-    X(FREEZE,   freeze,   "keeps the state as it is now, and reports it by tr_server_frozen")                  \
-    X(THAW,     thaw,     "forgets what it keeps")
-
+/* What the store does. */
 typedef enum tr_effect_kind {
-#define TR_EFFECT_ENUM(KIND, name, what) TR_EFFECT_##KIND,
-    TR_EFFECTS(TR_EFFECT_ENUM)
-#undef TR_EFFECT_ENUM
-    TR_EFFECT_COUNT
+    TR_EFFECT_PIECE,                  /* compute a piece of the next update, whose gradient is complete */
+    TR_EFFECT_COMMIT,                 /* commit the settled steps, and the applied update if there is one */
+    TR_EFFECT_APPLY,                  /* compute the current update, and report it by tr_server_applied */
+    TR_EFFECT_SNAPSHOT,               /* copy the state, report it by tr_server_snapped, write the copy, report it by tr_server_written */
+    TR_EFFECT_FREEZE,                 /* keep the state as it is now, and report it by tr_server_frozen */
+    TR_EFFECT_THAW,                   /* free the frozen state */
 } tr_effect_kind;
 
 typedef struct tr_effect {
     tr_effect_kind kind;
-    bool           is_update;         /* COMMIT: the update that was applied counts from here on */
-    uint32_t       block;             /* PIECE: of this block, from `offset` on */
+    bool           is_update;         /* COMMIT: the applied update is committed, too */
+    uint32_t       block;             /* PIECE: the block's number; the piece begins at `offset` and has `bytes` bytes */
     uint64_t       offset, bytes;
-    const void    *grad;              /* PIECE: stays as it is until the update is applied */
+    const void    *grad;              /* PIECE: the core does not change this memory until the update is applied */
 } tr_effect;
 
 typedef struct tr_effects {
@@ -39,11 +33,10 @@ typedef struct tr_effects {
     size_t     first, count, capacity;
 } tr_effects;
 
-/* A COMMIT behind a COMMIT is one: the store commits what is settled when the effect is carried out. */
+/* Queue an effect. A COMMIT directly after a COMMIT is merged with it, because the store commits all steps that are settled when it runs. */
 void        tr_effects_put(tr_effects *effects, const tr_effect *effect);
-/* The next one; false: there is none. */
+/* Take the oldest effect out of the queue. False: the queue is empty. */
 bool        tr_effects_take(tr_effects *effects, tr_effect *out);
 void        tr_effects_deinit(tr_effects *effects);
-const char *tr_effect_name(tr_effect_kind kind);
 
 #endif

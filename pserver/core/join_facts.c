@@ -30,7 +30,7 @@ static const char *value_of(fact_index *facts, size_t place, const char *key)
 }
 
 /* One line of a diff, while there is room. */
-static void say_difference(char *out, size_t size, const char *key, const char *a, const char *b)
+static void print_difference(char *out, size_t size, const char *key, const char *a, const char *b)
 {
     const size_t used = strlen(out);
     snprintf(out + used, size - used, "\n  %s: %s%s%s here, %s%s%s there", key, a ? "\"" : "", a ? a : "nothing",
@@ -38,12 +38,12 @@ static void say_difference(char *out, size_t size, const char *key, const char *
 }
 
 /* The facts of `a` that `b` does not have, or has otherwise; returns how many differences there are now. */
-static int say_differences(char *out, size_t size, const fact_index *a, fact_index *b, int differences)
+static int print_differences(char *out, size_t size, const fact_index *a, fact_index *b, int differences)
 {
     for (size_t i = 0; i < a->join->n_facts; i++) {
         const char *key = a->join->facts[i]->key, *mine = a->join->facts[i]->value, *theirs = value_of(b, i, key);
         if ((!theirs || strcmp(mine, theirs)) && differences++ < LINES_MAX)
-            say_difference(out, size, key, mine, theirs);
+            print_difference(out, size, key, mine, theirs);
     }
     return differences;
 }
@@ -53,10 +53,10 @@ int tr_join_facts_diff(char *out, size_t size, const Trireme__Pserver__Join *fir
     fact_index a = {.join = first}, b = {.join = second};
 
     out[0] = '\0';
-    int differences = say_differences(out, size, &a, &b, 0);
+    int differences = print_differences(out, size, &a, &b, 0);
     for (size_t i = 0; both && i < second->n_facts; i++)
         if (!value_of(&a, i, second->facts[i]->key) && differences++ < LINES_MAX)
-            say_difference(out, size, second->facts[i]->key, NULL, second->facts[i]->value);
+            print_difference(out, size, second->facts[i]->key, NULL, second->facts[i]->value);
     if (differences > LINES_MAX) {
         const size_t used = strlen(out);
         snprintf(out + used, size - used, "\n  and %d more", differences - LINES_MAX);

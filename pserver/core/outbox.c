@@ -43,12 +43,20 @@ void tr_outbox_deinit(tr_outbox *outbox)
     free(outbox->item);
 }
 
+static void copy_payload(tr_message *message)
+{
+    message->owned = memcpy(tr__must_bytes(message->wire.bytes + 1), message->payload, message->wire.bytes);
+    message->payload = message->owned;
+    message->loan->readers--;
+    message->loan = NULL;
+}
+
 void tr_outbox_give_back(tr_outbox *outbox)
 {
     for (size_t i = 0; i < outbox->count; i++) {
         tr_message *message = &outbox->item[(outbox->first + i) & (outbox->capacity - 1)];
         if (message->loan && message->loan->is_wanted)
-            tr_message_keep(message);
+            copy_payload(message);
     }
 }
 
@@ -57,12 +65,4 @@ void tr_message_over(const tr_message *message)
     free(message->owned);
     if (message->loan)
         message->loan->readers--;
-}
-
-void tr_message_keep(tr_message *message)
-{
-    message->owned = memcpy(tr__must_bytes(message->wire.bytes + 1), message->payload, message->wire.bytes);
-    message->payload = message->owned;
-    message->loan->readers--;
-    message->loan = NULL;
 }

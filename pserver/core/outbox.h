@@ -11,14 +11,12 @@ typedef struct tr_outbox {
 
 void tr_outbox_put(tr_outbox *outbox, const tr_message *message);
 bool tr_outbox_take(tr_outbox *outbox, tr_message *out);
-/* Free the ring and what was not sent. */
+/* Free the ring and the messages in it. */
 void tr_outbox_deinit(tr_outbox *outbox);
-/* Messages that show memory which its core wants back get copies. */
+/* Copy the payload of every queued message whose loan the core wants back, and end these loans. */
 void tr_outbox_give_back(tr_outbox *outbox);
 
-/* It was sent, or never will be: free what it owns, give back what it shows. */
+/* A message was sent, or will never be sent: free its own payload, and end its loan. */
 void tr_message_over(const tr_message *message);
-/* The message gets a copy of what it shows, and gives that back. */
-void tr_message_keep(tr_message *message);
 
 #endif

@@ -40,7 +40,7 @@ void tr_replica_free(tr_replica *r)
 
 /* == being called ================================================================================ */
 
-static void say_who(tr_replica *r, int rank)
+static void send_done(tr_replica *r, int rank)
 {
     tr_outbox_put(&r->outbox, &(tr_message){
         .peer = rank,
@@ -54,15 +54,15 @@ tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store
     r->was_called = true;
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self)
-            say_who(r, i);
+            send_done(r, i);
     tr__replica_report(r);
     return r;
 }
 
 /* Who asks does not know it, or has not heard its word. */
-static void called_again(tr_replica *r, int peer)
+static void on_called_again(tr_replica *r, int peer)
 {
-    say_who(r, peer);
+    send_done(r, peer);
     if (peer == r->peer && !r->accepted && !r->setup)
         tr__replica_report(r);
 }
@@ -97,7 +97,7 @@ static void carry_out(tr_replica *r, const tr_effect *effect)
 }
 
 /* Behind an input: carry out what it has brought. */
-static void settle_down(tr_replica *r)
+static void run_until_idle(tr_replica *r)
 {
     tr_effect effect;
 
@@ -159,7 +159,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     if (wire->kind == TR_WIRE_SERVING) {
         on_serving(r, peer, payload, wire->bytes);
     } else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_REPLICA_CALL) {
-        called_again(r, peer);
+        on_called_again(r, peer);
     } else if (peer == r->peer && wire->seq > 0 && r->status == TR_OK && !r->owes_report && !r->is_broken) {
         if (wire->seq == r->accepted + 1) {
             r->accepted++;
@@ -169,13 +169,13 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     }
     if (is_ours)
         free(payload);
-    settle_down(r);
+    run_until_idle(r);
 }
 
 void tr_replica_applied(tr_replica *r, tr_status status)
 {
     tr__replica_computed(r, status);
-    settle_down(r);
+    run_until_idle(r);
 }
 
 void tr_replica_share(tr_replica *r, void *all)
@@ -187,11 +187,6 @@ void tr_replica_share(tr_replica *r, void *all)
 uint64_t tr_replica_shared(const tr_replica *r)
 {
     return r->shares.done;
-}
-
-uint64_t tr_replica_updates(const tr_replica *r)
-{
-    return r->updates;
 }
 
 static bool next(void *self, tr_message *out)

@@ -34,7 +34,5 @@ void        tr_replica_applied(tr_replica *replica, tr_status status);
 void        tr_replica_share(tr_replica *replica, void *all);
 /* How many times that is done. */
 uint64_t    tr_replica_shared(const tr_replica *replica);
-/* Updates that are committed. */
-uint64_t    tr_replica_updates(const tr_replica *replica);
 
 #endif

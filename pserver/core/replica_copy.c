@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tr_status make_room(tr_replica *r)
+static tr_status allocate(tr_replica *r)
 {
     const Trireme__Pserver__Setup *setup = r->setup;
 
@@ -33,7 +33,7 @@ static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, b
     if (!r->setup)
         return tr_fail(TR_EFORMAT, "its setup is damaged");
     r->check = tr_crc32c(0, packed, bytes);
-    TR_TRY(make_room(r));
+    TR_TRY(allocate(r));
     return r->store.setup(r->store.self, r->setup, &r->policy, packed, bytes, resume);
 }
 
@@ -64,7 +64,7 @@ static void begin_to_count(tr_replica *r, uint32_t generation)
 }
 
 /* Go on from what is here. */
-static tr_status keep(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+static tr_status keep_state(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
     const void *packed;
     uint64_t    bytes;
@@ -101,7 +101,7 @@ tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t 
         r->next.decided = 0;
     }
     if (wire->kind == TR_WIRE_COPY_KEEP)
-        return keep(r, wire, payload);
+        return keep_state(r, wire, payload);
     if (r->counts || r->is_busy)
         return tr_fail(TR_EPEER, "it gets a second state");
     tr__replica_forget(r);

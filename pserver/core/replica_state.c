@@ -99,7 +99,7 @@ void tr__replica_report(tr_replica *r)
         tr__replica_drop_rows(&r->table[i]);                   /* of an update that comes again from its beginning */
     r->repeats = r->is_busy;
     r->accepted = r->update_seq = 0;
-    tr_shares_again(&r->shares);
+    tr_shares_restart(&r->shares);
     r->owes_ack = false;
     report.is_broken = r->is_broken;
     if (r->is_broken) {

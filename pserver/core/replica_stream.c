@@ -36,16 +36,16 @@ void tr_replica_stream_set_retry(tr_replica_stream *m, int64_t retry)
 
 static void drop_first(tr_replica_stream *m)
 {
-    item *gone = m->first;
+    item *acked = m->first;
 
-    m->first = gone->next;
+    m->first = acked->next;
     if (!m->first)
         m->end = &m->first;
-    if (m->unsent == gone)
-        m->unsent = gone->next;
-    m->bytes -= gone->wire.bytes;
-    free(gone->owned);
-    free(gone);
+    if (m->unsent == acked)
+        m->unsent = acked->next;
+    m->bytes -= acked->wire.bytes;
+    free(acked->owned);
+    free(acked);
 }
 
 void tr_replica_stream_free(tr_replica_stream *m)

@@ -113,7 +113,19 @@ tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32
     return TR_OK;
 }
 
-tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size_t size)
+/* The host of this rank has a state of that server, of that generation. */
+static void add_found_state(tr_roster *roster, int rank, uint32_t server, uint32_t generation)
+{
+    tr_rank     *r = &roster->rank[rank];
+    const size_t count = (size_t)r->found_count + 1;
+
+    r->found_server = tr__must_realloc(r->found_server, count * sizeof *r->found_server);
+    r->found_generation = tr__must_realloc(r->found_generation, count * sizeof *r->found_generation);
+    r->found_server[r->found_count] = server;
+    r->found_generation[r->found_count++] = generation;
+}
+
+tr_status tr_roster_on_hello(tr_roster *roster, int rank, const uint8_t *bytes, size_t size)
 {
     Trireme__Pserver__Hello *hello = trireme__pserver__hello__unpack(NULL, size, bytes);
     tr_status                status = TR_OK;
@@ -132,7 +144,7 @@ tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size
         roster->rank[rank].can_replace = hello->can_replace;
         roster->rank[rank].doorbell = hello->has_doorbell ? hello->doorbell : -1;
         for (size_t i = 0; i < hello->n_found; i++)
-            tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->generation);
+            add_found_state(roster, rank, hello->found[i]->server, hello->found[i]->generation);
     }
     trireme__pserver__hello__free_unpacked(hello, NULL);
     return status;
@@ -148,17 +160,6 @@ void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, in
     *r = (tr_rank){.is_known = true, .role = role, .index = -1, .epoch = epoch, .pid = pid, .doorbell = -1,
                    .host = tr__must_strdup(host), .host_id = tr__must_strdup(host_id)};
     roster->known++;
-}
-
-void tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t generation)
-{
-    tr_rank     *r = &roster->rank[rank];
-    const size_t count = (size_t)r->found_count + 1;
-
-    r->found_server = tr__must_realloc(r->found_server, count * sizeof *r->found_server);
-    r->found_generation = tr__must_realloc(r->found_generation, count * sizeof *r->found_generation);
-    r->found_server[r->found_count] = server;
-    r->found_generation[r->found_count++] = generation;
 }
 
 /* == numbers ================================================================================== */

@@ -41,12 +41,10 @@ void       tr_roster_free(tr_roster *roster);
 tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_replace,
                                int doorbell);
 /* Take in the Hello of a rank. TR_EPEER when its version is not ours. A second one is ignored. */
-tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *hello, size_t size);
+tr_status tr_roster_on_hello(tr_roster *roster, int rank, const uint8_t *hello, size_t size);
 /* The same by hand, for tests. */
 void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
                         const char *host_id);
-/* On the host of this rank lies a state of that server, of that generation. */
-void      tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t generation);
 /* Everyone is known: number them. TR_EPEER when a job of these ranks makes no sense. */
 tr_status tr_roster_close(tr_roster *roster);
 /* Of any number; before a rank is known "rank 7". The text lives as long as the roster, or until this

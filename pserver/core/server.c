@@ -27,7 +27,7 @@
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_tasks.h"
 #include "pserver/core/server_updates.h"
-#include "pserver/core/server_words.h"
+#include "pserver/core/server_describe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     tr__members_new(server);
     tr__copy_new(server);
     tr__start_new(server);
-    tr__serving_say_to_all(server);
+    tr__serving_send_to_all(server);
     return server;
 }
 
@@ -124,7 +124,7 @@ static bool nobody_decides(const tr_server *server)
 bool tr_server_is_done(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
-        if (tr__server_is_there(&server->trainer[i]))
+        if (tr__server_is_present(&server->trainer[i]))
             return false;
     return !tr__updates_queued(server) && (tr__decisions_are_complete(server) || nobody_decides(server));
 }
@@ -191,7 +191,7 @@ static void carry_out(tr_server *server, const tr_effect *effect)
 }
 
 /* Behind an input: come to rest. */
-static void settle_down(tr_server *server)
+static void run_until_idle(tr_server *server)
 {
     tr_effect effect;
 
@@ -227,12 +227,12 @@ static bool waits_in_vain(const tr_server *server, int peer)
 }
 
 /* A standby takes no place any more: it is dead, has left, or has become a server or a replica. */
-static void standby_is_gone(tr_server *server)
+static void on_standby_gone(tr_server *server)
 {
     for (int i = 0; i < server->roster->servers && server->status == TR_OK; i++) {
         const int rank = server->roster->server_rank[i];
         if (server->roster->rank[rank].is_dead && waits_in_vain(server, rank))
-            tr__words_fail_by(server, rank, "died");
+            tr__describe_failure(server, rank, "died");
     }
 }
 
@@ -244,9 +244,9 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     tr__requests_receive(server, peer, wire, payload, is_placed);
     if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE || wire->kind == TR_WIRE_SERVING) {
         tr__server_due(server, TR__RULE_MEMBERS);
-        standby_is_gone(server);
+        on_standby_gone(server);
     }
-    settle_down(server);
+    run_until_idle(server);
 }
 
 static void trainer_lost(tr_server *server, tr__trainer *trainer, const char *how)
@@ -269,9 +269,9 @@ static void rank_lost(tr_server *server, int peer, const char *how)
         return;
     tr__server_due(server, TR__RULE_MEMBERS);       /* a standby that was called comes no more */
     if (role == TR_ROLE_STANDBY)
-        standby_is_gone(server);
+        on_standby_gone(server);
     if (waits_in_vain(server, peer))               /* else trainers wait for the standby that takes the place, not this server */
-        tr__words_fail_by(server, peer, how);
+        tr__describe_failure(server, peer, how);
 }
 
 static void lost(void *self, int peer, const char *how)
@@ -284,7 +284,7 @@ static void lost(void *self, int peer, const char *how)
         trainer_lost(server, trainer, how);
     else
         rank_lost(server, peer, how);
-    settle_down(server);
+    run_until_idle(server);
 }
 
 /* A process that takes a dead server's place does not know which trainers drain: of those that have left, none does. */
@@ -299,8 +299,8 @@ static void left(void *self, int peer)
         tr__copy_drop_replica(server);             /* nobody hears what is sent to it from here on */
     tr__server_due(server, TR__RULE_MEMBERS);
     if (server->roster->rank[peer].role == TR_ROLE_STANDBY)
-        standby_is_gone(server);
-    settle_down(server);
+        on_standby_gone(server);
+    run_until_idle(server);
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -320,7 +320,7 @@ static int64_t tick(void *self, int64_t now)
     again = earlier(again, tr__snapshots_tick(server, now));
     again = earlier(again, tr__decisions_tick(server, now));
     again = earlier(again, tr__copy_tick(server, now, tr_server_is_done(server)));
-    settle_down(server);
+    run_until_idle(server);
     return again;
 }
 
@@ -337,7 +337,7 @@ void tr_server_applied(tr_server *server, tr_status status)
         return;
     }
     tr__updates_computed(server);
-    settle_down(server);
+    run_until_idle(server);
 }
 
 void tr_server_tell_time(tr_server *server, int64_t now)
@@ -349,19 +349,19 @@ void tr_server_snapped(tr_server *server, int64_t now)
 {
     server->now = now > server->now ? now : server->now;
     tr__snapshots_copied(server);
-    settle_down(server);
+    run_until_idle(server);
 }
 
 void tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error)
 {
     tr__snapshots_written(server, part, size, error);
-    settle_down(server);
+    run_until_idle(server);
 }
 
 void tr_server_frozen(tr_server *server, tr_status status)
 {
     tr__copy_frozen(server, status == TR_OK);
-    settle_down(server);
+    run_until_idle(server);
 }
 
 void tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all)
@@ -373,7 +373,7 @@ void tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *a
     if (status != TR_OK)
         tr__server_fail(server, status);
     tr__requests_pass_share_on(server, before);
-    settle_down(server);
+    run_until_idle(server);
 }
 
 uint64_t tr_server_shared(const tr_server *server)
@@ -384,7 +384,7 @@ uint64_t tr_server_shared(const tr_server *server)
 /* == taking a dead server's place ============================================================= */
 
 /* Trainers may have died while another process served here, or none did. */
-static void note_deaths(tr_server *server)
+static void find_deaths(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count && server->status == TR_OK; i++) {
         const tr__trainer *t = &server->trainer[i];
@@ -399,9 +399,9 @@ tr_status tr_server_take_over(tr_server *server)
 
     if (status != TR_OK)
         return tr__server_fail(server, status);
-    note_deaths(server);
-    standby_is_gone(server);                       /* this process was one */
-    settle_down(server);
+    find_deaths(server);
+    on_standby_gone(server);                       /* this process was one */
+    run_until_idle(server);
     return server->status;
 }
 
@@ -427,7 +427,7 @@ static bool next_ack(tr_server *server, tr_message *out)
 static bool next_for_replica(tr_server *server, tr_message *out)
 {
     tr__copy_feed(server);
-    settle_down(server);
+    run_until_idle(server);
     return tr__replication_next(server, out);
 }
 
@@ -450,7 +450,7 @@ static tr_status status_of(const void *self, const char **text)
 
 static void describe(const void *self, char *out, size_t size)
 {
-    tr__words_describe(self, out, size);
+    tr__describe(self, out, size);
 }
 
 static bool awaits_loans(const void *self)

@@ -42,7 +42,7 @@ static const char *called(const tr_post *post)
 }
 
 /* "all_gather() at train.py:41"; of a post that did not say where, without. */
-static void say_call(char *out, size_t size, const tr_post *post)
+static void print_call(char *out, size_t size, const tr_post *post)
 {
     const bool has_line = post->line && post->line[0];
     snprintf(out, size, "%s%s%s", called(post), has_line ? " at " : "", has_line ? post->line : "");
@@ -95,8 +95,8 @@ static tr_status check_call(const tr_server *server, const tr__trainer *trainer,
 
     if (!post->number || !first || item->is_complete || item->post[post->trainer] || !strcmp(called(first), called(post)))
         return TR_OK;
-    say_call(theirs, sizeof theirs, first);
-    say_call(mine, sizeof mine, post);
+    print_call(theirs, sizeof theirs, first);
+    print_call(mine, sizeof mine, post);
     snprintf(name, sizeof name, "%s", tr__server_trainer_name(server, trainer_at(server, (int)first->trainer)));
     return tr_fail(TR_EPEER, "collective %llu: %s calls %s, %s calls %s: all trainers are to make the same calls in the same order",
                    (unsigned long long)post->number, name, theirs, tr__server_trainer_name(server, trainer), mine);
@@ -205,7 +205,7 @@ void tr__board_answer(tr_server *server)
     }
 }
 
-bool tr__board_is_meeting(const tr_server *server, const tr__trainer *trainer)
+bool tr__board_awaits_posts(const tr_server *server, const tr__trainer *trainer)
 {
     const question *q = server->board ? question_of(server, trainer) : NULL;
     return q && q->waits && q->epoch == trainer->epoch;
@@ -287,7 +287,7 @@ bool tr__board_describe(const tr_server *server, char *out, size_t size)
     const tr_post       *first = tr_board_first(server->board->board, item);
     if (!first)
         return false;
-    say_call(call, sizeof call, first);
+    print_call(call, sizeof call, first);
     size_t used = (size_t)snprintf(out, size, "%s of", call);
     for (int i = 0; i < server->trainer_count && used < size; i++)
         if (takes_part(trainer_at(server, i)) && !item->post[i])

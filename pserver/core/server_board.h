@@ -13,7 +13,7 @@ void      tr__board_on_post_again(tr_server *server, const tr__trainer *trainer,
 /* Answer the questions whose time has come: all have posted, or a trainer has left and they are complete without it. */
 void      tr__board_answer(tr_server *server);
 /* Does this trainer wait for others' posts? */
-bool      tr__board_is_meeting(const tr_server *server, const tr__trainer *trainer);
+bool      tr__board_awaits_posts(const tr_server *server, const tr__trainer *trainer);
 /* A server in the place of a dead one has what was posted. */
 void      tr__board_take_over(tr_server *server);
 /* The highest number of a training that a notice asks to end, for acknowledgements; 0: there is none. */

@@ -14,7 +14,7 @@ typedef struct contribution {
     uint64_t      dead_step;          /* the step that `dead_epoch` is about */
     uint32_t     *dead_epoch;         /* of each chunk: the epoch of the dead trainer that has pushed it; 0: none has. NULL: nobody died */
     uint64_t      left_out_from, left_out_to;   /* steps without a gradient; 0: none */
-    tr__held_list held;               /* pushes whose turn has not come, in order of seq */
+    tr__deferred_list held;               /* pushes whose turn has not come, in order of seq */
 } contribution;
 
 struct tr__contributions {
@@ -44,7 +44,7 @@ void tr__contributions_free(tr_server *server)
     if (!c)
         return;
     for (int i = 0; i < server->trainer_count; i++) {
-        tr__held_drop(server, &c->of[i].held);
+        tr__deferred_drop(server, &c->of[i].held);
         free(c->of[i].pushed);
         free(c->of[i].dead_epoch);
     }
@@ -104,7 +104,7 @@ static tr_status check_compressed(const tr_server *server, uint32_t index, uint6
 }
 
 /* Note that this part has come; false, with a failure, when it must not. */
-static bool note_part(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
+static bool record_part(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                       const uint8_t *data, uint64_t bytes)
 {
     const bool is_compressed = wire->kind == TR_WIRE_PUSH_COMPRESSED;
@@ -142,7 +142,7 @@ static bool part_may_go(tr_server *server, tr__trainer *trainer, const tr_wire *
            has_part(server, trainer, wire, tr__chunk_of(server, &server->block[index], offset));
 }
 
-static bool part_goes(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
+static bool part_is_added(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                       const uint8_t *data, uint64_t bytes)
 {
     (void)bytes;
@@ -159,16 +159,16 @@ static bool try_push(tr_server *server, tr__trainer *trainer, const tr_wire *wir
     if (tr_wire_step(wire) != round->step || round->is_full ||
         !each_part(server, trainer, wire, payload, part_may_go))
         return false;
-    each_part(server, trainer, wire, payload, part_goes);
+    each_part(server, trainer, wire, payload, part_is_added);
     return true;
 }
 
 /* Chunks of a dead trainer that are held belong to no stream any more, and have this number. */
 static const uint64_t NO_SEQ = UINT64_MAX;
 
-static void note_first_held(tr_server *server, const tr__trainer *trainer)
+static void set_first_open(tr_server *server, const tr__trainer *trainer)
 {
-    const tr__held *held = of(server, trainer)->held.first;
+    const tr__deferred *held = of(server, trainer)->held.first;
 
     while (held && held->wire.seq == NO_SEQ)
         held = held->next;
@@ -176,25 +176,25 @@ static void note_first_held(tr_server *server, const tr__trainer *trainer)
 }
 
 /* Sum those held pushes whose turn has come. */
-static bool try_held(tr_server *server, tr__trainer *trainer)
+static bool try_deferred(tr_server *server, tr__trainer *trainer)
 {
-    tr__held_list *list = &of(server, trainer)->held, left = {NULL, NULL};
+    tr__deferred_list *list = &of(server, trainer)->held, left = {NULL, NULL};
     bool           went = false;
-    tr__held      *held;
+    tr__deferred      *held;
 
     if (!list->first)
         return false;
-    while ((held = tr__held_take(list))) {
+    while ((held = tr__deferred_take(list))) {
         if (try_push(server, trainer, &held->wire, held->payload)) {
             tr__server_buffer_free(server, held->payload);
             went = true;
         } else {
-            tr__held_put(server, &left, &held->wire, held->payload, true);
+            tr__deferred_put(server, &left, &held->wire, held->payload, true);
         }
         free(held);
     }
     *list = left;
-    note_first_held(server, trainer);
+    set_first_open(server, trainer);
     if (went)
         tr__stream_owe(server, trainer);
     return went;
@@ -206,7 +206,7 @@ static void try_next(tr_server *server, const tr__trainer *after)
     const tr__round *round = tr__round_of(server, after);
 
     for (int i = after->index + 1; i < round->end; i++)
-        if (tr__round_takes_part(&server->trainer[i], round) && !try_held(server, &server->trainer[i]))
+        if (tr__round_takes_part(&server->trainer[i], round) && !try_deferred(server, &server->trainer[i]))
             return;
 }
 
@@ -226,7 +226,7 @@ tr__round_state tr__round_advance(tr_server *server, tr__round *round)
         round->turns_changed = false;
         tr__round_move_all_on(server, round);
         for (int i = round->first; i < round->end; i++)
-            try_held(server, &server->trainer[i]);
+            try_deferred(server, &server->trainer[i]);
     }
     if (is_left_out(server, round))
         return TR__ROUND_LEFT_OUT;
@@ -267,11 +267,11 @@ tr_status tr__contributions_on_push(tr_server *server, tr__trainer *trainer, con
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     if (wire->kind == TR_WIRE_PUSH_MANY)
         TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->push_many.count));
-    if (!each_part(server, trainer, wire, payload, note_part))
-        return TR_EPEER;                           /* note_part said why */
+    if (!each_part(server, trainer, wire, payload, record_part))
+        return TR_EPEER;                           /* record_part said why */
     if (!try_push(server, trainer, wire, payload)) {
-        tr__held_put(server, &of(server, trainer)->held, wire, payload, is_owned);
-        note_first_held(server, trainer);
+        tr__deferred_put(server, &of(server, trainer)->held, wire, payload, is_owned);
+        set_first_open(server, trainer);
         return TR_OK;
     }
     if (is_owned)
@@ -321,7 +321,7 @@ void tr__contributions_ended(tr_server *server, const tr__trainer *trainer, bool
     if (!has_gradient)
         leave_out(c, trainer->ended);
     forget_pushed(server, c);
-    tr__round_look_at(server, tr__round_of(server, trainer));
+    tr__round_check(server, tr__round_of(server, trainer));
 }
 
 /* == a trainer that died ======================================================================= */
@@ -332,8 +332,8 @@ void tr__contributions_abandon(tr_server *server, const tr__trainer *trainer)
 
     if (!server->policy.gathers_per_trainer)
         return;                                    /* its chunks are in a common sum, or wait to be */
-    tr__held_drop(server, &c->held);
-    note_first_held(server, trainer);
+    tr__deferred_drop(server, &c->held);
+    set_first_open(server, trainer);
     forget_pushed(server, c);
     if (!tr__round_of(server, trainer)->is_full)
         tr__round_empty(server, tr__round_of(server, trainer));
@@ -353,7 +353,7 @@ void tr__contributions_keep_for_replacement(tr_server *server, const tr__trainer
     for (uint64_t chunk = 0; chunk < server->chunk_count; chunk++)
         if (c->pushed[chunk / 8] >> chunk % 8 & 1 && !c->dead_epoch[chunk])
             c->dead_epoch[chunk] = trainer->epoch;
-    for (tr__held *held = c->held.first; held; held = held->next)
+    for (tr__deferred *held = c->held.first; held; held = held->next)
         held->wire.seq = NO_SEQ;
-    note_first_held(server, trainer);
+    set_first_open(server, trainer);
 }

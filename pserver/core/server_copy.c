@@ -127,7 +127,7 @@ static void begin_state(tr_server *server, bool has, uint8_t *setup, size_t size
         c->state_bytes += server->setup->values[i]->bytes;
     tr__tasks_replicate(server);
     tr__board_replicate(server);
-    tr__replication_say_settled(server);
+    tr__replication_send_settled(server);
 }
 
 static void drop(tr_server *server)
@@ -182,11 +182,11 @@ void tr__copy_frozen(tr_server *server, bool is_frozen)
     } else {
         thaw(server);
     }
-    tr__snapshots_go_on(server);
+    tr__snapshots_resume(server);
     tr__server_due(server, TR__RULE_BEGIN);
 }
 
-bool tr__copy_makes_way(tr_server *server)
+bool tr__copy_yields(tr_server *server)
 {
     if (server->copying->is_freezing)
         return false;                              /* tr__copy_frozen lets the snapshot go on */
@@ -274,7 +274,7 @@ void tr__copy_feed(tr_server *server)
 void tr__copy_begin(tr_server *server)
 {
     if (tr__replication_phase_of(server) == TR__REPLICATION_NONE)
-        tr__replication_note(server, -1);
+        tr__replication_store_rank(server, -1);
     tr__server_due(server, TR__RULE_COPY);
 }
 
@@ -363,7 +363,7 @@ static int64_t ask(tr_server *server, int64_t now)
         return INT64_MAX;
     if (!c->asked_at || now - c->asked_at >= server->retry) {
         if (c->asked_at)
-            tr__serving_say(server, tr__replication_peer(server));
+            tr__serving_send(server, tr__replication_peer(server));
         c->asked_at = now ? now : 1;
     }
     return c->asked_at + server->retry;

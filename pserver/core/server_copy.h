@@ -37,7 +37,7 @@ void    tr__copy_frozen(tr_server *server, bool is_frozen);
 /* May an update begin, as far as the copy is concerned? */
 bool    tr__copy_lets_begin(const tr_server *server);
 /* A snapshot is about to be taken. False: not now. A copy of tables that is under way begins anew behind the snapshot. */
-bool    tr__copy_makes_way(tr_server *server);
+bool    tr__copy_yields(tr_server *server);
 /* Ask again, or call another replica. Returns when to look again. */
 int64_t tr__copy_tick(tr_server *server, int64_t now, bool is_done);
 

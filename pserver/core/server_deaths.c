@@ -14,12 +14,12 @@
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_tasks.h"
 #include "pserver/core/server_updates.h"
-#include "pserver/core/server_words.h"
+#include "pserver/core/server_describe.h"
 
 /* == a trainer makes no more steps ============================================================= */
 
 /* Other trainers are waited for, and another one begins snapshots. */
-static void others_go_on(tr_server *server, tr__trainer *trainer)
+static void resume_others(tr_server *server, tr__trainer *trainer)
 {
     tr__snapshots_without(server, trainer);
     tr__round_turns_change(server, tr__round_of(server, trainer));
@@ -40,7 +40,7 @@ static void go(tr_server *server, tr__trainer *trainer, tr_membership to)
         return;
     if (server->is_running)
         tr__replication_commit(server);
-    others_go_on(server, trainer);
+    resume_others(server, trainer);
 }
 
 void tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool is_draining)
@@ -100,12 +100,12 @@ void tr__deaths_died(tr_server *server, const tr__trainer *trainer, const char *
     if (server->is_running && (server->policy.survives_trainers || tr__members_are_replaceable(server, trainer)))
         tr__server_due(server, TR__RULE_MEMBERS);
     else
-        tr__words_fail_by(server, trainer->rank, how);
+        tr__describe_failure(server, trainer->rank, how);
 }
 
 void tr__deaths_not_replaced(tr_server *server, const tr__trainer *trainer)
 {
-    tr__words_fail_by(server, trainer->rank, "died, and no standby is left to take its place");
+    tr__describe_failure(server, trainer->rank, "died, and no standby is left to take its place");
 }
 
 /* == a replacement comes ======================================================================= */
@@ -126,7 +126,7 @@ static void returns(tr_server *server, tr__trainer *t, uint64_t even)
 }
 
 /* The replacement has joined where another process served, and says here what of that still counts. */
-static void hear_progress(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
+static void apply_progress(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
 {
     if (done->progress == TR_REPLACEMENT_CALLED)
         return;
@@ -138,8 +138,8 @@ static void hear_progress(tr_server *server, tr__trainer *t, const tr_form_repla
 
 static void answer(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
 {
-    hear_progress(server, t, done);
-    tr__serving_say(server, t->rank);
+    apply_progress(server, t, done);
+    tr__serving_send(server, t->rank);
 }
 
 void tr__deaths_arrive(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
@@ -165,7 +165,7 @@ void tr__deaths_on_done(tr_server *server, int peer, const tr_form_replace_done 
     } else if (t->rank == peer) {
         answer(server, t, done);
     } else {
-        tr__members_note_done(server, done);
+        tr__members_on_done(server, done);
         tr__server_due(server, TR__RULE_MEMBERS);
     }
 }

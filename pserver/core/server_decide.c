@@ -48,7 +48,7 @@ static bool decide_late(tr_server *server, const tr__report *reports, int traine
  * behind a death, when some trainers are ahead. The others do not wait for this trainer, because this trainer waits for them. */
 static bool is_away(const tr_server *server, const tr__trainer *trainer)
 {
-    return tr__board_is_meeting(server, trainer);
+    return tr__board_awaits_posts(server, trainer);
 }
 
 /* Will another step of it come by itself? Where all trainers take part in snapshots, nobody waits for one that has taken part. Where the initiator alone does,

@@ -22,10 +22,10 @@ struct tr__decisions {
     tr__report *report;               /* server 0: of each server and trainer; other servers: what they have said themselves */
     uint32_t   *gathered;             /* server 0: the newest snapshot that each server has gathered; other servers: [0] is the one of which they
                                          have said something that is not decided; 0: none */
-    bool        said_gathered;        /* other servers: that it is gathered */
+    bool        reported_gathered;        /* other servers: that it is gathered */
     int        *rank;                 /* of each server, when it was last heard */
     bool        has_open, has_open_members;       /* other servers: something that they have said is not decided, of updates and snapshots; of members */
-    bool        are_members_held_up;  /* by an update that was decided and not over when they were looked at */
+    bool        are_members_deferred;  /* by an update that was decided and not over when they were looked at */
     int64_t     ask_at, ask_after;    /* say again then what was not answered; INT64_MAX: there is nothing */
     int64_t     asked_at;             /* when the standbys of dead servers were asked whether they serve */
 };
@@ -128,7 +128,7 @@ static bool is_missing_for_good(const tr_server *server, const tr__trainer *t)
 /* Is all of the decided update here? Fails when it never will be. */
 static bool has_all(tr_server *server)
 {
-    bool is_here = true;
+    bool is_complete = true;
 
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
@@ -138,9 +138,9 @@ static bool has_all(tr_server *server)
             fail_for_missing(server, t);
             return false;
         }
-        is_here = false;
+        is_complete = false;
     }
-    return is_here;
+    return is_complete;
 }
 
 void tr__decisions_queue_update(tr_server *server)
@@ -166,7 +166,7 @@ tr__trainer *tr__decisions_next_lost(tr_server *server)
 
 /* == reporting ================================================================================= */
 
-static void say_ready(tr_server *server, int trainer, const tr__report *report)
+static void send_ready(tr_server *server, int trainer, const tr__report *report)
 {
     tr__server_send(server, server->roster->server_rank[0],
                     (tr_wire){.kind = TR_WIRE_READY, .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer}}, NULL);
@@ -193,14 +193,14 @@ static bool report_steps(tr_server *server, bool again)
             continue;
         is_open = true;
         if (again || now.step != said.step) {
-            say_ready(server, i, &now);
+            send_ready(server, i, &now);
             server->decisions->report[i] = now;
         }
     }
     return is_open;
 }
 
-static void say_snapshot(tr_server *server, tr_snapshot_news news)
+static void send_snapshot_news(tr_server *server, tr_snapshot_news news)
 {
     tr__server_send(server, server->roster->server_rank[0],
                     (tr_wire){.kind = TR_WIRE_SNAPSHOT_NEWS, .snapshot_news = {.decision = server->decided.number,
@@ -217,10 +217,10 @@ static bool report_snapshot(tr_server *server, bool again)
                              (is_gathered || tr__snapshots_phase(server) != TR__SNAPSHOT_GATHERING);
     const uint32_t said = is_open ? number : 0;
 
-    if (is_open && (again || said != d->gathered[0] || is_gathered != d->said_gathered))
-        say_snapshot(server, is_gathered ? TR_SNAPSHOT_GATHERED : TR_SNAPSHOT_GIVEN_UP);
+    if (is_open && (again || said != d->gathered[0] || is_gathered != d->reported_gathered))
+        send_snapshot_news(server, is_gathered ? TR_SNAPSHOT_GATHERED : TR_SNAPSHOT_GIVEN_UP);
     d->gathered[0] = said;
-    d->said_gathered = is_gathered;
+    d->reported_gathered = is_gathered;
     return is_open;
 }
 
@@ -315,7 +315,7 @@ static bool decide(tr_server *server)
 
 bool tr__decisions_advance(tr_server *server)
 {
-    if (server->decisions->are_members_held_up && !tr__updates_are_deciding(server))
+    if (server->decisions->are_members_deferred && !tr__updates_are_deciding(server))
         tr__server_due(server, TR__RULE_MEMBERS);
     if (is_first(server))
         return decide(server);
@@ -326,7 +326,7 @@ bool tr__decisions_advance(tr_server *server)
 
 bool tr__decisions_advance_members(tr_server *server, const tr__trainer **hopeless)
 {
-    server->decisions->are_members_held_up = tr__updates_are_deciding(server);
+    server->decisions->are_members_deferred = tr__updates_are_deciding(server);
     if (!is_first(server)) {
         report_members(server, false);
         set_time(server, false);
@@ -354,8 +354,8 @@ void tr__decisions_follow_snapshot(tr_server *server)
 
 /* == messages ================================================================================== */
 
-/* Returns whether what is said of the trainer is decided already. */
-static bool hear_of_trainer(tr_server *server, int from, const tr_form_ready *ready)
+/* Record a server's report about a trainer's step. Returns whether this step is decided already. */
+static bool record_ready(tr_server *server, int from, const tr_form_ready *ready)
 {
     const int   trainer = (int)ready->trainer;
     tr__report *r = &server->decisions->report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
@@ -370,7 +370,7 @@ static tr_status on_ready(tr_server *server, int from, const tr_form_ready *read
     if (!is_first(server) || !tr__server_decides_updates(server) || ready->trainer >= (uint32_t)server->trainer_count)
         return tr_fail(TR_EPEER, "server %d says to %s what it has of trainer %u", from,
                        tr_roster_name(server->roster, server->roster->self), ready->trainer);
-    if (hear_of_trainer(server, from, ready))
+    if (record_ready(server, from, ready))
         tr__decided_send(server, from);
     return TR_OK;
 }

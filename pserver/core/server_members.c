@@ -10,16 +10,16 @@
 /* REPLACE_CALL is repeated while it has no effect: after this time first, and at most every CALL_LAST; nanoseconds. */
 static const int64_t CALL_FIRST = 2000000, CALL_LAST = 500000000;
 
-/* What a server says of a trainer. */
+/* What a server has_reported of a trainer. */
 typedef struct report {
-    bool     is_said;
+    bool     is_reported;
     tr_news  news;
     uint32_t rank;                    /* of the process that is meant */
 } report;
 
 /* Where a trainer's present process stands between two decisions. */
 typedef struct present {
-    uint32_t             vacated;     /* the trainer's place is empty since the decision with this epoch; 0: it was never */
+    uint32_t             vacant_epoch;     /* the trainer's place is empty since the decision with this epoch; 0: it was never */
     bool                 has_done;    /* there is a REPLACE_DONE that is not carried out: */
     tr_form_replace_done done;
 } present;
@@ -55,7 +55,8 @@ bool tr__members_are_replaceable(const tr_server *server, const tr__trainer *tra
            tr_roster_replacement_for(server->roster, trainer->rank) >= 0;
 }
 
-bool tr__members_misses(const tr_server *server, const tr__trainer *trainer)
+/* Is a replacement called for this trainer, and not here yet? */
+static bool awaits_replacement(const tr_server *server, const tr__trainer *trainer)
 {
     return trainer->state == TR_MEMBER_VACANT && server->decided.member[trainer->index].rank != trainer->rank;
 }
@@ -84,11 +85,11 @@ static report report_of(const tr_server *server, int trainer)
         return r;
     if (tr_membership_is_over(t->state)) {
         r.news = TR_NEWS_LEFT;
-        r.is_said = t->settled == t->ended;
+        r.is_reported = t->settled == t->ended;
     } else if (server->roster->rank[now].epoch > member->epoch) {
         r = (report){true, TR_NEWS_CAME, (uint32_t)now};
     } else {
-        r.is_said = is_gone(server, trainer);
+        r.is_reported = is_gone(server, trainer);
     }
     return r;
 }
@@ -103,7 +104,7 @@ static report *heard(const tr_server *server, int from, int trainer)
 tr_status tr__members_on_news(tr_server *server, int from, const tr_form_member *news)
 {
     if (server->self != 0 || news->trainer >= (uint32_t)server->trainer_count)
-        return tr_fail(TR_EPEER, "server %d says to %s what has become of trainer %u", from,
+        return tr_fail(TR_EPEER, "server %d has_reported to %s what has become of trainer %u", from,
                        tr_roster_name(server->roster, server->roster->self), news->trainer);
     *heard(server, from, (int)news->trainer) = (report){true, news->news, news->rank};
     return TR_OK;
@@ -117,19 +118,19 @@ void tr__members_forget(tr_server *server, int from)
 }
 
 /* Does server number `from` say this of the process that counts? */
-static bool says(const tr_server *server, int from, int trainer, tr_news news)
+static bool has_reported(const tr_server *server, int from, int trainer, tr_news news)
 {
     const report r = from ? *heard(server, from, trainer) : report_of(server, trainer);
 
-    return r.is_said && r.news == news && r.rank == (uint32_t)server->decided.member[trainer].rank;
+    return r.is_reported && r.news == news && r.rank == (uint32_t)server->decided.member[trainer].rank;
 }
 
-static int count_who_say(const tr_server *server, int trainer, tr_news news)
+static int count_reports(const tr_server *server, int trainer, tr_news news)
 {
     int count = 0;
 
     for (int s = 0; s < server->roster->servers; s++)
-        count += says(server, s, trainer, news);
+        count += has_reported(server, s, trainer, news);
     return count;
 }
 
@@ -138,8 +139,8 @@ bool tr__members_has_died(const tr_server *server, const tr__trainer *trainer)
     const report r = report_of(server, trainer->index);
 
     if (server->self == 0)
-        return count_who_say(server, trainer->index, TR_NEWS_DIED);
-    return r.is_said && r.news == TR_NEWS_DIED;
+        return count_reports(server, trainer->index, TR_NEWS_DIED);
+    return r.is_reported && r.news == TR_NEWS_DIED;
 }
 
 /* A standby that is called for no other trainer; -1: there is none. */
@@ -182,9 +183,9 @@ bool tr__members_decide(tr_server *server, const tr__trainer **hopeless)
     for (int i = 0; i < server->trainer_count && !*hopeless; i++) {
         if (tr__server_is_out(server, i))
             continue;
-        if (count_who_say(server, i, TR_NEWS_DIED)) {
+        if (count_reports(server, i, TR_NEWS_DIED)) {
             is_news |= decide_death(server, i, hopeless);
-        } else if (!tr__updates_are_deciding(server) && count_who_say(server, i, TR_NEWS_LEFT) == server->roster->servers) {
+        } else if (!tr__updates_are_deciding(server) && count_reports(server, i, TR_NEWS_LEFT) == server->roster->servers) {
             server->decided.trainer[i] |= TR_TRAINER_OUT;
             is_news = true;
         }
@@ -194,7 +195,7 @@ bool tr__members_decide(tr_server *server, const tr__trainer **hopeless)
 
 /* == calling =================================================================================== */
 
-static bool has_come(const tr_server *server, int trainer)
+static bool has_arrived(const tr_server *server, int trainer)
 {
     return server->roster->trainer_rank[trainer] == server->decided.member[trainer].rank;
 }
@@ -223,7 +224,7 @@ int64_t tr__members_tick(tr_server *server, int64_t now)
     bool         is_waiting = false;
 
     for (int i = 0; server->self == 0 && i < server->trainer_count; i++) {
-        if (!tr__members_misses(server, &server->trainer[i]) || has_come(server, i))
+        if (!awaits_replacement(server, &server->trainer[i]) || has_arrived(server, i))
             continue;
         is_waiting = true;
         if (now >= m->call_at)
@@ -239,10 +240,10 @@ int64_t tr__members_tick(tr_server *server, int64_t now)
 
 static bool is_same(const report *a, const report *b)
 {
-    return a->is_said == b->is_said && a->news == b->news && a->rank == b->rank;
+    return a->is_reported == b->is_reported && a->news == b->news && a->rank == b->rank;
 }
 
-static void say_news(tr_server *server, int trainer, const report *r)
+static void send_report(tr_server *server, int trainer, const report *r)
 {
     tr__server_send(server, server->roster->server_rank[0],
                     (tr_wire){.kind = TR_WIRE_MEMBER, .member = {.decision = server->decided.number, .trainer = (uint32_t)trainer,
@@ -256,9 +257,9 @@ bool tr__members_report(tr_server *server, bool again)
     for (int i = 0; i < server->trainer_count; i++) {
         report *said = heard(server, 0, i);
         const report now = report_of(server, i);
-        is_open |= now.is_said;
-        if (now.is_said && (again || !is_same(&now, said)))
-            say_news(server, i, &now);
+        is_open |= now.is_reported;
+        if (now.is_reported && (again || !is_same(&now, said)))
+            send_report(server, i, &now);
         *said = now;
     }
     return is_open;
@@ -266,7 +267,7 @@ bool tr__members_report(tr_server *server, bool again)
 
 /* == carrying out ============================================================================== */
 
-void tr__members_note_done(tr_server *server, const tr_form_replace_done *done)
+void tr__members_on_done(tr_server *server, const tr_form_replace_done *done)
 {
     present *p = &server->members->present[done->trainer];
 
@@ -281,9 +282,9 @@ tr__trainer *tr__members_next_vacant(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         const tr_member *member = &server->decided.member[i];
         present         *p = &server->members->present[i];
-        if (member->rank == server->trainer[i].rank || member->epoch == p->vacated)
+        if (member->rank == server->trainer[i].rank || member->epoch == p->vacant_epoch)
             continue;
-        p->vacated = member->epoch;
+        p->vacant_epoch = member->epoch;
         return &server->trainer[i];
     }
     return NULL;
@@ -296,7 +297,7 @@ tr__trainer *tr__members_next_arrived(tr_server *server, tr_form_replace_done *d
         if (!p->has_done || p->done.called > server->decided.member[i].epoch)
             continue;
         p->has_done = false;
-        if (p->done.called < server->decided.member[i].epoch || !has_come(server, i))
+        if (p->done.called < server->decided.member[i].epoch || !has_arrived(server, i))
             continue;                              /* another one was called behind this one */
         *done = p->done;
         return &server->trainer[i];

@@ -23,8 +23,6 @@ void         tr__members_free(tr_server *server);
 bool         tr__members_are_replaceable(const tr_server *server, const tr__trainer *trainer);
 /* Has the trainer's process died, for all that this server knows, without a decision about that? */
 bool         tr__members_has_died(const tr_server *server, const tr__trainer *trainer);
-/* Is another process than the present one decided to be this trainer, and not here yet? */
-bool         tr__members_misses(const tr_server *server, const tr__trainer *trainer);
 
 /* == deciding (server 0) == */
 /* MEMBER of server number `from`. */
@@ -43,7 +41,7 @@ bool         tr__members_report(tr_server *server, bool again);
 
 /* == carrying out == */
 /* REPLACE_DONE of a standby that has become a trainer: keep it until that is decided. */
-void         tr__members_note_done(tr_server *server, const tr_form_replace_done *done);
+void         tr__members_on_done(tr_server *server, const tr_form_replace_done *done);
 /* A trainer whose present process is decided to be dead, and that counts here yet. NULL: there is none. */
 tr__trainer *tr__members_next_vacant(tr_server *server);
 /* A trainer whose replacement is decided and has come. NULL: there is none. *done: what it has said. */

@@ -67,20 +67,20 @@ void tr__meters_holds(tr_server *server, const tr__trainer *trainer)
 {
     tr_peer_meter *m = meter_of(server, trainer);
 
-    if (!m->held_at)
-        m->held_at = server->now;
+    if (!m->waiting_since)
+        m->waiting_since = server->now;
 }
 
 /* Until the trainer's own step was settled, the trainer waited for that. */
 void tr__meters_answered(tr_server *server, const tr__trainer *trainer)
 {
     tr_peer_meter *m = meter_of(server, trainer);
-    const int64_t  from = m->held_at > m->settled_at ? m->held_at : m->settled_at;
+    const int64_t  from = m->waiting_since > m->settled_at ? m->waiting_since : m->settled_at;
 
-    if (!m->held_at)
+    if (!m->waiting_since)
         return;
     tr_counter_add(&m->held, server->now - from);
-    m->held_at = 0;
+    m->waiting_since = 0;
 }
 
 const tr_peer_meter *tr__meters_of(const tr_server *server, int trainer)

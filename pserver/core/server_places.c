@@ -85,7 +85,7 @@ static bool may_be_apart(const tr_server *server, const tr__trainer *trainer, co
     return !server->policy.snapshots_all && !tr_membership_is_over(trainer->state) && !tr_membership_is_over(initiator->state);
 }
 
-void tr__places_note(tr_server *server, pb_snapshot *const *part, int initiator)
+void tr__places_record(tr_server *server, pb_snapshot *const *part, int initiator)
 {
     const tr__trainer *first = &server->trainer[initiator];
 

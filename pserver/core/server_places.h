@@ -17,7 +17,7 @@ void      tr__places_forget(tr_server *server, const tr__trainer *trainer);
 /* Does the state have all steps of the trainers that make no more steps, and is it known where these trainers ended? */
 bool      tr__places_are_complete(const tr_server *server);
 /* A snapshot is taken now. `part`: the word of each trainer that has taken part, else NULL; it stays until the snapshot is written. */
-void      tr__places_note(tr_server *server, Trireme__Pserver__Snapshot *const *part, int initiator);
+void      tr__places_record(tr_server *server, Trireme__Pserver__Snapshot *const *part, int initiator);
 /* Say in `done` where the trainers are. Arrays are malloc'ed: free `places` and `left`. */
 void      tr__places_fill(const tr_server *server, Trireme__Pserver__SnapshotDone *done);
 

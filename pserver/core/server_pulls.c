@@ -86,9 +86,9 @@ void tr__pulls_forget(tr_server *server, const tr__trainer *trainer)
     puller *p = puller_of(server, trainer);
 
     while (p->waiting) {
-        pull *gone = p->waiting;
-        p->waiting = gone->next;
-        free(gone);
+        pull *first = p->waiting;
+        p->waiting = first->next;
+        free(first);
     }
 }
 
@@ -175,7 +175,7 @@ static bool is_made(const tr__trainer *trainer, uint64_t step)
     return trainer->ended > step;
 }
 
-void tr__pulls_note(tr_server *server, const tr__trainer *trainer, uint64_t step)
+void tr__pulls_record(tr_server *server, const tr__trainer *trainer, uint64_t step)
 {
     puller *p = puller_of(server, trainer);
 
@@ -336,7 +336,7 @@ static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64
     reply   r = {server, trainer, seq, 0, tr__pulls_wants_before(server, trainer, step)};
     puller *p = puller_of(server, trainer);
 
-    tr__pulls_note(server, trainer, step);
+    tr__pulls_record(server, trainer, step);
     if (p->copy && !is_made(trainer, step))
         keep_copy(server, p, blocks, count);
     for (uint32_t i = 0; i < count;)

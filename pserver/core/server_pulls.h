@@ -29,7 +29,7 @@ bool      tr__pulls_wants_before(const tr_server *server, const tr__trainer *tra
 
 /* == what a trainer has == */
 /* The trainer gets parameters or rows as they are now. */
-void      tr__pulls_note(tr_server *server, const tr__trainer *trainer, uint64_t step);
+void      tr__pulls_record(tr_server *server, const tr__trainer *trainer, uint64_t step);
 /* The trainer has, or will get, the parameters of update `update`. `step`: it has got some of them as of this step; UINT64_MAX: it has got nothing yet. */
 void      tr__pulls_set(tr_server *server, const tr__trainer *trainer, uint64_t update, uint64_t step);
 /* Updates in the oldest parameters that the trainer has got for its step. */

@@ -16,11 +16,11 @@ struct tr__replication {
     tr_replica_stream    *stream;
     uint64_t              last_seq;   /* of the last message in the stream */
     uint64_t              update_seq, update;      /* of the last update in the stream; its number */
-    tr_outbox             behind;     /* what comes behind the state */
+    tr_outbox             after_state;     /* what comes after_state the state */
     uint64_t              queued_bytes;
     uint64_t              begun, caught;           /* updates that have begun here, and that are in the stream, since the state is */
-    tr_replica_stream   **gone;       /* streams to ranks that are dead: the transport may look at their payloads yet */
-    int                   gone_count;
+    tr_replica_stream   **dead_stream;       /* streams to ranks that are dead: the transport may look at their payloads yet */
+    int                   dead_stream_count;
 };
 
 /* What is on its way of a state at most. */
@@ -44,10 +44,10 @@ void tr__replication_free(tr_server *server)
     tr__replication *r = server->replication;
 
     tr_replica_stream_free(r->stream);
-    for (int i = 0; i < r->gone_count; i++)
-        tr_replica_stream_free(r->gone[i]);
-    tr_outbox_deinit(&r->behind);
-    free(r->gone);
+    for (int i = 0; i < r->dead_stream_count; i++)
+        tr_replica_stream_free(r->dead_stream[i]);
+    tr_outbox_deinit(&r->after_state);
+    free(r->dead_stream);
     free(r);
 }
 
@@ -74,7 +74,7 @@ bool tr__replication_is_replica(const tr_server *server, int rank)
 
 /* == attaching and dropping ==================================================================== */
 
-void tr__replication_note(tr_server *server, int rank)
+void tr__replication_store_rank(tr_server *server, int rank)
 {
     if (!server->is_running)
         return;
@@ -89,8 +89,8 @@ void tr__replication_turn_to(tr_server *server, int rank)
     tr__replication *r = server->replication;
 
     if (r->stream) {
-        r->gone = tr__must_realloc(r->gone, ((size_t)r->gone_count + 1) * sizeof *r->gone);
-        r->gone[r->gone_count++] = r->stream;
+        r->dead_stream = tr__must_realloc(r->dead_stream, ((size_t)r->dead_stream_count + 1) * sizeof *r->dead_stream);
+        r->dead_stream[r->dead_stream_count++] = r->stream;
     }
     r->stream = tr_replica_stream_new(server->roster->self, rank);
     tr_replica_stream_set_retry(r->stream, server->retry);
@@ -110,8 +110,8 @@ bool tr__replication_is_late(const tr_server *server)
 
 static void forget_queue(tr__replication *r)
 {
-    tr_outbox_deinit(&r->behind);
-    r->behind = (tr_outbox){0};
+    tr_outbox_deinit(&r->after_state);
+    r->after_state = (tr_outbox){0};
     r->queued_bytes = 0;
 }
 
@@ -139,7 +139,7 @@ void tr__replication_drop(tr_server *server)
     server->replication->phase = TR__REPLICATION_NONE;
     server->replication->is_late = false;
     forget_queue(server->replication);
-    tr__replication_note(server, -1);
+    tr__replication_store_rank(server, -1);
     tr__server_due(server, TR__RULE_FINISH);
     tr__server_due(server, TR__RULE_BEGIN);
 }
@@ -167,7 +167,7 @@ uint64_t tr__replication_bytes(const tr_server *server)
     return tr_replica_stream_bytes(server->replication->stream);
 }
 
-/* Put what happens into the stream: behind the state, as long as that is on its way. Until then the payload may change, so it is copied. */
+/* Put what happens into the stream: after_state the state, as long as that is on its way. Until then the payload may change, so it is copied. */
 static void put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
 {
     tr__replication *r = server->replication;
@@ -178,7 +178,7 @@ static void put(tr_server *server, const tr_wire *wire, const void *payload, voi
     }
     if (!owned && wire->bytes)
         owned = memcpy(tr__must_bytes(wire->bytes), payload, wire->bytes);
-    tr_outbox_put(&r->behind, &(tr_message){.wire = *wire, .payload = owned, .owned = owned});
+    tr_outbox_put(&r->after_state, &(tr_message){.wire = *wire, .payload = owned, .owned = owned});
     r->queued_bytes += wire->bytes;
 }
 
@@ -191,7 +191,7 @@ static uint64_t update_of(const tr_wire *wire)
     return wire->replica_update.update;
 }
 
-/* The replica takes nothing of an update before it has made the one before, and nothing that was said behind that one here. But it
+/* The replica takes nothing of an update before it has made the one before, and nothing that was said after_state that one here. But it
  * needs what servers have gathered to make an update. */
 static bool may_go(const tr__replication *r, const tr_wire *wire)
 {
@@ -201,13 +201,13 @@ static bool may_go(const tr__replication *r, const tr_wire *wire)
 /* The replica has everything: from here on it counts. A late one that has made no update yet could not go back by one. */
 static bool has_caught_up(const tr__replication *r)
 {
-    return !r->behind.count && tr_replica_stream_done(r->stream) >= r->last_seq && (r->caught || !r->is_late);
+    return !r->after_state.count && tr_replica_stream_done(r->stream) >= r->last_seq && (r->caught || !r->is_late);
 }
 
 static void go_live(tr_server *server)
 {
     server->replication->phase = TR__REPLICATION_LIVE;
-    tr__replication_note(server, tr__replication_peer(server));
+    tr__replication_store_rank(server, tr__replication_peer(server));
     const uint32_t generation = server->store.generation ? server->store.generation(server->store.self, false) : 0;
     tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_COPY_LIVE, .copy_generation = {.generation = generation}}, NULL, NULL);
     tr__server_due(server, TR__RULE_BEGIN);
@@ -220,8 +220,8 @@ static void catch_up(tr_server *server)
 
     if (r->phase != TR__REPLICATION_CATCHING_UP)
         return;
-    while (r->behind.count && may_go(r, &r->behind.item[r->behind.first].wire)) {
-        tr_outbox_take(&r->behind, &message);
+    while (r->after_state.count && may_go(r, &r->after_state.item[r->after_state.first].wire)) {
+        tr_outbox_take(&r->after_state, &message);
         r->queued_bytes -= message.wire.bytes;
         r->caught += is_update(&message.wire);
         tr__replication_put(server, &message.wire, message.payload, message.owned);
@@ -328,7 +328,7 @@ bool tr__replication_lets_begin(const tr_server *server, uint64_t state_bytes)
     return r->phase == TR__REPLICATION_ASKING || r->caught >= 2 * r->begun;
 }
 
-void tr__replication_say_settled(tr_server *server)
+void tr__replication_send_settled(tr_server *server)
 {
     if (gets_updates(server))
         put_update(server, false);
@@ -337,7 +337,7 @@ void tr__replication_say_settled(tr_server *server)
 void tr__replication_commit(tr_server *server)
 {
     tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT});
-    tr__replication_say_settled(server);
+    tr__replication_send_settled(server);
 }
 
 void tr__replication_share(tr_server *server, const void *all, uint64_t bytes)

@@ -46,7 +46,7 @@ void                  tr__replication_restart(tr_server *server);
 /* The server goes on alone: the replica died, or is of no use. */
 void                  tr__replication_drop(tr_server *server);
 /* Whoever takes this server's place is to know whether it has a replica, and which (`rank`, -1: none). What an earlier one had is old. */
-void                  tr__replication_note(tr_server *server, int rank);
+void                  tr__replication_store_rank(tr_server *server, int rank);
 
 /* == the stream == */
 /* Put a message of the state into the stream. Takes `owned` over. */
@@ -58,7 +58,7 @@ void                  tr__replication_update(tr_server *server, const tr_update 
 /* What is settled has changed without an update: it counts from here on, here (an effect) and with the replica. */
 void                  tr__replication_commit(tr_server *server);
 /* The replica is to know what is settled. */
-void                  tr__replication_say_settled(tr_server *server);
+void                  tr__replication_send_settled(tr_server *server);
 /* A packed Update, malloc'ed: what counts now, or with the update in hand. */
 uint8_t              *tr__replication_pack(tr_server *server, bool with_update, size_t *size);
 /* The state of leased tasks; a packed post. Both malloc'ed, and taken over. */

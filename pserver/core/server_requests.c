@@ -49,13 +49,13 @@ static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_w
 {
     tr__deaths_replaced(server, trainer);
     if (tr__server_has_ended(trainer, wire->step_end.step)) {
-        tr__updates_note_end_again(server, trainer, wire->step_end.step, wire->seq);
+        tr__updates_end_step_again(server, trainer, wire->step_end.step, wire->seq);
         return TR_OK;
     }
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     TR_TRY(check_step_end(server, trainer, wire));
-    tr__updates_note_end(server, trainer, wire->seq);
-    tr__tasks_heard(server, trainer, wire->step_end.everywhere);
+    tr__updates_end_step(server, trainer, wire->seq);
+    tr__tasks_set_everywhere(server, trainer, wire->step_end.everywhere);
     tr__meters_ended(server, trainer);
     tr__rows_ended(server, trainer);
     tr__contributions_ended(server, trainer, !wire->step_end.is_idle);
@@ -86,7 +86,7 @@ static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wi
         tr__server_due(server, TR__RULE_SNAPSHOT);
         return TR_OK;
     }
-    tr__tasks_heard(server, trainer, wire->leave.everywhere);
+    tr__tasks_set_everywhere(server, trainer, wire->leave.everywhere);
     tr__deaths_leave(server, trainer, is_draining);
     return TR_OK;
 }
@@ -167,7 +167,7 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
 }
 
 /* A request that was taken before is acknowledged again, and a question is answered again. */
-static void handle_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static void repeat(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     tr__stream_owe(server, trainer);
     if (wire->kind == TR_WIRE_PULL)
@@ -184,7 +184,7 @@ static void handle_again(tr_server *server, tr__trainer *trainer, const tr_wire 
 
 /* May this come from a trainer whose steps are over? A trainer that drains begins snapshots; a successor of a dead server hears again what that one had
  * heard last. */
-static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
+static bool is_allowed_late(const tr__trainer *trainer, tr_wire_kind kind)
 {
     return kind == TR_WIRE_POST || kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
            (kind == TR_WIRE_SNAPSHOT && trainer->state != TR_MEMBER_LOST);
@@ -194,14 +194,14 @@ static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
 static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
     tr__stream_take(server, trainer, wire->seq);
-    if (tr_membership_is_over(trainer->state) && !may_come_late(trainer, wire->kind)) {
+    if (tr_membership_is_over(trainer->state) && !is_allowed_late(trainer, wire->kind)) {
         tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its last step", tr__server_trainer_name(server, trainer),
                                         tr_wire_kind_name(wire->kind)));
         return false;
     }
     /* A post is in no snapshot, and other trainers may wait for it before they take part. */
     if (tr__stream_is_parked(server, trainer) && wire->kind != TR_WIRE_POST) {
-        tr__stream_hold(server, trainer, wire, payload, is_owned);
+        tr__stream_defer(server, trainer, wire, payload, is_owned);
         return true;
     }
     const tr_status status = handle(server, trainer, wire, payload, is_owned);
@@ -211,12 +211,12 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
 }
 
 /* A request that is ahead of its turn is dropped, and comes again. */
-static bool hear_trainer(tr_server *server, int peer, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+static bool receive_from_trainer(tr_server *server, int peer, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
     if (wire->kind == TR_WIRE_SERVING_ASK)
-        tr__serving_say(server, peer);
+        tr__serving_send(server, peer);
     else if (wire->seq <= tr__stream_taken(server, trainer))
-        handle_again(server, trainer, wire, payload);
+        repeat(server, trainer, wire, payload);
     else if (wire->seq == tr__stream_taken(server, trainer) + 1)
         return take(server, trainer, wire, payload, is_owned);
     return false;
@@ -225,9 +225,9 @@ static bool hear_trainer(tr_server *server, int peer, tr__trainer *trainer, cons
 /* == parked requests ========================================================================== */
 
 /* Take one in; its payload is a buffer of the pool. */
-static void take_in(tr_server *server, tr__trainer *trainer, const tr__held *held)
+static void take_in(tr_server *server, tr__trainer *trainer, const tr__deferred *held)
 {
-    const bool is_wanted = server->status == TR_OK && tr__server_is_there(trainer);
+    const bool is_wanted = server->status == TR_OK && tr__server_is_present(trainer);
     tr_status  status = TR_OK;
 
     if (is_wanted)
@@ -240,12 +240,12 @@ static void take_in(tr_server *server, tr__trainer *trainer, const tr__held *hel
 
 static void unpark(tr_server *server, tr__trainer *trainer)
 {
-    tr__held_list list = tr__stream_take_parked(server, trainer);
-    tr__held     *held;
+    tr__deferred_list list = tr__stream_take_parked(server, trainer);
+    tr__deferred     *held;
 
-    while ((held = tr__held_take(&list))) {
+    while ((held = tr__deferred_take(&list))) {
         if (tr__stream_is_parked(server, trainer))         /* the trainer has taken part in the next snapshot */
-            tr__stream_hold(server, trainer, &held->wire, held->payload, true);
+            tr__stream_defer(server, trainer, &held->wire, held->payload, true);
         else
             take_in(server, trainer, held);
         free(held);
@@ -277,12 +277,12 @@ static void on_share(tr_server *server, int peer, const tr_wire *wire, const uin
 }
 
 /* Messages of other servers, and of ranks that wait or were declared dead. */
-static void hear_rank(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)
+static void receive_from_rank(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)
 {
     tr_status status = TR_OK;
 
     if (wire->kind == TR_WIRE_SERVING_ASK)
-        tr__serving_say(server, peer);
+        tr__serving_send(server, peer);
     else if (server->status == TR_OK &&
              (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_MEMBER || wire->kind == TR_WIRE_SNAPSHOT_NEWS ||
               wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_SERVING))
@@ -309,7 +309,7 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
     else if (wire->kind == TR_WIRE_REPLACE_CALL)
         return true;                               /* this rank was a standby when it was called */
     else if (!trainer)
-        hear_rank(server, peer, wire, payload);
+        receive_from_rank(server, peer, wire, payload);
     else
         return false;
     return true;
@@ -321,7 +321,7 @@ static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, 
     if (wire->epoch != trainer->epoch)
         tr__server_refuse(server, peer, wire->epoch);
     else if (server->status != TR_OK)
-        tr__server_say_failed(server, trainer);
+        tr__server_send_failure(server, trainer);
     else
         return false;
     return true;
@@ -335,7 +335,7 @@ void tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void
     bool         is_taken = false;
 
     if (!is_no_request(server, peer, trainer, wire, payload) && !is_refused(server, peer, trainer, wire))
-        is_taken = hear_trainer(server, peer, trainer, wire, payload, is_owned);
+        is_taken = receive_from_trainer(server, peer, trainer, wire, payload, is_owned);
     if (is_owned && !is_taken)
         tr__server_buffer_free(server, payload);
 }

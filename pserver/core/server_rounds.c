@@ -88,16 +88,16 @@ tr__round *tr__round_of(const tr_server *server, const tr__trainer *trainer)
 
 /* == what must be looked at ==================================================================== */
 
-void tr__round_look_at(tr_server *server, tr__round *round)
+void tr__round_check(tr_server *server, tr__round *round)
 {
-    round->must_be_looked_at = true;
+    round->must_be_checked = true;
     tr__server_due(server, TR__RULE_ROUNDS);
 }
 
 void tr__round_turns_change(tr_server *server, tr__round *round)
 {
     round->turns_changed = true;
-    tr__round_look_at(server, round);
+    tr__round_check(server, round);
 }
 
 void tr__rounds_begin(tr_server *server)
@@ -110,13 +110,13 @@ void tr__rounds_begin(tr_server *server)
     }
 }
 
-tr__round *tr__rounds_next_to_look_at(tr_server *server)
+tr__round *tr__rounds_next_to_check(tr_server *server)
 {
     tr__rounds *r = server->rounds;
 
     for (int i = 0; r && i < r->count; i++)
-        if (r->round[i].must_be_looked_at) {
-            r->round[i].must_be_looked_at = false;
+        if (r->round[i].must_be_checked) {
+            r->round[i].must_be_checked = false;
             return &r->round[i];
         }
     return NULL;
@@ -173,7 +173,7 @@ static void move_on(tr_server *server, tr__round *round, uint32_t index, uint64_
         round->chunks_whole++;
         use_piece(server, round, index, offset, bytes);
         if (round->chunks_whole == server->chunk_count)
-            tr__round_look_at(server, round);
+            tr__round_check(server, round);
     }
 }
 

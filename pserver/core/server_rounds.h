@@ -15,7 +15,7 @@ typedef struct tr__round {
     uint64_t  step;                   /* of these trainers: 1, 2, ... */
     uint8_t **sum;                    /* of each block; the mean when it is full */
     bool      is_full;                /* it waits to be applied, or is being applied */
-    bool      must_be_looked_at;      /* it may be complete */
+    bool      must_be_checked;      /* it may be complete */
     bool      turns_changed;          /* and other trainers' held chunks may have their turn */
     tr_mean  *chunk;                  /* of each chunk of all blocks */
     uint64_t  chunks_whole;
@@ -45,11 +45,11 @@ void       tr__round_move_all_on(tr_server *server, tr__round *round);
 
 /* == the life of a round == */
 /* The round may be complete now. */
-void       tr__round_look_at(tr_server *server, tr__round *round);
+void       tr__round_check(tr_server *server, tr__round *round);
 /* Another set of trainers takes part, or the round is at another step. */
 void       tr__round_turns_change(tr_server *server, tr__round *round);
 /* A round that must be looked at, and is not any more. NULL: there is none. */
-tr__round *tr__rounds_next_to_look_at(tr_server *server);
+tr__round *tr__rounds_next_to_check(tr_server *server);
 /* Is all that the policy wants here? */
 bool       tr__round_is_complete(const tr_server *server, const tr__round *round);
 /* Forget what is in the round, but not its step. */

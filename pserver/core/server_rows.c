@@ -115,9 +115,9 @@ static void free_piece(tr_server *server, piece *p)
 static void forget_pieces(tr_server *server, rows_of *of, uint64_t step)
 {
     while (of->pieces && of->pieces->step <= step) {
-        piece *gone = of->pieces;
-        of->pieces = gone->next;
-        free_piece(server, gone);
+        piece *oldest = of->pieces;
+        of->pieces = oldest->next;
+        free_piece(server, oldest);
     }
     if (!of->pieces)
         of->pieces_end = &of->pieces;
@@ -126,9 +126,9 @@ static void forget_pieces(tr_server *server, rows_of *of, uint64_t step)
 static void forget_answered(answered *last)
 {
     while (last->first) {
-        pull *gone = last->first;
-        last->first = gone->next;
-        free(gone);
+        pull *oldest = last->first;
+        last->first = oldest->next;
+        free(oldest);
     }
     *last = (answered){0};
 }
@@ -136,9 +136,9 @@ static void forget_answered(answered *last)
 static void forget_waiting(rows_of *of)
 {
     while (of->waiting) {
-        pull *gone = of->waiting;
-        of->waiting = gone->next;
-        free(gone);
+        pull *oldest = of->waiting;
+        of->waiting = oldest->next;
+        free(oldest);
     }
 }
 
@@ -268,9 +268,9 @@ void tr__rows_abandon(tr_server *server, const tr__trainer *trainer)
         at = &(*at)->next;
     of->pieces_end = at;
     while (*at) {
-        piece *gone = *at;
-        *at = gone->next;
-        free_piece(server, gone);
+        piece *oldest = *at;
+        *at = oldest->next;
+        free_piece(server, oldest);
     }
     forget_waiting(of);
     tr__rows_ended(server, trainer);
@@ -348,7 +348,7 @@ static tr_status read_answer(tr_server *server, const tr__trainer *trainer, pull
         return read_shard(server, p, payload, bytes);
     *bytes = (uint64_t)(p->count * server->table[p->table].row_bytes);
     *payload = tr__must_bytes(*bytes + 1);
-    tr__pulls_note(server, trainer, p->step);
+    tr__pulls_record(server, trainer, p->step);
     const tr_status status = read_rows(server, trainer, p, *payload);
     if (status != TR_OK)
         free(*payload);

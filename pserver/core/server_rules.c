@@ -32,7 +32,7 @@ static void finish(tr_server *server)
 /* What is settled is committed by now. */
 static void settled(tr_server *server)
 {
-    tr__updates_go_on(server);
+    tr__updates_release_rounds(server);
     tr__rows_forget_settled(server);
     tr__tasks_settled(server);
 }
@@ -45,11 +45,11 @@ static void answer(tr_server *server)
 
 static void take_snapshot(tr_server *server)
 {
-    if (tr__snapshots_may_take(server) && tr__copy_makes_way(server))
+    if (tr__snapshots_may_take(server) && tr__copy_yields(server))
         tr__snapshots_take(server);
 }
 
-static void note_staleness(tr_server *server, const tr_update *update)
+static void count_staleness(tr_server *server, const tr_update *update)
 {
     for (int i = 0; i < server->trainer_count; i++)
         if (update->takes_part[i])
@@ -67,15 +67,15 @@ static void begin_update(tr_server *server)
     server->update = tr__updates_begin(server);
     server->update.pulled = tr__pulls_copy_of(server, first);
     server->update.rows = tr__rows_update(server, server->update.takes_part);
-    note_staleness(server, &server->update);
+    count_staleness(server, &server->update);
     tr__replication_update(server, &server->update);
     tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_APPLY});
 }
 
 /* A complete round waits for the store, or, where server 0 decides, for a decision. A step without a gradient is settled at once. */
-static void look_at_rounds(tr_server *server)
+static void check_rounds(tr_server *server)
 {
-    tr__round *round = tr__rounds_next_to_look_at(server);
+    tr__round *round = tr__rounds_next_to_check(server);
 
     if (!round)
         return;
@@ -153,7 +153,7 @@ bool tr__rules_run(tr_server *server)
     static void (*const rules[TR__RULE_COUNT])(tr_server *server) = {
         [TR__RULE_UNPARK] = tr__requests_unpark, [TR__RULE_FINISH] = finish,         [TR__RULE_SETTLED] = settled,
         [TR__RULE_ANSWER] = answer,              [TR__RULE_BOARD] = tr__board_answer, [TR__RULE_SNAPSHOT] = take_snapshot,
-        [TR__RULE_COPY] = tr__copy_advance,      [TR__RULE_BEGIN] = begin_update,    [TR__RULE_ROUNDS] = look_at_rounds,
+        [TR__RULE_COPY] = tr__copy_advance,      [TR__RULE_BEGIN] = begin_update,    [TR__RULE_ROUNDS] = check_rounds,
         [TR__RULE_DECIDE] = decide,              [TR__RULE_MEMBERS] = members,       [TR__RULE_INITIATOR] = initiator,
     };
 

@@ -25,7 +25,7 @@ static void put_commit(Trireme__Pserver__Serving *serving, const tr_server *serv
     serving->settled = (uint64_t *)(uintptr_t)commit->settled;
 }
 
-void tr__serving_say(tr_server *server, int rank)
+void tr__serving_send(tr_server *server, int rank)
 {
     Trireme__Pserver__Serving serving = TRIREME__PSERVER__SERVING__INIT;
     const void               *packed;
@@ -50,9 +50,9 @@ void tr__serving_say(tr_server *server, int rank)
     tr__server_send(server, rank, (tr_wire){.kind = TR_WIRE_SERVING, .epoch = server->roster->rank[rank].epoch, .bytes = size}, payload);
 }
 
-void tr__serving_say_to_all(tr_server *server)
+void tr__serving_send_to_all(tr_server *server)
 {
     for (int i = 0; i < server->roster->size; i++)
         if (i != server->roster->self)
-            tr__serving_say(server, i);
+            tr__serving_send(server, i);
 }

@@ -4,7 +4,7 @@
 
 #include "pserver/core/server_state.h"
 
-void tr__serving_say(tr_server *server, int rank);
-void tr__serving_say_to_all(tr_server *server);
+void tr__serving_send(tr_server *server, int rank);
+void tr__serving_send_to_all(tr_server *server);
 
 #endif

@@ -69,7 +69,8 @@ tr__snapshot_phase tr__snapshots_phase(const tr_server *server)
     return server->snapshots->phase;
 }
 
-bool tr__snapshots_are_pending(const tr_server *server)
+/* Is the state being copied or written? */
+static bool is_pending(const tr_server *server)
 {
     return server->snapshots->phase == TR__SNAPSHOT_TAKING || server->snapshots->phase == TR__SNAPSHOT_WRITING;
 }
@@ -109,7 +110,7 @@ bool tr__snapshots_are_anothers(const tr_server *server, int initiator)
 {
     const tr__snapshots *s = server->snapshots;
 
-    return tr__snapshots_are_pending(server) &&
+    return is_pending(server) &&
            (s->initiator != initiator || s->initiator_epoch != server->trainer[initiator].epoch);
 }
 
@@ -157,7 +158,7 @@ void tr__snapshots_take(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++)
         has_taken_part[i] = s->part[i];
     s->phase = TR__SNAPSHOT_TAKING;
-    tr__places_note(server, s->part, s->initiator);
+    tr__places_record(server, s->part, s->initiator);
     free(s->tasks);
     s->tasks = tr__tasks_pack(server, has_taken_part, &s->tasks_size);
     free(has_taken_part);
@@ -316,11 +317,11 @@ static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire 
 /* The state is being frozen for a replica; or the snapshot before, which another trainer has begun, is being taken. */
 static bool is_early(const tr_server *server, const tr_wire *wire, bool must_wait)
 {
-    return must_wait || (wire->snapshot.number > server->snapshots->number && tr__snapshots_are_pending(server));
+    return must_wait || (wire->snapshot.number > server->snapshots->number && is_pending(server));
 }
 
 /* Of a trainer that is there, behind its step. */
-static tr_status hear(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait)
+static tr_status on_word(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait)
 {
     const tr__snapshots *s = server->snapshots;
 
@@ -328,7 +329,7 @@ static tr_status hear(tr_server *server, tr__trainer *trainer, const tr_wire *wi
         return TR_OK;
     if (is_early(server, wire, must_wait)) {
         tr__stream_park(server, trainer);
-        tr__stream_hold(server, trainer, wire, (uint8_t *)(uintptr_t)payload, false);
+        tr__stream_defer(server, trainer, wire, (uint8_t *)(uintptr_t)payload, false);
         return TR_OK;
     }
     if (is_of_another(server, wire)) {
@@ -346,7 +347,7 @@ static tr_status hear(tr_server *server, tr__trainer *trainer, const tr_wire *wi
 
 tr_status tr__snapshots_on_snapshot(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait)
 {
-    if (!tr__server_is_there(trainer))
+    if (!tr__server_is_present(trainer))
         return TR_OK;                              /* the server that died had it before the trainer left */
     if (tr__server_lags(trainer, wire->snapshot.step)) {
         decline_for_replacement(server, trainer, wire);
@@ -356,12 +357,12 @@ tr_status tr__snapshots_on_snapshot(tr_server *server, tr__trainer *trainer, con
     if (!server->store.snapshot)
         return tr_fail(TR_EUNSUPPORTED, "%s wants a checkpoint, which this server cannot write",
                        tr__server_trainer_name(server, trainer));
-    return hear(server, trainer, wire, payload, must_wait);
+    return on_word(server, trainer, wire, payload, must_wait);
 }
 
 /* == the end of a snapshot ===================================================================== */
 
-void tr__snapshots_go_on(tr_server *server)
+void tr__snapshots_resume(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
         if (!server->snapshots->part[i])
@@ -408,7 +409,7 @@ static void end_with(tr_server *server, pb_done *done)
     done->pause = s->pause;
     pack_answer(server, done);
     end(server);
-    if (server->status == TR_OK && tr__server_is_there(initiator) && initiator->state != TR_MEMBER_VACANT)
+    if (server->status == TR_OK && tr__server_is_present(initiator) && initiator->state != TR_MEMBER_VACANT)
         send_answer_to_initiator(server);
     tr__server_due(server, TR__RULE_INITIATOR);
 }

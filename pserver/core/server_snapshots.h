@@ -40,8 +40,6 @@ typedef enum tr__snapshot_phase {
 void               tr__snapshots_new(tr_server *server);
 void               tr__snapshots_free(tr_server *server);
 tr__snapshot_phase tr__snapshots_phase(const tr_server *server);
-/* Is the state being copied or written? */
-bool               tr__snapshots_are_pending(const tr_server *server);
 /* Is this server still copying or writing a snapshot that another trainer than this one has begun, or an earlier process of this one? */
 bool               tr__snapshots_are_anothers(const tr_server *server, int initiator);
 /* The number of the newest snapshot: 1, 2, ...; 0: there was none. */
@@ -71,7 +69,7 @@ void               tr__snapshots_without(tr_server *server, const tr__trainer *t
 /* Let all trainers go on without the snapshots up to this number. */
 void               tr__snapshots_give_up(tr_server *server, uint32_t number);
 /* The state is not being frozen any more: trainers that had to wait take part now. */
-void               tr__snapshots_go_on(tr_server *server);
+void               tr__snapshots_resume(tr_server *server);
 /* Give up a snapshot for which a trainer keeps the others waiting. Returns when to look again. */
 int64_t            tr__snapshots_tick(tr_server *server, int64_t now);
 

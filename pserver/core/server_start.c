@@ -141,7 +141,7 @@ static tr_status take_beginning(tr_server *server, const void *packed, uint64_t 
 
 /* Go on from what an earlier process of this server has left. In mode sync a step may have been applied by some servers
  * and not by others when the job broke off: it is made again by all. */
-static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t *payload)
+static tr_status resume_state(tr_server *server, const tr_wire *wire, const uint8_t *payload)
 {
     const void *packed;
     uint64_t    bytes;
@@ -179,7 +179,7 @@ tr_status tr__start_on_setup(tr_server *server, const tr__trainer *trainer, cons
     TR_TRY(check_setup(server, setup));
     TR_TRY(lay_out(server));
     if (wire->setup.resumes)
-        return take_kept(server, wire, payload);
+        return resume_state(server, wire, payload);
     TR_TRY(server->store.setup(server->store.self, setup, &server->policy, payload, wire->bytes, false));
     for (size_t i = 0; i < setup->n_values; i++)
         server->start->values_missing += setup->values[i]->bytes != 0;

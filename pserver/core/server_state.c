@@ -72,7 +72,7 @@ static void send_refusal(tr_server *server, tr_wire_kind kind, int rank, uint32_
 
 /* == failing ================================================================================= */
 
-void tr__server_say_failed(tr_server *server, const tr__trainer *trainer)
+void tr__server_send_failure(tr_server *server, const tr__trainer *trainer)
 {
     send_refusal(server, TR_WIRE_REFUSED, trainer->rank, trainer->epoch, server->text);
 }
@@ -89,7 +89,7 @@ tr_status tr__server_fail(tr_server *server, tr_status status)
     server->status = status;
     server->text = tr__must_strdup(tr_error());
     for (int i = 0; i < server->trainer_count; i++)
-        tr__server_say_failed(server, &server->trainer[i]);
+        tr__server_send_failure(server, &server->trainer[i]);
     return status;
 }
 
@@ -116,7 +116,7 @@ void tr__server_move(tr_server *server, tr__trainer *trainer, tr_membership to)
     tr__server_due(server, TR__RULE_MEMBERS);
 }
 
-bool tr__server_is_there(const tr__trainer *trainer)
+bool tr__server_is_present(const tr__trainer *trainer)
 {
     return trainer->state != TR_MEMBER_LEFT && trainer->state != TR_MEMBER_LOST;
 }

@@ -158,7 +158,7 @@ static inline bool tr__server_is_due(const tr_server *server, tr__rule rule)
 /* The core fails with tr_error()'s text: every trainer is refused. Returns the status. */
 tr_status tr__server_fail(tr_server *server, tr_status status);
 /* The job has failed: this trainer is told why. */
-void      tr__server_say_failed(tr_server *server, const tr__trainer *trainer);
+void      tr__server_send_failure(tr_server *server, const tr__trainer *trainer);
 /* A process that was replaced is told so. */
 void      tr__server_refuse(tr_server *server, int rank, uint32_t epoch);
 
@@ -169,7 +169,7 @@ tr__trainer *tr__server_trainer_of(tr_server *server, int peer);
 /* Move a trainer to another state. Asserts that the move is legal (membership.h). A move to the present state does nothing. */
 void         tr__server_move(tr_server *server, tr__trainer *trainer, tr_membership to);
 /* Has the trainer neither left nor been lost? */
-bool         tr__server_is_there(const tr__trainer *trainer);
+bool         tr__server_is_present(const tr__trainer *trainer);
 /* Is this step of a replacement one that the dead trainer had ended here? */
 bool         tr__server_has_ended(const tr__trainer *trainer, uint64_t step);
 /* May a replacement ask as of this step, which is the one before its last ended step? */

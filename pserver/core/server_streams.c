@@ -11,7 +11,7 @@ typedef struct stream {
     uint64_t      open[TR__OPEN_COUNT];
     bool          owes_ack;
     bool          is_parked;
-    tr__held_list parked;
+    tr__deferred_list parked;
 } stream;
 
 struct tr__streams {
@@ -25,9 +25,9 @@ static stream *stream_of(const tr_server *server, const tr__trainer *trainer)
 
 /* == requests that wait ======================================================================== */
 
-void tr__held_put(tr_server *server, tr__held_list *list, const tr_wire *wire, uint8_t *payload, bool is_owned)
+void tr__deferred_put(tr_server *server, tr__deferred_list *list, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
-    tr__held *held = tr__must_bytes(sizeof *held);
+    tr__deferred *held = tr__must_bytes(sizeof *held);
 
     if (!is_owned) {
         uint8_t *copy = wire->bytes ? tr__server_buffer_new(server, wire->bytes) : NULL;
@@ -35,7 +35,7 @@ void tr__held_put(tr_server *server, tr__held_list *list, const tr_wire *wire, u
             memcpy(copy, payload, wire->bytes);
         payload = copy;
     }
-    *held = (tr__held){NULL, *wire, payload};
+    *held = (tr__deferred){NULL, *wire, payload};
     if (list->last)
         list->last->next = held;
     else
@@ -43,9 +43,9 @@ void tr__held_put(tr_server *server, tr__held_list *list, const tr_wire *wire, u
     list->last = held;
 }
 
-tr__held *tr__held_take(tr__held_list *list)
+tr__deferred *tr__deferred_take(tr__deferred_list *list)
 {
-    tr__held *held = list->first;
+    tr__deferred *held = list->first;
 
     if (held) {
         list->first = held->next;
@@ -55,11 +55,11 @@ tr__held *tr__held_take(tr__held_list *list)
     return held;
 }
 
-void tr__held_drop(tr_server *server, tr__held_list *list)
+void tr__deferred_drop(tr_server *server, tr__deferred_list *list)
 {
-    tr__held *held;
+    tr__deferred *held;
 
-    while ((held = tr__held_take(list))) {
+    while ((held = tr__deferred_take(list))) {
         tr__server_buffer_free(server, held->payload);
         free(held);
     }
@@ -76,7 +76,7 @@ void tr__streams_new(tr_server *server)
 void tr__streams_free(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
-        tr__held_drop(server, &server->streams->of[i].parked);
+        tr__deferred_drop(server, &server->streams->of[i].parked);
     free(server->streams->of);
     free(server->streams);
 }
@@ -136,7 +136,7 @@ void tr__streams_owe_all(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        if (tr__server_is_there(t) && t->state != TR_MEMBER_VACANT)
+        if (tr__server_is_present(t) && t->state != TR_MEMBER_VACANT)
             tr__stream_owe(server, t);
     }
 }
@@ -153,9 +153,9 @@ const tr__trainer *tr__streams_next_owed(tr_server *server)
 
 /* == parked ==================================================================================== */
 
-static void note_first_parked(tr_server *server, const tr__trainer *trainer)
+static void set_first_open(tr_server *server, const tr__trainer *trainer)
 {
-    const tr__held *first = stream_of(server, trainer)->parked.first;
+    const tr__deferred *first = stream_of(server, trainer)->parked.first;
 
     tr__stream_open(server, trainer, TR__OPEN_PARKED, first ? first->wire.seq : 0);
 }
@@ -175,10 +175,10 @@ bool tr__stream_is_moving(const tr_server *server, const tr__trainer *trainer)
     return !tr_membership_is_over(trainer->state) && !tr__stream_is_parked(server, trainer);
 }
 
-void tr__stream_hold(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+void tr__stream_defer(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
-    tr__held_put(server, &stream_of(server, trainer)->parked, wire, payload, is_owned);
-    note_first_parked(server, trainer);
+    tr__deferred_put(server, &stream_of(server, trainer)->parked, wire, payload, is_owned);
+    set_first_open(server, trainer);
 }
 
 void tr__stream_unpark(tr_server *server, const tr__trainer *trainer)
@@ -188,7 +188,7 @@ void tr__stream_unpark(tr_server *server, const tr__trainer *trainer)
     if (!s->is_parked)
         return;
     s->is_parked = false;
-    s->owes_ack |= tr__server_is_there(trainer);
+    s->owes_ack |= tr__server_is_present(trainer);
     tr__server_due(server, TR__RULE_UNPARK);
     tr__server_due(server, TR__RULE_ANSWER);       /* in ssp, this trainer counts among the slow ones again */
     tr__server_due(server, TR__RULE_DECIDE);
@@ -200,15 +200,15 @@ void tr__streams_unpark_all(tr_server *server)
         tr__stream_unpark(server, &server->trainer[i]);
 }
 
-tr__held_list tr__stream_take_parked(tr_server *server, const tr__trainer *trainer)
+tr__deferred_list tr__stream_take_parked(tr_server *server, const tr__trainer *trainer)
 {
     stream             *s = stream_of(server, trainer);
-    const tr__held_list list = s->parked;
+    const tr__deferred_list list = s->parked;
 
     if (s->is_parked)
-        return (tr__held_list){NULL, NULL};
-    s->parked = (tr__held_list){NULL, NULL};
-    note_first_parked(server, trainer);
+        return (tr__deferred_list){NULL, NULL};
+    s->parked = (tr__deferred_list){NULL, NULL};
+    set_first_open(server, trainer);
     return list;
 }
 
@@ -217,6 +217,6 @@ void tr__stream_forget_parked(tr_server *server, const tr__trainer *trainer)
     stream *s = stream_of(server, trainer);
 
     s->is_parked = false;
-    tr__held_drop(server, &s->parked);
+    tr__deferred_drop(server, &s->parked);
     s->open[TR__OPEN_PARKED] = 0;
 }

@@ -13,23 +13,23 @@
 typedef enum tr__open { TR__OPEN_JOIN, TR__OPEN_PUSH, TR__OPEN_STEP, TR__OPEN_DRAIN, TR__OPEN_PARKED, TR__OPEN_COUNT } tr__open;
 
 /* A request whose time has not come. */
-typedef struct tr__held {
-    struct tr__held *next;
+typedef struct tr__deferred {
+    struct tr__deferred *next;
     tr_wire          wire;
     uint8_t         *payload;         /* a buffer of the pool, or NULL */
-} tr__held;
+} tr__deferred;
 
 /* Requests that wait, in the order of their numbers. */
-typedef struct tr__held_list {
-    tr__held *first, *last;
-} tr__held_list;
+typedef struct tr__deferred_list {
+    tr__deferred *first, *last;
+} tr__deferred_list;
 
 /* Put a request at the end. Takes the payload over if it is a buffer of the pool (`is_owned`), else copies it. */
-void      tr__held_put(tr_server *server, tr__held_list *list, const tr_wire *wire, uint8_t *payload, bool is_owned);
+void      tr__deferred_put(tr_server *server, tr__deferred_list *list, const tr_wire *wire, uint8_t *payload, bool is_owned);
 /* Take the first one out; its payload and itself are the caller's. NULL: there is none. */
-tr__held *tr__held_take(tr__held_list *list);
+tr__deferred *tr__deferred_take(tr__deferred_list *list);
 /* Forget all. */
-void      tr__held_drop(tr_server *server, tr__held_list *list);
+void      tr__deferred_drop(tr_server *server, tr__deferred_list *list);
 
 void      tr__streams_new(tr_server *server);
 void      tr__streams_free(tr_server *server);
@@ -57,12 +57,12 @@ void      tr__stream_park(tr_server *server, const tr__trainer *trainer);
 /* Does the trainer make steps, and is it not parked? Then it will do another step by itself. */
 bool      tr__stream_is_moving(const tr_server *server, const tr__trainer *trainer);
 /* A request of a parked trainer waits. */
-void      tr__stream_hold(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
+void      tr__stream_defer(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
 /* The trainer is parked no more, and TR__RULE_UNPARK takes its requests in. */
 void      tr__stream_unpark(tr_server *server, const tr__trainer *trainer);
 void      tr__streams_unpark_all(tr_server *server);
 /* The requests that wait, which are the caller's from here on; nothing while the trainer is parked. */
-tr__held_list tr__stream_take_parked(tr_server *server, const tr__trainer *trainer);
+tr__deferred_list tr__stream_take_parked(tr_server *server, const tr__trainer *trainer);
 /* The trainer is dead: what was parked is forgotten, and it is parked no more. */
 void      tr__stream_forget_parked(tr_server *server, const tr__trainer *trainer);
 

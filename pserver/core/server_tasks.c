@@ -11,17 +11,11 @@
 
 struct tr__tasks {
     tr_tasks *core;
-    int       teller;                 /* the trainer that said first what the tasks are; -1: an earlier process knew */
+    int       declared_by;                 /* the trainer that said first what the tasks are; -1: an earlier process knew */
     tr_wire  *last;                   /* answer to each trainer */
     tr_task_work *work;               /* of each trainer */
     tr_durable_tasks durable;
 };
-
-bool tr__tasks_is_request(const tr_wire *wire)
-{
-    return wire->kind == TR_WIRE_TASKS || wire->kind == TR_WIRE_TASK_ASK || wire->kind == TR_WIRE_TASK_END ||
-           wire->kind == TR_WIRE_SETTLED;
-}
 
 static tr_task_work *work_of(const tr_server *server, const tr__trainer *trainer)
 {
@@ -49,7 +43,7 @@ static uint8_t *pack_all(const tr_server *server, size_t *size)
 }
 
 /* Let the state as it is now count, here and with the replica. */
-static void keep(tr_server *server)
+static void store_state(tr_server *server)
 {
     size_t   size;
     uint8_t *all = pack_all(server, &size);
@@ -69,13 +63,13 @@ void tr__tasks_replicate(tr_server *server)
         tr__replication_tasks(server, all, size);
 }
 
-static tr__tasks *tasks_new(const tr_server *server, tr_tasks *core, int teller)
+static tr__tasks *tasks_new(const tr_server *server, tr_tasks *core, int declared_by)
 {
     tr__tasks *t = tr__must_alloc(sizeof *t);
     const size_t             trainers = (size_t)server->trainer_count;
 
     t->core = core;
-    t->teller = teller;
+    t->declared_by = declared_by;
     t->last = tr__must_alloc(trainers * sizeof *t->last);
     t->work = tr__must_alloc(trainers * sizeof *t->work);
     return t;
@@ -108,9 +102,9 @@ static void look_at(tr_server *server, const tr__trainer *trainer)
         return;
     if (w->releases_at && trainer->settled + 1 >= w->releases_at) {
         tr_task_work_give_back(w, core, index, steps, batches_of_step(server));
-        keep(server);
+        store_state(server);
     } else if (tr_task_work_finish(w, core, index, steps)) {
-        keep(server);
+        store_state(server);
     }
 }
 
@@ -123,11 +117,11 @@ void tr__tasks_settled(tr_server *server)
 static void set_everywhere(const tr_server *server, const tr__trainer *trainer, uint64_t steps)
 {
     work_of(server, trainer)->everywhere = steps;
-    tr_durable_tasks_note(&server->tasks->durable, trainer->index, steps);
+    tr_durable_tasks_set_everywhere(&server->tasks->durable, trainer->index, steps);
 }
 
 /* What a replacement says is not about the steps of the one before it. */
-void tr__tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps)
+void tr__tasks_set_everywhere(tr_server *server, const tr__trainer *trainer, uint64_t steps)
 {
     tr_task_work *w = server->tasks ? work_of(server, trainer) : NULL;
 
@@ -144,7 +138,7 @@ void tr__tasks_leave(tr_server *server, const tr__trainer *trainer)
     if (!w || !w->spans || (w->releases_at && w->releases_at != TR_TASK_NOT_YET))
         return;
     w->releases_at = trainer->ended + 1;
-    keep(server);
+    store_state(server);
     look_at(server, trainer);
 }
 
@@ -155,7 +149,7 @@ void tr__tasks_vacant(tr_server *server, const tr__trainer *trainer)
     if (!w || !w->spans || w->releases_at)
         return;
     w->releases_at = TR_TASK_NOT_YET;
-    keep(server);
+    store_state(server);
 }
 
 /* What it had is of a process before it. */
@@ -180,7 +174,7 @@ void tr__tasks_join_with_gap(tr_server *server, const tr__trainer *trainer)
 }
 
 /* Of who is gone all that is settled here is all that will be. */
-static void see_who_left(tr_server *server)
+static void release_left(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
@@ -220,12 +214,12 @@ tr_status tr__tasks_take_over(tr_server *server, bool trainers_live)
     server->tasks->durable = durable;
     memcpy(server->tasks->work, from, works);
     for (int i = 0; i < server->trainer_count; i++) {
-        const uint64_t noted = tr_durable_tasks_noted(&durable, i);
+        const uint64_t noted = tr_durable_tasks_everywhere(&durable, i);
         tr_task_work *w = &server->tasks->work[i];
         w->everywhere = noted > w->everywhere ? noted : w->everywhere;
     }
     if (trainers_live)
-        see_who_left(server);
+        release_left(server);
     return TR_OK;
 }
 
@@ -274,9 +268,9 @@ static tr_tasks *of_checkpoint(const tr_server *server, const tr_tasks_spec *spe
     return NULL;
 }
 
-static const char *teller(const tr_server *server)
+static const char *declared_by(const tr_server *server)
 {
-    const int index = server->tasks->teller;
+    const int index = server->tasks->declared_by;
     return index < 0 ? "the job before" : tr__server_trainer_name(server, &server->trainer[index]);
 }
 
@@ -289,7 +283,7 @@ static tr_status check_same(const tr_server *server, const tr__trainer *trainer,
         return TR_OK;
     return tr_fail(TR_EPEER, "%s has %u tasks in %u passes (digest %016llx), %s has %u in %u (%016llx): all trainers are to be "
                    "given the same files", tr__server_trainer_name(server, trainer), spec->count, spec->passes,
-                   (unsigned long long)spec->digest, teller(server), first->count, first->passes, (unsigned long long)first->digest);
+                   (unsigned long long)spec->digest, declared_by(server), first->count, first->passes, (unsigned long long)first->digest);
 }
 
 static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
@@ -303,7 +297,7 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
                        "of one that has none", tr__server_trainer_name(server, trainer));
     if (server->tasks) {                               /* it begins: what it has is of a process, or a loop, before it */
         TR_TRY(check_same(server, trainer, &spec));
-        tr__tasks_heard(server, trainer, wire->tasks.step);
+        tr__tasks_set_everywhere(server, trainer, wire->tasks.step);
         tr__tasks_leave(server, trainer);
         return TR_OK;
     }
@@ -311,7 +305,7 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
     server->tasks = tasks_new(server, known ? known : tr_tasks_new(&spec), trainer->index);
     tr_durable_tasks_create(&server->tasks->durable, &server->store,
                          (size_t)server->trainer_count * sizeof(tr_task_work) + tr_tasks_size(spec.count), server->trainer_count);
-    keep(server);
+    store_state(server);
     return TR_OK;
 }
 
@@ -362,7 +356,7 @@ static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *train
     *out = tr_tasks_lease(server->tasks->core, now, trainer->index);
     if (out->answer == TR_TASK_GIVEN) {
         begin(server, trainer, out->lease);
-        keep(server);
+        store_state(server);
     }
     return TR_OK;
 }
@@ -403,7 +397,7 @@ static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_
     if (next && next->from == TR_TASK_NOT_YET)
         next->from = trainer->ended;
     tr_task_work_finish(w, server->tasks->core, trainer->index, everywhere(server, trainer));
-    keep(server);
+    store_state(server);
     return status;
 }
 
@@ -417,7 +411,7 @@ tr_status tr__tasks_on_request(tr_server *server, const tr__trainer *trainer, co
     if (wire->kind == TR_WIRE_TASK_ASK)
         return on_ask(server, trainer, wire, server->now);
     if (wire->kind == TR_WIRE_SETTLED) {
-        tr__tasks_heard(server, trainer, wire->settled.everywhere);
+        tr__tasks_set_everywhere(server, trainer, wire->settled.everywhere);
         return TR_OK;
     }
     return on_end(server, trainer, wire);

@@ -19,7 +19,6 @@
 #include "pserver/core/server_state.h"
 
 /* TASKS, TASK_ASK, TASK_END, SETTLED; and a TASK_ASK that was taken before and has come again, which gets the same answer. */
-bool      tr__tasks_is_request(const tr_wire *wire);
 tr_status tr__tasks_on_request(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 void      tr__tasks_on_request_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 /* A trainer has left or died: its tasks are others' when the steps that it has ended here are settled. */
@@ -34,7 +33,7 @@ void      tr__tasks_join_with_gap(tr_server *server, const tr__trainer *trainer)
 /* Steps were settled, and that is committed: tasks that they ended may be done. */
 void      tr__tasks_settled(tr_server *server);
 /* The trainer says that every server has settled so many of its steps. */
-void      tr__tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps);
+void      tr__tasks_set_everywhere(tr_server *server, const tr__trainer *trainer, uint64_t steps);
 /* Take over what an earlier process kept. `trainers_live`: they go on; otherwise they will join. */
 tr_status tr__tasks_take_over(tr_server *server, bool trainers_live);
 /* The replica is to have the state. */

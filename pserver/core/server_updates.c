@@ -73,14 +73,14 @@ static steps *steps_of(const tr_server *server, const tr__trainer *trainer)
     return &server->update_queue->of[trainer->index];
 }
 
-static void note_first_open(tr_server *server, const tr__trainer *trainer)
+static void set_first_open(tr_server *server, const tr__trainer *trainer)
 {
     const steps *s = steps_of(server, trainer);
 
     tr__stream_open(server, trainer, TR__OPEN_STEP, trainer->ended > trainer->settled && s->seq[0] != NO_SEQ ? s->seq[0] : 0);
 }
 
-void tr__updates_note_end(tr_server *server, tr__trainer *trainer, uint64_t seq)
+void tr__updates_end_step(tr_server *server, tr__trainer *trainer, uint64_t seq)
 {
     steps         *s = steps_of(server, trainer);
     const uint64_t count = trainer->ended++ - trainer->settled;
@@ -90,29 +90,29 @@ void tr__updates_note_end(tr_server *server, tr__trainer *trainer, uint64_t seq)
         s->seq = tr__must_realloc(s->seq, s->capacity * sizeof *s->seq);
     }
     s->seq[count] = seq;
-    note_first_open(server, trainer);
+    set_first_open(server, trainer);
 }
 
-void tr__updates_note_end_again(tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t seq)
+void tr__updates_end_step_again(tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t seq)
 {
     if (step <= trainer->settled)
         return;
     steps_of(server, trainer)->seq[step - trainer->settled - 1] = seq;
-    note_first_open(server, trainer);
+    set_first_open(server, trainer);
 }
 
 void tr__updates_forget_requests(tr_server *server, const tr__trainer *trainer)
 {
     for (uint64_t step = trainer->settled; step < trainer->ended; step++)
         steps_of(server, trainer)->seq[step - trainer->settled] = NO_SEQ;
-    note_first_open(server, trainer);
+    set_first_open(server, trainer);
 }
 
 void tr__updates_set_settled(tr_server *server, tr__trainer *trainer, uint64_t settled, uint64_t applied_in)
 {
     trainer->ended = trainer->settled = settled;
     steps_of(server, trainer)->applied_in = applied_in;
-    note_first_open(server, trainer);
+    set_first_open(server, trainer);
 }
 
 uint64_t tr__updates_applied_in(const tr_server *server, const tr__trainer *trainer)
@@ -127,7 +127,7 @@ static void settle(tr_server *server, tr__trainer *trainer, uint64_t applied_in)
     trainer->settled++;
     memmove(s->seq, s->seq + 1, (trainer->ended - trainer->settled) * sizeof *s->seq);
     s->applied_in = applied_in;
-    note_first_open(server, trainer);
+    set_first_open(server, trainer);
     tr__stream_owe(server, trainer);
     tr__meters_settled(server, trainer);
     if (tr_membership_is_over(trainer->state))
@@ -221,7 +221,7 @@ bool tr__updates_is_computed(const tr_server *server)
     return server->update_queue->is_updating && server->update_queue->is_computed;
 }
 
-void tr__updates_go_on(tr_server *server)
+void tr__updates_release_rounds(tr_server *server)
 {
     tr__updates *u = server->update_queue;
     tr__round   *round = u->over;

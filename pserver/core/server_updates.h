@@ -12,9 +12,9 @@ void             tr__updates_free(tr_server *server);
 
 /* == steps == */
 /* The trainer has ended its next step, by request number `seq`. */
-void             tr__updates_note_end(tr_server *server, tr__trainer *trainer, uint64_t seq);
+void             tr__updates_end_step(tr_server *server, tr__trainer *trainer, uint64_t seq);
 /* A replacement ends a step again that the dead trainer had ended: the acknowledgement is for this request now. */
-void             tr__updates_note_end_again(tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t seq);
+void             tr__updates_end_step_again(tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t seq);
 /* The stream of the trainer begins anew: its ended steps belong to no request until they are ended again. */
 void             tr__updates_forget_requests(tr_server *server, const tr__trainer *trainer);
 /* The trainer begins behind `settled` steps, which are ended and settled here. `applied_in`: the update that has the last one; 0: none, or it is not
@@ -50,7 +50,7 @@ bool             tr__updates_is_computed(const tr_server *server);
 /* The update in hand is over: its steps are settled. */
 void             tr__updates_finish(tr_server *server);
 /* That is committed: its rounds gather their next step. */
-void             tr__updates_go_on(tr_server *server);
+void             tr__updates_release_rounds(tr_server *server);
 
 /* Fill in what people see of staleness; any thread may call it. */
 void             tr__updates_stats(const tr_server *server, tr_job_stats *stats);

@@ -54,7 +54,7 @@ void tr_shares_ask(tr_shares *s, void *to)
     give(s);
 }
 
-void tr_shares_again(tr_shares *s)
+void tr_shares_restart(tr_shares *s)
 {
     while (s->count > s->taken)
         free(s->item[--s->count].data);

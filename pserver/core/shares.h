@@ -24,7 +24,7 @@ void tr_shares_put(tr_shares *shares, const void *data, uint64_t bytes);
 /* Somebody waits for the next. */
 void tr_shares_ask(tr_shares *shares, void *to);
 /* The same are told anew, from the update's first on. */
-void tr_shares_again(tr_shares *shares);
+void tr_shares_restart(tr_shares *shares);
 /* Who waits gets so many zeros. */
 void tr_shares_give_up(tr_shares *shares, uint64_t bytes);
 /* The update is over. */

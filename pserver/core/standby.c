@@ -38,11 +38,6 @@ void tr_standby_free(tr_standby *standby)
     free(standby);
 }
 
-bool tr_standby_is_serving(const tr_standby *standby)
-{
-    return standby->is_serving;
-}
-
 static void *place(void *self, int peer, const tr_wire *wire)
 {
     (void)self;

@@ -26,7 +26,5 @@ typedef void (*tr_standby_replicate)(void *self, int server);
 tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_replace_trainer replace, tr_standby_replicate replicate, void *self);
 void      tr_standby_free(tr_standby *standby);
 tr_node   tr_standby_node(tr_standby *standby);
-/* Has it taken a place? */
-bool      tr_standby_is_serving(const tr_standby *standby);
 
 #endif

@@ -206,13 +206,13 @@ static void trainer_command(tr__job_driver *d, const tr_command *command)
     case TR__PULL_ROWS:       tr_client_pull_rows(client, command->data); break;
     case TR__READ_ROWS:       read_rows(client, command->data); break;
     case TR__PUSH_ROWS:       tr_client_push_rows(client, command->data); break;
-    case TR__STAY:            tr_client_stay(client); break;
+    case TR__STAY:            tr_client_drain(client); break;
     case TR__GOODBYE:         tr_client_goodbye(client); break;
     case TR__ABORT:           abort_job(client, command->data); break;
     case TR__REST:            tr_client_rest(client); break;
     case TR__SNAPSHOT:        tr__checkpointer_command(d->shared->checkpointer, client, command); break;
     case TR__TASK:            request_task(client, command->data); break;
-    case TR__EVEN:            tr_client_say_even(client); break;
+    case TR__EVEN:            tr_client_send_even(client); break;
     case TR__POST:            tr_client_post_request(client, command->data); break;
     case TR__FLUSH:           break;               /* it is urgent, and commands that were gathering leave with it */
     case TR__APPLIED:                              /* a server's commands */

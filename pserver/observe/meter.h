@@ -86,7 +86,7 @@ void              tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now);
 typedef struct tr_peer_meter {
     tr_counter steps, late, kept, held;
     /* only the driver uses the fields below */
-    int64_t    ended_at, settled_at, held_at;
+    int64_t    ended_at, settled_at, waiting_since;
 } tr_peer_meter;
 
 #endif

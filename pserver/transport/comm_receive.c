@@ -44,7 +44,7 @@ static void keep_for_later(tr_comm *comm, int peer, const tr_wire *wire, void *p
 
 static void on_hello(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes)
 {
-    const tr_status status = tr_roster_hear(comm->roster, peer, payload, bytes);
+    const tr_status status = tr_roster_on_hello(comm->roster, peer, payload, bytes);
 
     if (status != TR_OK)
         tr__comm_failed(comm, status, comm->roster->self, tr_error());

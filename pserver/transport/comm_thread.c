@@ -48,7 +48,7 @@ static bool begin(tr_comm *comm)
     for (int i = 0; i < ranks; i++)
         if (i != rank)
             tr__comm_send(comm, i, TR_WIRE_HELLO, memcpy(tr__must_bytes(size), hello, size), size);
-    tr_roster_hear(comm->roster, rank, hello, size);
+    tr_roster_on_hello(comm->roster, rank, hello, size);
     free(hello);
     return true;
 }

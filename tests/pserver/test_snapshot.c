@@ -375,7 +375,7 @@ static void trainer_command(void *self, const tr_command *command)
     case OP_SET_UP:   set_up(t); break;
     case OP_PULL:     pull(t); break;
     case OP_STEP:     push_and_pull(t); break;
-    case OP_STAY:     tr_client_stay(t->client); break;
+    case OP_STAY:     tr_client_drain(t->client); break;
     case OP_GOODBYE:  tr_client_goodbye(t->client); break;
     case OP_SNAPSHOT: snapshot(t, (uint64_t)command->block); break;
     }

@@ -346,7 +346,7 @@ static void make_request(sim_trainer *t, sim_op op, uint32_t of)
     case SIM_OP_STEP_IDLE:       tr_client_step_idle(client); break;
     case SIM_OP_PULL:            pull_blocks(t); break;
     case SIM_OP_PULL_ROWS:       tr_client_pull_rows(client, &t->pulled->call); break;
-    case SIM_OP_STAY:            tr_client_stay(client); break;
+    case SIM_OP_STAY:            tr_client_drain(client); break;
     case SIM_OP_GOODBYE:         tr_client_goodbye(client); break;
     case SIM_OP_TASKS:
     case SIM_OP_TASK_ASK:

@@ -1,5 +1,5 @@
-/* server_words.c - see server_words.h. */
-#include "pserver/core/server_words.h"
+/* server_describe.c - see server_describe.h. */
+#include "pserver/core/server_describe.h"
 
 #include "pserver/core/server_board.h"
 #include "pserver/core/server_decisions.h"
@@ -34,7 +34,7 @@ static void describe_trainers(const tr_server *server, char *out, size_t size)
         }
 }
 
-void tr__words_describe(const tr_server *server, char *out, size_t size)
+void tr__describe(const tr_server *server, char *out, size_t size)
 {
     char missing[256];
 
@@ -50,11 +50,11 @@ void tr__words_describe(const tr_server *server, char *out, size_t size)
         describe_trainers(server, out, size);
 }
 
-void tr__words_fail_by(tr_server *server, int peer, const char *how)
+void tr__describe_failure(tr_server *server, int peer, const char *how)
 {
     char waiting[512];
 
-    tr__words_describe(server, waiting, sizeof waiting);
+    tr__describe(server, waiting, sizeof waiting);
     tr__server_fail(server, tr_fail(TR_EPEER, "%s %s; %s was waiting for %s", tr_roster_name(server->roster, peer), how,
                                     tr_roster_name(server->roster, server->roster->self), waiting));
 }
