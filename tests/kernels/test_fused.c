@@ -132,6 +132,7 @@ TEST(repeated_is_its_parts)      { EACH_OF(c, repeated_cases) check_expansion("f
 TEST(squared_matches_reference)  { EACH_OF(c, squared_cases) check_forward("fusion_squared_mat_sub", c, squared_reference, 2e-6); }
 TEST(squared_is_its_parts)       { EACH_OF(c, squared_cases) check_expansion("fusion_squared_mat_sub", c); }
 TEST(flatten_matches_reference)  { EACH_OF(c, flatten_cases) check_forward("fusion_transpose_flatten_concat", c, flatten_reference, 0); }
+TEST(flatten_is_its_parts) { EACH_OF(c, flatten_cases) check_expansion("fusion_transpose_flatten_concat", c); }
 
 /* -- conv2d_fusion --------------------------------------------------------------------------------------------------- */
 
@@ -164,6 +165,7 @@ static void conv_reference(op_values *v)
 }
 
 TEST(conv_matches_reference) { EACH_OF(c, conv_cases) check_forward("conv2d_fusion", c, conv_reference, 2e-6); }
+TEST(conv_is_its_parts) { EACH_OF(c, conv_cases) check_expansion("conv2d_fusion", c); }
 
 /* -- sequences ------------------------------------------------------------------------------------------------------------ */
 
@@ -260,8 +262,11 @@ TEST(embedding_gradient_is_numeric) { EACH_OF(c, embedding_cases) check_gradient
 TEST(sparse_gradient_is_its_parts)  { check_expansion("fused_embedding_seq_pool", &sparse_case); }
 TEST(embedding_is_its_parts)        { EACH_OF(c, embedding_cases) check_expansion("fused_embedding_seq_pool", c); }
 TEST(pool_matches_reference)        { EACH_OF(c, pool_cases) check_forward("fusion_seqpool_concat", c, pool_reference, 1e-6); }
+TEST(pool_is_its_parts) { EACH_OF(c, pool_cases) check_expansion("fusion_seqpool_concat", c); }
 TEST(expand_matches_reference)      { EACH_OF(c, expand_cases) check_forward("fusion_seqexpand_concat_fc", c, expand_reference, 2e-6); }
+TEST(expand_is_its_parts) { EACH_OF(c, expand_cases) check_expansion("fusion_seqexpand_concat_fc", c); }
 TEST(seqconv_matches_reference)     { EACH_OF(c, seqconv_cases) check_forward("fusion_seqconv_eltadd_relu", c, seqconv_reference, 2e-6); }
+TEST(seqconv_is_its_parts) { EACH_OF(c, seqconv_cases) check_expansion("fusion_seqconv_eltadd_relu", c); }
 
 /* -- recurrent: a product or a look-up, and lstm or gru behind it ----------------------------------------------------------------- */
 
@@ -348,8 +353,11 @@ static void gru_reference(op_values *v)
 }
 
 TEST(lstm_matches_reference)  { EACH_OF(c, lstm_cases) check_forward("fusion_lstm", c, lstm_reference, 1e-5); }
+TEST(lstm_is_its_parts) { EACH_OF(c, lstm_cases) check_expansion("fusion_lstm", c); }
 TEST(table_matches_reference) { EACH_OF(c, table_cases) check_forward("fused_embedding_fc_lstm", c, table_reference, 1e-5); }
+TEST(table_is_its_parts) { EACH_OF(c, table_cases) check_expansion("fused_embedding_fc_lstm", c); }
 TEST(gru_matches_reference)   { EACH_OF(c, gru_cases) check_forward("fusion_gru", c, gru_reference, 1e-5); }
+TEST(gru_is_its_parts) { EACH_OF(c, gru_cases) check_expansion("fusion_gru", c); }
 
 /* -- attention_lstm ------------------------------------------------------------------------------------------------------------------ */
 
@@ -438,12 +446,12 @@ int main(void)
         cmocka_unit_test(elemwise_matches_reference),  cmocka_unit_test(elemwise_gradient_is_numeric), cmocka_unit_test(elemwise_is_its_parts),
         cmocka_unit_test(repeated_matches_reference),  cmocka_unit_test(repeated_is_its_parts),
         cmocka_unit_test(squared_matches_reference),   cmocka_unit_test(squared_is_its_parts),
-        cmocka_unit_test(flatten_matches_reference),   cmocka_unit_test(conv_matches_reference),
+        cmocka_unit_test(flatten_matches_reference), cmocka_unit_test(flatten_is_its_parts),   cmocka_unit_test(conv_matches_reference), cmocka_unit_test(conv_is_its_parts),
         cmocka_unit_test(embedding_matches_reference), cmocka_unit_test(embedding_gradient_is_numeric),
         cmocka_unit_test(sparse_gradient_is_its_parts),  cmocka_unit_test(embedding_is_its_parts),
-        cmocka_unit_test(pool_matches_reference),      cmocka_unit_test(expand_matches_reference),
-        cmocka_unit_test(seqconv_matches_reference),   cmocka_unit_test(lstm_matches_reference),
-        cmocka_unit_test(table_matches_reference),     cmocka_unit_test(gru_matches_reference),
+        cmocka_unit_test(pool_matches_reference), cmocka_unit_test(pool_is_its_parts),      cmocka_unit_test(expand_matches_reference), cmocka_unit_test(expand_is_its_parts),
+        cmocka_unit_test(seqconv_matches_reference), cmocka_unit_test(seqconv_is_its_parts),   cmocka_unit_test(lstm_matches_reference), cmocka_unit_test(lstm_is_its_parts),
+        cmocka_unit_test(table_matches_reference), cmocka_unit_test(table_is_its_parts),     cmocka_unit_test(gru_matches_reference), cmocka_unit_test(gru_is_its_parts),
         cmocka_unit_test(attention_matches_reference), cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
