@@ -74,30 +74,6 @@ static tr_status infer_grad(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- of selected rows ---------------------------------------------------------------------------------- */
-
-/* Out[i] = the row with the number Ids[i]; zeros for the padding. */
-static tr_status lookup_held(const tr_run *io, int64_t padding)
-{
-    const tr_tensor *w = io->in[W], *ids = io->in[IDS];
-    const int64_t    count = tr_tensor_count(ids), bytes = tr__rows_width(w) * tr_dtype_size(w->dtype), *id = ids->data;
-    int64_t         *place;
-
-    TR_TRY(tr__rows_places(&place, io, w, id, count));
-    for (int64_t i = 0; i < count; i++) {
-        char      *to = (char *)io->out[OUT]->data + i * bytes;
-        const bool is_padding = padding != -1 && id[i] == padding;
-        if (place[i] < 0 && !is_padding)
-            return tr_fail(TR_ERANGE, "lookup_table: id %" PRId64 " at position %" PRId64 " of '%s' is none of the %" PRId64 " rows that '%s' holds", id[i], i,
-                           tr_run_in_name(io, IDS, 0), w->rows->count, tr_run_in_name(io, W, 0));
-        if (is_padding)
-            memset(to, 0, (size_t)bytes);
-        else
-            memcpy(to, (const char *)w->data + place[i] * bytes, (size_t)bytes);
-    }
-    return TR_OK;
-}
-
 static tr_status check_ids(const tr_run *io, const char *type, int w_slot, int ids_slot)
 {
     const attrs     *a = io->attrs;
@@ -120,7 +96,7 @@ static tr_status lookup_table(const tr_run *io)
     const tr_tensor *w = io->in[W], *ids = io->in[IDS];
 
     if (w->rows)
-        return lookup_held(io, a->padding_idx);
+        return tr__rows_lookup(io, "lookup_table", W, IDS, a->padding_idx, true);
     TR_TRY(check_ids(io, "lookup_table", W, IDS));
     tr_rows_gather(io->out[OUT]->data, w->data, ids->data, tr_tensor_count(ids), w->shape.dim[1] * tr_dtype_size(w->dtype),
                    a->padding_idx);

@@ -2,6 +2,7 @@
 #include "kernels/selected_rows.h"
 #include "kernels/math/rows.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 int64_t tr__rows_width(const tr_tensor *x)
@@ -55,6 +56,27 @@ tr_status tr__rows_places(int64_t **out, const tr_run *io, const tr_tensor *x, c
     *out = g.extra;
     for (int64_t i = 0; i < count; i++)
         (*out)[i] = place_of(&g, ids[i]);
+    return TR_OK;
+}
+
+tr_status tr__rows_lookup(const tr_run *io, const char *op, int w, int ids, int64_t padding, bool must_hold)
+{
+    const tr_tensor *held = io->in[w];
+    const int64_t    count = tr_tensor_count(io->in[ids]), bytes = tr__rows_width(held) * tr_dtype_size(held->dtype), *id = io->in[ids]->data;
+    char            *to = io->out[0]->data;
+    int64_t         *place;
+
+    TR_TRY(tr__rows_places(&place, io, held, id, count));
+    for (int64_t i = 0; i < count; i++, to += bytes) {
+        const bool is_padding = padding != -1 && id[i] == padding;
+        if (place[i] >= 0 && !is_padding)
+            memcpy(to, (const char *)held->data + place[i] * bytes, (size_t)bytes);
+        else if (is_padding || !must_hold)
+            memset(to, 0, (size_t)bytes);
+        else
+            return tr_fail(TR_ERANGE, "%s: id %" PRId64 " at position %" PRId64 " of '%s' is none of the %" PRId64 " rows that '%s' holds", op, id[i], i,
+                           tr_run_in_name(io, ids, 0), held->rows->count, tr_run_in_name(io, w, 0));
+    }
     return TR_OK;
 }
 

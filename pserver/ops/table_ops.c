@@ -1,13 +1,12 @@
-/* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient,
- * lookup_sparse_table_update, pushed_rows.
+/* table_ops.c - the operators of sparse tables: lookup_sparse_table and its gradient, lookup_sparse_table_update, pushed_rows.
  *
- * Their variable W holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose servers have a
- * table of W's name, a trainer's lookups ask the servers, and push_sparse (rows_ops.c) takes the place of the update. Programs in a job differ in
- * nothing else. */
+ * Their variable W holds an object (table_var.h), which lookup_sparse_table_init makes (table_init_op.c). In one process rows are looked
+ * up and updated there. In a job whose servers have a table of W's name, a trainer's lookups ask the servers, and push_sparse (rows_ops.c)
+ * takes the place of the update. Programs in a job differ in nothing else. */
 #include "framework/frame.h"
-#include "framework/random.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
+#include "kernels/selected_rows.h"
 #include "pserver/job/job_rows.h"
 #include "pserver/table/table_tile.h"
 #include "pserver/table/table_var.h"
@@ -23,93 +22,51 @@ static tr_status table_of(tr_table_var **out, const tr_run *io, int slot, const 
     return tr_table_var_of(out, tr_var_of(io->in[slot]), op, tr_run_in_name(io, slot, 0));
 }
 
-/* == lookup_sparse_table_init ========================================================================= */
-
-typedef struct init_attrs {
-    int32_t     dtype;
-    int64_t     width;
-    tr_table_init init;
-    float       a, b;
-    int32_t     seed;
-    tr_floats   state_values;
-    int64_t     entry_count, max_age, keep_count, max_rows;
-    float       entry_probability;
-} init_attrs;
-
-static const tr_op_proto init_proto = {
-    .doc = "Makes an empty sparse table of rows by int64 keys. A key's first value is that which a parameter of the same name would "
-           "have in row `key`.",
-    .out = TR_SLOTS({"Out", "the table"}),
-    .attr = TR_ATTRS(
-        TR_ATTR(init_attrs, dtype, INT, "type of the rows: FP32, FP16 or BF16", .number = TR_FP32),
-        TR_ATTR(init_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
-        TR_ATTR(init_attrs, init, STRING, "how first values are drawn", .text = "constant",
-                .range = TR_ONE_OF({"constant", TR_TABLE_CONSTANT}, {"uniform", TR_TABLE_UNIFORM}, {"normal", TR_TABLE_NORMAL},
-                                   {"truncated_normal", TR_TABLE_TRUNCATED_NORMAL})),
-        TR_ATTR(init_attrs, a, FLOAT, "the constant; the least value; the mean"),
-        TR_ATTR(init_attrs, b, FLOAT, "all values are below this; the standard deviation"),
-        TR_ATTR(init_attrs, seed, INT, "0: numbers of the program's seed and the output's name; else of this alone"),
-        TR_ATTR(init_attrs, state_values, FLOATS, "first values of what the optimizer keeps for each element"),
-        TR_ATTR(init_attrs, entry_count, LONG, "updates after which a key gets a row", .range = TR_BETWEEN(0, TR__TOUCHES)),
-        TR_ATTR(init_attrs, entry_probability, FLOAT, "share of the keys that get one", .number = 1, .range = TR_BETWEEN(0, 1)),
-        TR_ATTR(init_attrs, max_age, LONG, "rows untouched for more steps go; 0: none", .range = TR_BETWEEN(0, UINT32_MAX)),
-        TR_ATTR(init_attrs, keep_count, LONG, "but not those touched so often; 0: those too", .range = TR_BETWEEN(0, TR__TOUCHES)),
-        TR_ATTR(init_attrs, max_rows, LONG, "the longest untouched go when there are more; 0: no limit", .range = TR_AT_LEAST(0))),
-    .attrs_size = sizeof(init_attrs),
-};
-
-/* The output keeps the shape that the program gave it, but no memory of that shape is allocated. */
-static tr_status infer_init(const tr_infer *io)
-{
-    const init_attrs *a = io->attrs;
-    const int64_t     dims[2] = {-1, a->width};
-    tr_shape          shape = {.rank = 2};
-
-    memcpy(shape.dim, dims, sizeof dims);
-    io->out[OUT] = tr_meta_dense((tr_dtype)a->dtype, shape);
-    return TR_OK;
-}
-
-static tr_status run_init(const tr_run *io)
-{
-    const init_attrs    *a = io->attrs;
-    const tr_table_place here = {.shard_count = TR_SHARDS};
-    tr_table_config      config = {
-        .dtype = (tr_dtype)a->dtype, .width = a->width, .states = a->state_values.count, .init = a->init, .a = a->a,
-        .b = a->b, .random_key = a->seed ? tr_random_key(0, (uint64_t)(uint32_t)a->seed, 0) : io->random_key,
-        .entry_count = (uint32_t)a->entry_count, .entry_probability = a->entry_probability, .max_age = (uint32_t)a->max_age,
-        .keep_count = (uint32_t)a->keep_count, .max_rows = (uint64_t)a->max_rows};
-
-    if (a->state_values.count > TR_TABLE_STATES)
-        return tr_fail(TR_ERANGE, "lookup_sparse_table_init: %d states for each element; up to %d are possible",
-                       a->state_values.count, TR_TABLE_STATES);
-    for (int i = 0; i < config.states; i++)
-        config.state_value[i] = a->state_values.item[i];
-    return tr_table_var_set(tr_var_of(io->out[OUT]), &config, &here);
-}
-
 /* == lookup_sparse_table =============================================================================== */
 
 typedef struct lookup_attrs {
     int64_t padding_idx, width;
+    bool    is_test;
 } lookup_attrs;
 
 static const tr_op_proto lookup_proto = {
     .doc = "Looks rows up in a sparse table, here or on the servers: Out[i] = the row of key Ids[i]. Rows that no update made "
-           "have their first values.",
-    .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}, {"Ids", "[..., 1] int64; any keys"}),
+           "have their first values. W may also be selected rows; a key that they do not hold is a mistake, or gives zeros in a test.",
+    .in = TR_SLOTS({"W", "the table, or float32 selected rows", TR_SLOT_ANY_KIND}, {"Ids", "[..., 1] int64; any keys"}),
     .out = TR_SLOTS({"Out", "[..., width] float32"}),
     .attr = TR_ATTRS(TR_ATTR(lookup_attrs, padding_idx, LONG, "this key gives zeros and trains nothing; -1 is none", .number = -1),
-                     TR_ATTR(lookup_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
-                     TR_ATTR_ONLY("auto_grown_table", BOOL, "a key without a row has its first value", .number = 1), TR_ATTR_IGNORED("is_test", BOOL)),
+                     TR_ATTR(lookup_attrs, width, LONG, "values of a row; 0: as selected rows say", .range = TR_AT_LEAST(0)),
+                     TR_ATTR_ONLY("auto_grown_table", BOOL, "a key without a row has its first value", .number = 1),
+                     TR_ATTR(lookup_attrs, is_test, BOOL, "of selected rows: a key that they do not hold gives zeros")),
     .attrs_size = sizeof(lookup_attrs),
 };
 
-static tr_status infer_lookup(const tr_infer *io)
+static int64_t last_dim(const tr_shape *shape) { return shape->dim[shape->rank - 1]; }
+
+/* The values of a row: as the attribute says, or the shape of selected rows. A table has no shape when the program runs. */
+static tr_status width_of(int64_t *out, const tr_infer *io)
 {
     const lookup_attrs *a = io->attrs;
-    const tr_meta      *ids = &io->in[IDS];
+    const tr_meta      *w = &io->in[W];
 
+    *out = a->width;
+    if (w->kind != TR_KIND_SELECTED_ROWS)
+        return *out > 0 ? TR_OK : tr_fail(TR_EINVAL, "%s: of a table the attribute width must say how many values a row has", io->type);
+    TR_TRY(tr__check_rank(io, "W", w, 2));
+    if (w->dtype != TR_FP32)
+        return tr_fail(TR_EDTYPE, "%s: selected rows must be float32, W is %s; lookup_table takes others", io->type, tr_dtype_name(w->dtype));
+    if (*out == 0)
+        *out = w->shape.dim[1];
+    return w->shape.dim[1] == *out ? TR_OK : tr_fail(TR_ESHAPE, "%s: W has rows of %lld values, width is %lld", io->type,
+                                                     (long long)w->shape.dim[1], (long long)*out);
+}
+
+static tr_status infer_lookup(const tr_infer *io)
+{
+    const tr_meta *ids = &io->in[IDS];
+    int64_t        width;
+
+    TR_TRY(width_of(&width, io));
     TR_TRY(tr__check_ids(io, "Ids", ids, false));
     TR_TRY(tr__check_min_rank(io, "Ids", ids, 1));
     const int last = ids->shape.rank - 1;
@@ -117,7 +74,7 @@ static tr_status infer_lookup(const tr_infer *io)
         return tr_fail(TR_ESHAPE, "%s: the last dimension of Ids must be 1, got %s", io->type, TR_SHAPE_STR(ids->shape));
     io->out[OUT] = *ids;
     io->out[OUT].dtype = TR_FP32;
-    io->out[OUT].shape.dim[last] = a->width;
+    io->out[OUT].shape.dim[last] = width;
     return TR_OK;
 }
 
@@ -152,22 +109,24 @@ static tr_status run_lookup(const tr_run *io)
 {
     const lookup_attrs *a = io->attrs;
     const int64_t      *keys = io->in[IDS]->data;
-    const int64_t       n = tr_tensor_count(io->in[IDS]);
+    const int64_t       n = tr_tensor_count(io->in[IDS]), width = last_dim(&io->out[OUT]->shape);
     float              *out = io->out[OUT]->data;
     tr_job             *job = tr_job_current();
     const int           remote = job ? tr_job_find_table(job, tr_run_in_name(io, W, 0)) : -1;
     tr_table_var       *tv;
 
+    if (io->in[W]->rows)
+        return tr__rows_lookup(io, "lookup_sparse_table", W, IDS, a->padding_idx, !a->is_test);
     if (remote >= 0) {
         TR_TRY(tr_job_lookup(job, remote, n, keys, out));
     } else {
         TR_TRY(table_of(&tv, io, W, "lookup_sparse_table"));
-        if (tv->config.width != a->width)
+        if (tv->config.width != width)
             return tr_fail(TR_ESHAPE, "lookup_sparse_table: '%s' has rows of %lld values, %lld are wanted", tr_run_in_name(io, W, 0),
-                           (long long)tv->config.width, (long long)a->width);
+                           (long long)tv->config.width, (long long)width);
         TR_TRY(look_up_here(io, tv, keys, n, out));
     }
-    clear_padding(out, keys, n, a->width, a->padding_idx);
+    clear_padding(out, keys, n, width, a->padding_idx);
     return TR_OK;
 }
 
@@ -202,7 +161,7 @@ static tr_status infer_lookup_grad(const tr_infer *io)
     const lookup_attrs *a = io->attrs;
     const bool          has_padding = a->padding_idx != -1;
 
-    io->out[G_DW] = rows_of(has_padding ? -1 : tr_shape_numel(&io->in[G_IDS].shape), a->width);
+    io->out[G_DW] = rows_of(has_padding ? -1 : tr_shape_numel(&io->in[G_IDS].shape), last_dim(&io->in[G_DOUT].shape));
     return TR_OK;
 }
 
@@ -211,7 +170,7 @@ static tr_status run_lookup_grad(const tr_run *io)
     const lookup_attrs *a = io->attrs;
     const int64_t      *keys = io->in[G_IDS]->data;
     const float        *dout = io->in[G_DOUT]->data;
-    const int64_t       n = tr_tensor_count(io->in[G_IDS]), width = a->width;
+    const int64_t       n = tr_tensor_count(io->in[G_IDS]), width = last_dim(&io->in[G_DOUT]->shape);
     int64_t             count = 0, *rows;
 
     if (a->padding_idx == -1) {
@@ -375,8 +334,6 @@ static tr_status run_pushed(const tr_run *io)
 
 /* == registration ============================================================================================ */
 
-TR_REGISTER_OP(lookup_sparse_table_init, .proto = &init_proto, .infer = infer_init, .run = run_init, .key = TR_KEY_OUT,
-               .is_random = true, .has_effect = true);
 TR_REGISTER_OP(lookup_sparse_table, .proto = &lookup_proto, .infer = infer_lookup, .run = run_lookup, .grad = &lookup_rule,
                .key = TR_KEY_IN_SLOT, .key_slot = IDS);
 TR_REGISTER_OP(lookup_sparse_table_grad, .grad_of = &tr_op_record_lookup_sparse_table, .infer = infer_lookup_grad,

@@ -1106,7 +1106,7 @@ def logsigmoid(
 
 logsigmoid_grad: Callable[..., Any]
 def lookup_sparse_table(
-        W: Slot, Ids: Slot, *, Out: Output = ..., padding_idx: int = -1, width: int, auto_grown_table: bool = True,
+        W: Slot, Ids: Slot, *, Out: Output = ..., padding_idx: int = -1, width: int = 0, auto_grown_table: bool = True,
         is_test: bool = False, op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
         name: str | None = None,
         ) -> Variable:
