@@ -162,3 +162,16 @@ def test_every_name_of_fluid_has_an_answer():
             finding = say(f"{dotted}.{name}", 1)
             assert finding.status != "missing" or not hasattr(getattr(fluid, module, fluid), name), finding
             assert finding.status != "missing" or finding.text
+
+
+def test_names_that_come_by_a_star_are_followed():
+    found, text, _ = said("from paddle.fluid.layers import *\nfrom paddle.fluid.contrib.decoder.beam_search_decoder import *\n"
+                          "def net(data, scale):\n    return prelu(data, scale, activation='relu')\n"
+                          "cell = StateCell(inputs={}, states={}, out_state='h')\nboxes = prior_box(cell)\n"
+                          "from paddle.fluid.dygraph import *\nfrom paddle.fluid import *\nexe = Executor(CPUPlace())\n")
+    assert "s.py:1: differs  from paddle.fluid.layers import *: write from trireme.layers import *" in text
+    assert "s.py:8: differs  from paddle.fluid import *: write from trireme import *" in text
+    assert found[4] == [("differs", "fluid.layers.prelu")] and "it takes no 'activation'" in text         # `data` is the function's argument
+    assert found[5] == [("there", "fluid.contrib.decoder.beam_search_decoder.StateCell")]
+    assert found[6] == [("missing", "fluid.layers.prior_box")] and found[7] == [("missing", "fluid.dygraph")]
+    assert found[9] == [("there", "fluid.Executor"), ("there", "fluid.CPUPlace")]

@@ -127,7 +127,8 @@ def check_call(dotted: str, node: ast.Call) -> str:
 class _Walk(ast.NodeVisitor):
     """Follows imports and aliases, and collects findings."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: set[str]) -> None:
+        self.own = own                                 # names that the script binds itself
         self.aliases: dict[str, str] = {}
         self.found: list[Finding] = []
         self._seen: set[int] = set()                   # nodes that are part of a longer name
@@ -160,11 +161,11 @@ class _Walk(ast.NodeVisitor):
         if node.level or not node.module or node.module.split(".")[0] != "paddle":
             return
         for alias in node.names:
+            if alias.name == "*":
+                self._import_all(node.lineno, node.module)
+                continue
             dotted = f"{node.module}.{alias.name}"
             self.aliases[alias.asname or alias.name] = dotted
-            if alias.name == "*":
-                self._add(Finding(node.lineno, f"from {node.module} import *", DIFFERENT, "names that come by * are not followed: import them by name"))
-                continue
             ours = our_name(node.module)
             where = f"trireme.{ours}" if ours else "trireme"
             finding = say(dotted, node.lineno)
@@ -173,6 +174,17 @@ class _Walk(ast.NodeVisitor):
             else:
                 what = f"import trireme as {alias.asname or alias.name}" if dotted == "paddle.fluid" else f"from {where} import {alias.name}"
                 self._add(Finding(node.lineno, f"from {node.module} import {alias.name}", DIFFERENT, f"write `{what}`"))
+
+    def _import_all(self, line: int, module: str) -> None:
+        """``from module import *``: its public names, here and in Fluid, except those that the script binds itself."""
+        ours = our_name(module)
+        found, _, absent = look_up(ours) if ours is not None else (None, "", module)
+        if absent:
+            self._add(say(module, line))
+            return
+        names = {*getattr(found, "__all__", ()), *names_of_fluid().get(ours or "fluid", ())} - self.own
+        self.aliases.update((name, f"{module}.{name}") for name in names)
+        self._add(Finding(line, f"from {module} import *", DIFFERENT, f"write `from trireme{'.' + ours if ours else ''} import *`"))
 
     def _dotted(self, node: ast.AST) -> str | None:
         """Return the whole dotted name of an expression, if it begins with an alias of paddle's."""
@@ -238,9 +250,20 @@ class _Walk(ast.NodeVisitor):
                               "servers, and fluid.distributed.trainer_index(), trainer_count() are known"))
 
 
+def _bound(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a script binds: variables, arguments, functions and classes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+
+
 def findings(source: Source) -> list[Finding]:
     """Return what is said of each name, in the order of the lines; each once a line."""
-    walk = _Walk()
+    walk = _Walk(set(_bound(source.tree)))
     walk.visit(source.tree)
     return list(dict.fromkeys(sorted([*walk.found, *_of_python(source)], key=lambda one: one.line)))
 
