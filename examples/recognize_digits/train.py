@@ -5,6 +5,7 @@
 """
 
 import argparse
+import sys
 
 import numpy as np
 
@@ -23,6 +24,7 @@ def main() -> None:
     options.add_argument("--epochs", type=int, default=3)
     options.add_argument("--batch", type=int, default=64, help="samples of a step, of all trainers together")
     options.add_argument("--curve", type=int, default=0, help="steps from one point of the loss curve to the next; 0: no curve")
+    options.add_argument("--at-least", type=float, default=90, help="per cent of right answers; with fewer it exits with 1")
     options = options.parse_args()
 
     fluid.default_startup_program().random_seed = 1
@@ -39,8 +41,11 @@ def main() -> None:
     trainer.train(fluid.batch(train, options.batch), options.epochs,
                   fluid.Progress(options.epochs, steps, curve=options.curve, run=options.network))
     result = trainer.test(fluid.batch(images(fluid.dataset.mnist.test()), 500))
+    right = 100 * result.metrics["accuracy"]
     if fluid.distributed.trainer_index() == 0:
-        print(f"test accuracy: {100 * result.metrics['accuracy']:.2f} % of {result.samples} images")
+        print(f"test accuracy: {right:.2f} % of {result.samples} images")
+    if right < options.at_least:
+        sys.exit("the model has not learnt enough")
 
 
 if __name__ == "__main__":

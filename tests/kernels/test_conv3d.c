@@ -131,6 +131,7 @@ static const op_case back_cases_3d[] = {
     {"groups", {DIMS(1, 4, 2, 2, 2), DIMS(4, 1, 2, 1, 2)}, {INT_ATTR("groups", 2), INTS_ATTR("dilations", 1, 2, 2)}},
     {"output size", {DIMS(1, 1, 2, 2, 2), DIMS(1, 1, 2, 2, 2)},
      {INTS_ATTR("strides", 2, 2, 2), INTS_ATTR("output_size", 5, 4, 5)}, {DIMS(1, 1, 5, 4, 5)}},
+    {"no volumes", {DIMS(0, 2, 2, 3, 2), DIMS(2, 3, 2, 2, 2)}, {}, {DIMS(0, 3, 3, 4, 3)}},
 };
 
 static void back_reference(op_values *v)
@@ -207,6 +208,7 @@ static const op_case index_cases_3d[] = {
     {"volume", {DIMS(2, 2, 4, 3, 4)}, {INTS_ATTR("ksize", 2, 2, 2), INTS_ATTR("strides", 2, 1, 2)}},
     {"padded", {DIMS(1, 2, 3, 3, 2)}, {INTS_ATTR("ksize", 2, 3, 2), INTS_ATTR("paddings", 1, 1, 1)}},
     {"adaptive", {DIMS(1, 2, 3, 5, 4)}, {INTS_ATTR("ksize", 2, 2, 3), BOOL_ATTR("adaptive", 1)}},
+    {"no volumes", {DIMS(0, 2, 4, 3, 4)}, {INTS_ATTR("ksize", 2, 2, 2)}, {DIMS(0, 2, 3, 2, 3)}},
 };
 
 static void window(int64_t *begin, int64_t *end, const op_values *v, const int64_t *o)

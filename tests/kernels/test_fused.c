@@ -69,7 +69,7 @@ static const op_case repeated_cases[] = {
 };
 static const op_case squared_cases[] = {
     {"matrices", {DIMS(3, 4), DIMS(4, 2)}, {FLOAT_ATTR("scalar", 0.5)}, {DIMS(3, 4), DIMS(4, 2), DIMS(3, 2), DIMS(3, 2)}},
-    {"one", {DIMS(1, 1), DIMS(1, 1)}},
+    {"one", {DIMS(1, 1), DIMS(1, 1)}}, {"no rows", {DIMS(0, 4), DIMS(4, 2)}},
 };
 static const op_case flatten_cases[] = {
     {"images", {DIMS(2, 3, 2, 2), MORE(2, 1, 3, 2)}, {INTS_ATTR("trans_axis", 0, 2, 3, 1), INT_ATTR("flatten_axis", 1), INT_ATTR("concat_axis", 1)}, {DIMS(2, 18)}},
@@ -414,6 +414,46 @@ static void attention_reference(op_values *v)
 
 TEST(attention_matches_reference) { EACH_OF(c, attention_cases) check_forward("attention_lstm", c, attention_reference, 1e-5); }
 
+/* -- nothing: no images, no rows, sequences of no rows ------------------------------------------------------------------------------------- */
+
+#define NO_ROWS   OFFSETS(0, 0, 0)
+#define NO_IDS    {SIZE(0, 1), .is_typed = true, .dtype = TR_INT64, .low = 0, .high = 7, .lod = {NO_ROWS}}
+
+static const struct {
+    const char *op;
+    op_case     c;
+} nothing[] = {
+    {"fused_elemwise_activation", {"", {DIMS(0, 4), DIMS(4)}, {FUNCTIONS("relu,elementwise_add")}, {DIMS(0, 4)}}},
+    {"fusion_repeated_fc_relu", {"", {DIMS(0, 3), DIMS(3, 5), MORE(5, 2), DIMS(5), MORE(2)}, {}, {}, {1}}},
+    {"fusion_transpose_flatten_concat", {"", {DIMS(0, 3, 2, 2), MORE(0, 1, 3, 2)},
+                                         {INTS_ATTR("trans_axis", 0, 2, 3, 1), INT_ATTR("flatten_axis", 1), INT_ATTR("concat_axis", 1)}, {DIMS(0, 18)}}},
+    {"conv2d_fusion", {"", {DIMS(0, 2, 4, 3), DIMS(4, 2, 3, 3), DIMS(4), DIMS(0, 4, 2, 1)}, {}, {DIMS(0, 4, 2, 1)}, {0, -1}}},
+    {"fused_embedding_seq_pool", {"", {DIMS(7, 3), NO_IDS}, {}, {DIMS(2, 3)}}},
+    {"fusion_seqpool_concat", {"", {SEQUENCES(NO_ROWS, 0, 3), {SIZE(0, 2), .is_more = true, .lod = {NO_ROWS}}}, {}, {DIMS(2, 5)}}},
+    {"fusion_seqexpand_concat_fc", {"", {SEQUENCES(NO_ROWS, 0, 2), MORE(2, 3), DIMS(5, 4), DIMS(4)}, {}, {DIMS(0, 4)}, {0, -1}}},
+    {"fusion_seqconv_eltadd_relu", {"", {SEQUENCES(NO_ROWS, 0, 2), DIMS(6, 4), DIMS(1, 4)}, {INT_ATTR("contextLength", 3)}, {DIMS(0, 4)}, {0, -1}}},
+    {"fusion_lstm", {"", {SEQUENCES(NO_ROWS, 0, 3), DIMS(3, 8), DIMS(2, 8), DIMS(1, 14)}, {}, {DIMS(0, 2), DIMS(0, 2), DIMS(0, 8)}, LSTM_OUTS}},
+    {"fused_embedding_fc_lstm", {"", {NO_IDS, DIMS(7, 8), DIMS(2, 8), DIMS(1, 14)}, {}, {DIMS(0, 2), DIMS(0, 2), DIMS(0, 8)}, LSTM_OUTS}},
+    {"fusion_gru", {"", {SEQUENCES(NO_ROWS, 0, 3), ABSENT, DIMS(3, 6), DIMS(2, 6)}, {}, {}, {-1, 0, -1, -1, 0}}},
+};
+
+static void zeros(op_values *v)
+{
+    for (int k = 0; k < v->out_count; k++)
+        for (int64_t i = 0; i < v->out[k].count; i++)
+            v->out[k].data[i] = 0;
+}
+
+TEST(nothing_gives_nothing_or_zeros)
+{
+    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+        check_forward(nothing[i].op, &nothing[i].c, zeros, 0);
+        check_expansion(nothing[i].op, &nothing[i].c);
+        if (tr_op_has_grad(tr_op_find(nothing[i].op)))
+            check_gradient(nothing[i].op, &nothing[i].c, 1e-5, 1e-7);
+    }
+}
+
 /* -- mistakes ---------------------------------------------------------------------------------------------------------------------------- */
 
 TEST(mistakes_are_explained)
@@ -452,7 +492,7 @@ int main(void)
         cmocka_unit_test(pool_matches_reference), cmocka_unit_test(pool_is_its_parts),      cmocka_unit_test(expand_matches_reference), cmocka_unit_test(expand_is_its_parts),
         cmocka_unit_test(seqconv_matches_reference), cmocka_unit_test(seqconv_is_its_parts),   cmocka_unit_test(lstm_matches_reference), cmocka_unit_test(lstm_is_its_parts),
         cmocka_unit_test(table_matches_reference), cmocka_unit_test(table_is_its_parts),     cmocka_unit_test(gru_matches_reference), cmocka_unit_test(gru_is_its_parts),
-        cmocka_unit_test(attention_matches_reference), cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(attention_matches_reference), cmocka_unit_test(nothing_gives_nothing_or_zeros), cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,7 @@ THREE_QUESTIONS(prelu, "prelu", prelu_cases, prelu_reference)
 
 static const op_case fsp_cases[] = {
     {"images", {DIMS(2, 3, 4, 2), DIMS(2, 5, 4, 2)}, {}, {DIMS(2, 3, 5)}}, {"one pixel", {DIMS(1, 2, 1, 1), DIMS(1, 2, 1, 1)}},
+    {"no images", {DIMS(0, 3, 4, 2), DIMS(0, 5, 4, 2)}, {}, {DIMS(0, 3, 5)}},
 };
 static const op_case product_cases[] = {
     {"bias", {DIMS(4, 3), DIMS(4, 2), DIMS(5, 3, 2), DIMS(1, 5)}, {}, {DIMS(4, 5)}},

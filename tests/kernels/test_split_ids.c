@@ -66,6 +66,7 @@ TEST(sections_are_cut)        { check_forward("split_selected_rows", &section_ca
 
 static const op_case merge_cases[] = {
     {"two parts", {IDS(LIST(3, 0, 4, 3), 4), MORE_IDS(LIST(2, 1), 2), IDS(LIST(0, 2, 4), 3), MORE_IDS(LIST(1, 3), 2), DIMS(3, 2), MORE(2, 2)}, {}, {}, {2}},
+    {"an empty list", {IDS(LIST(3, 0), 2), {SIZE(0, 1), TYPED(TR_INT64, 0, 9), .is_more = true}, IDS(LIST(0), 1), MORE_IDS(LIST(3), 1), DIMS(1, 2), MORE(1, 2)}, {}, {}, {2}},
 };
 
 static void merge_reference(op_values *v)
@@ -84,6 +85,7 @@ TEST(parts_are_put_together) { EACH_OF(c, merge_cases) check_forward("merge_ids"
 
 static const op_case byref_cases[] = {
     {"sections", {DIMS(5, 3)}, {INTS_ATTR("sections", 2, 3)}, {DIMS(2, 3), DIMS(3, 3)}, {2}}, {"as many", {DIMS(6, 2)}, {}, {}, {3}},
+    {"an empty piece", {DIMS(2, 3)}, {INTS_ATTR("sections", 2, 0)}, {DIMS(2, 3), DIMS(0, 3)}, {2}}, {"no rows", {DIMS(0, 3)}, {}, {}, {2}},
 };
 
 static void byref_reference(op_values *v)
@@ -100,6 +102,7 @@ TEST(pieces_are_their_parts)      { EACH_OF(c, byref_cases) check_expansion("spl
 
 static const op_case held_cases[] = {
     {"held", {ROWS(10, OFFSETS(7, 3, 9, 0), 4, 2), IDS(LIST(9, 0, 9, 7), 4)}, {}, {DIMS(4, 2)}},
+    {"no ids", {ROWS(10, OFFSETS(7, 3), 2, 3), {SIZE(0, 1), TYPED(TR_INT64, 0, 9)}}, {}, {DIMS(0, 3)}},
     {"padding", {ROWS(10, OFFSETS(7, 3), 2, 3), IDS(LIST(3, 5, 7), 3)}, {LONG_ATTR("padding_idx", 5)}, {DIMS(3, 3)}},
 };
 
