@@ -118,8 +118,8 @@ void tr_sim_free(tr_sim *sim)
     if (!sim)
         return;
     for (size_t i = 0; i < sim->count; i++)
-        if (sim->heap[i].parcel && --sim->heap[i].parcel->holders == 0)
-            free(sim->heap[i].parcel);
+        if (sim->heap[i].parcel)
+            tr__sim_release(sim->heap[i].parcel);
     for (int i = 0; i < sim->size; i++) {
         tr__sim_net_deinit(&sim->rank[i].transport);
         free_rank(&sim->rank[i]);

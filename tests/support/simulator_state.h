@@ -126,6 +126,7 @@ extern const tr_transport_table tr__sim_transport;
 void tr__sim_net_init(tr_transport *transport, tr_sim *sim, int rank);
 void tr__sim_net_deinit(tr_transport *transport);
 void tr__sim_arrive(tr_sim *sim, tr__parcel *parcel);
+void tr__sim_release(tr__parcel *parcel);
 void tr__sim_whole(tr_sim *sim, tr__parcel *parcel);
 /* The rank is dead: lose its messages under way from a random one on. */
 void tr__sim_net_die(tr_sim *sim, int rank);
