@@ -8,6 +8,7 @@
 #   make wheel    a wheel for glibc 2.28 in dist/         make format   clang-format on what you changed
 #   make operators   docs/operators.md, operator.pyi    make clean    forget what was built
 #   make docs     the site, build/docs/html               make docs-links  check all links of the site
+#   make image-test  build the image of deploy/Dockerfile, and train in it
 PRESET       ?= dev
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
@@ -21,7 +22,7 @@ PYTHON := $(CURDIR)/$(BIN)/python
 STAMP  := .venv/setup.stamp
 export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
 
-.PHONY: all setup build test check demo asan tsan ubsan bench fuzz mutants soak wheel operators docs docs-links format clean
+.PHONY: all setup build test check demo asan tsan ubsan bench fuzz mutants soak image-test wheel operators docs docs-links format clean
 all: build
 
 setup: $(STAMP)
@@ -91,6 +92,12 @@ soak: build
 	TRIREME_SOAK_SECONDS=$$(( $(SOAK_SECONDS) / 40 + 1 )) $(PYTHON) -m pytest -m soak --timeout=0 tests/python || failed=1; \
 	PRESET=$(PRESET) $(PYTHON) tests/soak/soak.py --seconds $(SOAK_SECONDS) || failed=1; \
 	exit $$failed
+
+# Half an hour, and the network: a Debian 12, what the image installs, a build, a training.
+image-test: build
+	@[ "$$(id -u)" = 0 ] || { echo "image-test: root makes the file system of a Debian; start it as root"; exit 1; }
+	deploy/setup.sh image
+	$(PYTHON) -m pytest -rs -m soak -k image --timeout=0 tests/python/test_deploy.py
 
 wheel: setup
 	deploy/wheel.sh

@@ -6,6 +6,7 @@
 #   deploy/setup.sh format     and clang-format
 #   deploy/setup.sh hosts      and what tests of several hosts take: namespaces and an ssh server
 #   deploy/setup.sh slurm      and Slurm, for tests of jobs on several of its nodes; they take the part hosts, too
+#   deploy/setup.sh image      and what builds an image without a daemon, for `make image-test`
 #   deploy/setup.sh mpi        and the system's Open MPI 4.1, under which jobs are tested, too; .venv's 5 stays the one that is used
 #
 # In a container that belongs to root 'hosts' and 'mpi' come by themselves, or are left out where they cannot be had. Elsewhere they are to
@@ -49,6 +50,11 @@ missing_test_packages() {
         command -v srun >/dev/null || echo slurm-client
         [ -x /usr/sbin/munged ] || echo munge ;;
     esac
+    case " $* " in *" image "*)
+        command -v buildah >/dev/null || echo buildah
+        command -v mmdebstrap >/dev/null || echo mmdebstrap
+        command -v crun >/dev/null || command -v runc >/dev/null || echo crun ;;
+    esac
     case " $* " in *" mpi "*) [ -x /usr/bin/mpirun ] || echo 'openmpi-bin=4.1*' ;; esac
 }
 
@@ -88,6 +94,9 @@ declare -A elsewhere=(
     [slurmd]='slurm-slurmd|slurm-node|slurm-llnl'
     [slurm-client]='slurm|slurm|slurm-llnl'
     [munge]='munge|munge|munge'
+    [buildah]='buildah|buildah|buildah'
+    [mmdebstrap]='mmdebstrap|mmdebstrap|mmdebstrap'
+    [crun]='crun|crun|crun'
     ['openmpi-bin=4.1*']='openmpi|openmpi4|openmpi'
 )
 
@@ -130,8 +139,8 @@ make_environment() {
 requirements=(requirements/test.txt)
 for part in "$@"; do
     case $part in
-        fuzz|format|hosts|slurm|mpi) ;;
-        *) die "unknown part '$part': fuzz, format, hosts, slurm or mpi" ;;
+        fuzz|format|hosts|slurm|image|mpi) ;;
+        *) die "unknown part '$part': fuzz, format, hosts, slurm, image or mpi" ;;
     esac
 done
 

@@ -156,6 +156,12 @@ def documentation(what: Any) -> str:
     return "\n".join(part.__doc__ or "" for part in parts if part is not None)
 
 
+def shown_docstrings(what: Any) -> list[str]:
+    """The docstrings that a name's entry shows: its own, and of a class those of its constructor and its methods."""
+    parts = [what, vars(what).get("__init__"), *methods(what).values()] if inspect.isclass(what) else [what]
+    return [part.__doc__ for part in parts if part is not None and part.__doc__]
+
+
 def _names(what: Any, argument: str) -> bool:
     """Whether the docstring's text, without its examples, names an argument."""
     text = re.sub(r"^ *(?:>>>|\.\.\.).*$", "", documentation(what), flags=re.M)

@@ -18,6 +18,17 @@ class AsyncExecutor:
     ``Executor.train_from_dataset`` does the same. In a job each trainer is given files of its own, and one thread runs.
 
     ``run_mode`` must be empty.
+
+    >>> with open("feed.desc", "w") as file:
+    ...     _ = file.write('name: "MultiSlotDataFeed" batch_size: 2 multi_slot_desc { '
+    ...                    'slots { name: "x" type: "float" is_dense: true is_used: true dim: 1 } }')
+    >>> with open("part-0", "w") as file:
+    ...     _ = file.write("1 0.5\\n1 1.5\\n")
+    >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [1]), 1))
+    >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
+    >>> exe = fluid.AsyncExecutor(fluid.CPUPlace())
+    >>> _ = fluid.Executor().run(fluid.default_startup_program())
+    >>> exe.run(fluid.default_main_program(), fluid.DataFeedDesc("feed.desc"), ["part-0"], thread_num=1, fetch=[loss])
     """
 
     def __init__(self, place: CPUPlace | None = None, run_mode: str = "") -> None:

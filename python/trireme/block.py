@@ -179,6 +179,12 @@ class Parameter(Variable):
 
     ``trainable``, ``regularizer``, ``gradient_clip_attr``, ``do_model_average``, ``initializer`` and ``optimize_attr`` are those of a
     ``ParamAttr``. ``is_distributed`` ones are sparse tables.
+
+    ``shape`` has positive numbers alone, and ``dtype`` is needed; otherwise it is a ValueError. Layers make parameters, or a script does:
+
+    >>> w = fluid.layers.create_parameter([3, 2], "float32", name="w")
+    >>> isinstance(w, fluid.framework.Parameter), w.trainable, w.optimize_attr
+    (True, True, {'learning_rate': 1.0})
     """
 
     def __init__(self, block: Block, shape: Sequence[int], dtype: Any, *, name: str | None = None,
@@ -223,6 +229,11 @@ class Operator:
     """An operator of a block. Made by ``Block.append_op``; afterwards its attributes are read from the core.
 
     ``desc`` is the core's description.
+
+    >>> y = fluid.layers.scale(fluid.layers.data("x", [2]), 2.0)
+    >>> op = y.op
+    >>> op.type, op.input("X"), op.attr("scale"), op.idx
+    ('scale', ['x'], 2.0, 0)
     """
 
     def __init__(self, block: Block, desc: core.OpDesc) -> None:
@@ -646,6 +657,11 @@ def name_scope(prefix: str | None = None) -> Iterator[None]:
     """Group the operators of the block under a name, for reading and drawing the program.
 
     ``prefix`` is that name; None leaves the operators in the group around them.
+
+    >>> with fluid.name_scope("encoder"), fluid.name_scope("first"):
+    ...     y = fluid.layers.scale(fluid.layers.data("x", [2]), 2.0)
+    >>> y.op.attr("op_namescope")
+    '/encoder/first/'
     """
     if prefix is None:
         yield

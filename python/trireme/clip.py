@@ -20,7 +20,19 @@ class BaseErrorClipAttr:
 
 
 class ErrorClipByValue(BaseErrorClipAttr):
-    """Move each value of the gradient *of a variable* into [min, max] on its way back."""
+    """Move each value of the gradient *of a variable* into [min, max] on its way back.
+
+    ``max`` is a number; ``min`` is ``-max`` where it is None. ``min`` above ``max`` is a ValueError.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> y = fluid.layers.scale(w, 2.0)
+    >>> y.error_clip = fluid.clip.ErrorClipByValue(max=0.1)
+    >>> (_, grad), = fluid.backward.append_backward(fluid.layers.reduce_sum(y))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> exe.run(fetch_list=[grad])[0]
+    array([0.2], dtype=float32)
+    """
 
     def __init__(self, max: float, min: float | None = None) -> None:
         self.max, self.min = _bounds(max, min)
@@ -61,7 +73,18 @@ class BaseGradientClipAttr:
 
 
 class GradientClipByValue(BaseGradientClipAttr):
-    """Move each value into [min, max]; ``min`` is ``-max`` unless given."""
+    """Move each value into [min, max]; ``min`` is ``-max`` unless given.
+
+    ``min`` above ``max`` is a ValueError.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> clip = fluid.clip.GradientClipByValue(max=0.5)
+    >>> _ = fluid.optimizer.SGD(1.0, grad_clip=clip).minimize(fluid.layers.reduce_sum(fluid.layers.scale(w, 3.0)))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> exe.run(fetch_list=[w])[0]
+    array([0.5], dtype=float32)
+    """
 
     def __init__(self, max: float, min: float | None = None) -> None:
         self.max, self.min = _bounds(max, min)
@@ -71,7 +94,19 @@ class GradientClipByValue(BaseGradientClipAttr):
 
 
 class GradientClipByNorm(BaseGradientClipAttr):
-    """Shorten each gradient to the length ``clip_norm``, when it is longer."""
+    """Shorten each gradient to the length ``clip_norm``, when it is longer.
+
+    ``clip_norm`` is a number above 0; another is a ValueError.
+
+    >>> w = fluid.layers.create_parameter([2], "float32", "w", default_initializer=fluid.initializer.Constant(0.0))
+    >>> aim = fluid.layers.assign(np.array([-3.0, -4.0], "float32"))
+    >>> clip = fluid.clip.GradientClipByNorm(clip_norm=1.0)
+    >>> _ = fluid.optimizer.SGD(1.0, grad_clip=clip).minimize(fluid.layers.reduce_sum(fluid.layers.elementwise_mul(w, aim)))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> exe.run(fetch_list=[w])[0]
+    array([0.6, 0.8], dtype=float32)
+    """
 
     def __init__(self, clip_norm: float) -> None:
         self.clip_norm = _norm(clip_norm)
@@ -94,6 +129,14 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
     The sum is exact and rounded once, so the length does not depend on how many servers share the gradients.
 
     Gradients of one ``group_name`` have one common length.
+
+    ``clip_norm`` is a number above 0; another is a ValueError.
+
+    >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 1))
+    >>> clip = fluid.clip.GradientClipByGlobalNorm(clip_norm=5.0)
+    >>> ops, _ = fluid.optimizer.Adam(0.001, grad_clip=clip).minimize(loss)
+    >>> [op.type for op in ops]
+    ['adam', 'adam']
     """
 
     def __init__(self, clip_norm: float, group_name: str = "default_group") -> None:
@@ -144,6 +187,13 @@ def set_gradient_clip(clip: BaseGradientClipAttr, param_list: Sequence[Any] | No
     """Limit the gradients of these parameters (default: of all there are) by ``clip``.
 
     ``param_list`` has Parameters or names.
+
+    An optimizer's ``grad_clip`` does the same for all parameters that it trains.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [4]), 1, name="out")
+    >>> fluid.clip.set_gradient_clip(fluid.clip.GradientClipByNorm(1.0), param_list=["out.w_0"])
+    >>> [param.name for param in fluid.default_main_program().all_parameters() if param.gradient_clip_attr]
+    ['out.w_0']
     """
     if not isinstance(clip, BaseGradientClipAttr):
         raise TypeError(f"set_gradient_clip takes GradientClipByValue, ByNorm or ByGlobalNorm, got {clip!r}")
@@ -157,7 +207,17 @@ def set_gradient_clip(clip: BaseGradientClipAttr, param_list: Sequence[Any] | No
 
 
 def append_gradient_clip_ops(params_grads: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Return the pairs with gradients limited as their parameters ask for."""
+    """Return the pairs with gradients limited as their parameters ask for.
+
+    ``Optimizer.minimize`` calls this function.
+
+    >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 1, bias_attr=False))
+    >>> fluid.clip.set_gradient_clip(fluid.clip.GradientClipByValue(0.1))
+    >>> (param, grad), = fluid.backward.append_backward(loss)
+    >>> (_, limited), = fluid.clip.append_gradient_clip_ops([(param, grad)])
+    >>> limited is grad
+    False
+    """
     groups: dict[Any, list[tuple[Any, Any]]] = {}
     for param, grad in params_grads:
         clip = getattr(param, "gradient_clip_attr", None)

@@ -67,6 +67,13 @@ class ExecutionStrategy(_Strategy):
     ``num_iteration_per_drop_scope`` (100; 0: never) is after how many runs the memory in which replicas hand over gradients is
     given back. ``num_threads`` (0) is accepted: replicas run on the threads of the process (``TRIREME_NUM_THREADS``). ``num_iteration_per_run`` must be 1.
     ``allow_op_delay``, ``use_experimental_executor`` and ``use_thread_barrier`` are accepted and change nothing.
+
+    AttributeError: there is no option of a name. InvalidArgumentError: it is set behind the first run.
+
+    >>> strategy = fluid.ExecutionStrategy()
+    >>> strategy.num_iteration_per_drop_scope = 10
+    >>> strategy
+    ExecutionStrategy(num_iteration_per_drop_scope=10)
     """
 
     _defaults = {"num_threads": 0, "num_iteration_per_drop_scope": 100, "num_iteration_per_run": 1, "allow_op_delay": False,
@@ -106,6 +113,14 @@ class BuildStrategy(_Strategy):
     ``batch_norm`` normalize by the samples of all replicas instead of each replica's own (``layers.sync_batch_norm``). In a job these are the
     replicas of one trainer. ``num_trainers`` must be 1 and ``trainer_id`` 0: more processes are trainers of a job (``trireme launch``). ``debug_graphviz_path`` names a
     file for a drawing of the update's program, for Graphviz. The switches ``fuse_*``, ``memory_optimize``, ``enable_inplace`` and their kin are accepted: plans do what pays.
+
+    AttributeError: there is no option of a name. InvalidArgumentError: it is set behind the first run.
+
+    >>> strategy = fluid.BuildStrategy()
+    >>> strategy.gradient_scale_strategy = fluid.BuildStrategy.GradientScaleStrategy.One
+    >>> strategy.sync_batch_norm = True
+    >>> [name for name in ("sync_batch_norm", "fuse_bn_act_ops") if getattr(strategy, name)]
+    ['sync_batch_norm']
     """
 
     ReduceStrategy = ReduceStrategy
@@ -146,6 +161,15 @@ class CompiledProgram:
     trainer has its replicas, and servers get one gradient from each trainer.
 
     ``program_or_graph`` is the Program; ``build_strategy`` is as in ``with_data_parallel``.
+
+    >>> x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1])
+    >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+    >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> replicas = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(loss_name=loss.name, places=fluid.cpu_places(2))
+    >>> exe.run(replicas, feed={"x": np.ones((4, 2), "float32"), "y": np.ones((4, 1), "float32")}, fetch_list=[loss])[0].shape
+    (2,)
     """
 
     _is_compiled = True

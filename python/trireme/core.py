@@ -24,12 +24,20 @@ GRAD_SUFFIX = "@GRAD"
 
 
 def grad_var_suffix() -> str:
-    """Return what the name of a gradient ends with: ``"@GRAD"``."""
+    """Return what the name of a gradient ends with: ``"@GRAD"``.
+
+    >>> fluid.core.grad_var_suffix()
+    '@GRAD'
+    """
     return GRAD_SUFFIX
 
 
 def kEmptyVarName() -> str:
-    """Return the name that stands where an operator has no variable: ``"@EMPTY@"``."""
+    """Return the name that stands where an operator has no variable: ``"@EMPTY@"``.
+
+    >>> fluid.core.kEmptyVarName()
+    '@EMPTY@'
+    """
     return "@EMPTY@"
 
 
@@ -37,6 +45,13 @@ def set_num_threads(count: int) -> None:
     """Set the threads that operators use; 0 is the default. Results do not depend on it.
 
     ``count`` is a whole number from 0 to 256.
+
+    A number below 0 is a ValueError; a larger one than 256 means 256. ``TRIREME_NUM_THREADS`` is the default.
+
+    >>> fluid.core.set_num_threads(2)
+    >>> fluid.core.num_threads()
+    2
+    >>> fluid.core.set_num_threads(0)
     """
     if count < 0:
         raise ValueError(f"the number of threads must be at least 0, got {count!r}")
@@ -44,7 +59,11 @@ def set_num_threads(count: int) -> None:
 
 
 def num_threads() -> int:
-    """Return the threads that operators use. Raises InvalidArgumentError when TRIREME_NUM_THREADS is no number of them."""
+    """Return the threads that operators use. Raises InvalidArgumentError when TRIREME_NUM_THREADS is no number of them.
+
+    >>> 1 <= fluid.core.num_threads() <= 256
+    True
+    """
     check(lib.tr_num_threads_check())
     return lib.tr_num_threads()
 
@@ -63,10 +82,26 @@ def table_page_bytes() -> int:
 
 
 class op_proto_and_checker_maker:
-    """Names of the attributes that every operator carries."""
+    """Names of the attributes that every operator carries.
+
+    >>> names = fluid.core.op_proto_and_checker_maker
+    >>> y = fluid.layers.scale(fluid.layers.data("x", [2]), 2.0)
+    >>> y.op.attr(names.kOpRoleAttrName()) == names.OpRole.Forward
+    True
+    """
 
     class OpRole:
-        """What an operator is for: the attribute ``op_role``, a number."""
+        """What an operator is for: the attribute ``op_role``, a number.
+
+        ``Forward``, ``Backward`` and ``Optimize`` are the parts of a step. ``RPC`` and ``Dist`` are what a job adds, ``LRSched`` computes learning rates.
+        ``Loss`` is added to the role of the operator that makes the loss.
+
+        >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1))
+        >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
+        >>> ops = fluid.default_main_program().global_block().ops
+        >>> [op.type for op in ops if op.role == fluid.core.OpRole.Optimize]
+        ['sgd', 'sgd']
+        """
 
         Forward = 0x0000
         Backward = 0x0001

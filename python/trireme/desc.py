@@ -47,6 +47,10 @@ class VarDesc:
     """A variable of a block: its name, kind, data type, shape.
 
     ``ptr`` is the core's handle of it.
+
+    >>> var = fluid.layers.data("x", [3]).desc
+    >>> var.name(), var.shape(), var.dtype(), var.persistable()
+    ('x', [-1, 3], VarType.FP32, False)
     """
 
     __slots__ = ("_ptr", "_block")
@@ -121,7 +125,16 @@ _WHOLES = (INTS, LONGS, BOOLS, BLOCKS)
 
 
 class OpDesc:
-    """An operator: its type, the variables in its slots, its attributes."""
+    """An operator: its type, the variables in its slots, its attributes.
+
+    ``type`` is the operator's name.
+
+    >>> op = fluid.core.OpDesc("scale")
+    >>> op.set_input("X", ["x"])
+    >>> op.set_attr("scale", 2.0)
+    >>> op.input_arg_names(), op.attr("scale")
+    (['x'], 2.0)
+    """
 
     __slots__ = ("_ptr", "_block")
 
@@ -335,6 +348,11 @@ class BlockDesc:
     """A block: its variables by name, its operators in order.
 
     ``ptr`` is the core's handle of it; ``program`` keeps that alive.
+
+    >>> _ = fluid.layers.scale(fluid.layers.data("x", [3]), 2.0)
+    >>> block = fluid.default_main_program().desc.block(0)
+    >>> block.id, [var.name() for var in block.all_vars()], block.find_var("y") is None
+    (0, ['x', 'scale_0.tmp_0'], True)
     """
 
     __slots__ = ("_ptr", "_program", "_vars", "_ops")
@@ -639,6 +657,12 @@ class OpProto:
     """What an operator says of itself: its slots, its attributes with default and range, its comment.
 
     ``op`` is the core's record.
+
+    >>> proto = fluid.core.op_proto("clip")
+    >>> [slot.name for slot in proto.inputs], list(proto.attrs), proto.has_grad
+    (['X'], ['min', 'max'], True)
+    >>> print(proto.inputs[0].comment)
+    any shape, float; selected rows too
     """
 
     __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "io", "is_composite", "locality", "_ptr")
@@ -672,6 +696,11 @@ def op_proto(type: str) -> OpProto | None:
     """Return the proto of an operator, or None when there is no such operator.
 
     ``type`` is the operator's name, such as ``"mul"``.
+
+    >>> fluid.core.op_proto("mul").comment
+    'Out = X Y, the product of matrices. Tensors of higher rank are flattened to matrices first.'
+    >>> fluid.core.op_proto("mull") is None
+    True
     """
     if type not in _protos:
         op = lib.tr_op_find(name_chars(type))
@@ -691,10 +720,20 @@ def _block_attrs_of(type: str) -> list[str] | None:
 
 
 def op_types() -> list[str]:
-    """Return the names of all operators, in alphabetical order."""
+    """Return the names of all operators, in alphabetical order.
+
+    >>> types = fluid.core.op_types()
+    >>> "mul" in types, types == sorted(types)
+    (True, True)
+    """
     return [_text(lib.tr_op_type(lib.tr_op_at(i))) for i in range(lib.tr_op_count())]
 
 
 def get_all_op_protos() -> list[OpProto]:
-    """Return the protos of all operators."""
+    """Return the protos of all operators.
+
+    >>> with_gradient = [proto.type for proto in fluid.core.get_all_op_protos() if proto.has_grad]
+    >>> "mul" in with_gradient, "accuracy" in with_gradient
+    (True, False)
+    """
     return [proto for name in op_types() if (proto := op_proto(name)) is not None]

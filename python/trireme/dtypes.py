@@ -139,6 +139,12 @@ def floats_of_bfloat16(bits: np.ndarray) -> np.ndarray:
 
 
 def numpy_dtype(dtype: Any) -> np.dtype:
-    """Return the NumPy type of the elements."""
+    """Return the NumPy type of the elements.
+
+    ``dtype`` is a VarType, its number or name, or a type of NumPy. Another value is a TypeError. bfloat16 is uint16: the bits.
+
+    >>> fluid.core.numpy_dtype("float32"), fluid.core.numpy_dtype(fluid.core.VarDesc.VarType.BF16)
+    (dtype('float32'), dtype('uint16'))
+    """
     value = int(convert_dtype(dtype))
     return NUMPY_DTYPES[value]

@@ -18,6 +18,21 @@ class Evaluator:
     """Base: ``states`` are the counts, ``metrics`` the values of the last batch.
 
     The counts persist: the startup program sets them to 0, ``reset`` does it again, ``eval`` makes the result of them.
+
+    A class of your own makes counts with ``_count``, and computes the result of them in ``eval``:
+
+    >>> class Samples(fluid.evaluator.Evaluator):
+    ...     def __init__(self, input):
+    ...         super().__init__("samples")
+    ...         self.seen = self._count("seen", "float32", fluid.layers.reduce_sum(fluid.layers.ones_like(input)))
+    ...     def eval(self, executor, eval_program=None):
+    ...         return float(fluid.executor.fetch_var(self.seen)[0])
+    >>> samples, exe = Samples(fluid.layers.data("x", [1])), fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> for rows in (3, 2):
+    ...     _ = exe.run(feed={"x": np.zeros((rows, 1), "float32")})
+    >>> samples.eval(exe)
+    5.0
     """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
@@ -99,6 +114,17 @@ class EditDistance(Evaluator):
     """The mean edit distance of sequences, and the share of those that are not right: see ``layers.edit_distance``.
 
     Elements among ``ignored_tokens`` are left out before sequences are compared.
+
+    ``input`` and ``label`` are sequences of int64 [n, 1]. ValueError of ``eval``: there was no batch.
+
+    >>> found, real = (fluid.layers.data(name, [1], dtype="int64", lod_level=1) for name in ("found", "real"))
+    >>> distance, exe = fluid.evaluator.EditDistance(found, real), fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> words = [fluid.create_lod_tensor(np.array(ids).reshape(-1, 1), [[3]]) for ids in ([1, 2, 3], [1, 2, 4])]
+    >>> _ = exe.run(feed={"found": words[0], "real": words[1]}, fetch_list=distance.metrics)
+    >>> mean, wrong = distance.eval(exe)
+    >>> wrong.tolist()
+    [1.0]
     """
 
     def __init__(self, input: Variable, label: Variable, ignored_tokens: Sequence[int] | None = None, **kwargs: Any) -> None:

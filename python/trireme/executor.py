@@ -49,13 +49,25 @@ def _job_hooks() -> tuple[Any, Any]:
 
 
 def global_scope() -> Scope:
-    """Return the scope that programs run in unless another is given."""
+    """Return the scope that programs run in unless another is given.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> _ = fluid.Executor().run(fluid.default_startup_program())
+    >>> fluid.global_scope().find_var("line.w_0").get_tensor().shape()
+    [2, 1]
+    """
     return _global_scope
 
 
 @contextlib.contextmanager
 def scope_guard(scope: Scope) -> Iterator[None]:
-    """Make ``scope`` the global one inside the block."""
+    """Make ``scope`` the global one inside the block.
+
+    >>> scope = fluid.Scope()
+    >>> with fluid.scope_guard(scope):
+    ...     fluid.global_scope() is scope
+    True
+    """
     global _global_scope
     if not isinstance(scope, Scope):
         raise TypeError(f"scope_guard takes a Scope, got {scope!r}")
@@ -487,6 +499,10 @@ def as_numpy(tensor: Any) -> Any:
     """Return the array of a LoDTensor, or a list of them.
 
     ``tensor`` is a LoDTensor, or a list of such and of lists.
+
+    >>> tensor = fluid.create_lod_tensor(np.array([[1], [2]]), [[1, 1]])
+    >>> fluid.executor.as_numpy([tensor])[0].tolist()
+    [[1], [2]]
     """
     if isinstance(tensor, (list, tuple)):
         return [as_numpy(one) for one in tensor]
@@ -497,6 +513,13 @@ def fetch_var(name: str | Variable, scope: Scope | None = None, return_numpy: bo
     """Return the value that a variable has in a scope.
 
     With ``return_numpy`` (True) it is an array, otherwise a LoDTensor.
+
+    ``name`` is a variable's name, or the Variable. NotFoundError: it has no value there.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> _ = fluid.Executor().run(fluid.default_startup_program())
+    >>> fluid.executor.fetch_var("line.b_0")
+    array([0.], dtype=float32)
     """
     name = name.name if isinstance(name, Variable) else name
     var = (scope or _global_scope).find_var(name)

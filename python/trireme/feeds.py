@@ -99,6 +99,15 @@ class Dataset:
     In a job ``split`` says how trainers share the data: ``"batches"``: all read the same and take their slices of each
     batch, as one process would go; ``"tasks"``: files are cut into tasks of ``task_bytes``, which are dealt out, in modes
     async, ssp and geo on a lease of so many seconds; ``"files"``: each trainer is given files of its own.
+
+    >>> with open("houses.csv", "w") as file:
+    ...     _ = file.write("1.5,10\\n2.5,20\\n3.5,30\\n")
+    >>> size, price = fluid.layers.data("size", [1]), fluid.layers.data("price", [1])
+    >>> houses = fluid.Dataset("houses.csv", "csv", batch_size=2, slots=[size, price])
+    >>> houses
+    Dataset(1 files, csv, batch_size=2)
+    >>> [batch["price"].tolist() for batch in houses]
+    [[[10.0], [20.0]], [[30.0]]]
     """
 
     _split = "batches"
@@ -402,13 +411,31 @@ def hash_id(text: str | bytes, buckets: int) -> int:
 
 
 class InMemoryDataset(Dataset):
-    """Fluid's: ``load_into_memory``, perhaps shuffle, then train. Each trainer of a job has files of its own."""
+    """Fluid's: ``load_into_memory``, perhaps shuffle, then train. Each trainer of a job has files of its own.
+
+    >>> with open("part-0", "w") as file:
+    ...     _ = file.write("1 7\\n1 8\\n1 9\\n")
+    >>> data = fluid.feeds.InMemoryDataset("part-*", batch_size=3, slots=[fluid.layers.data("id", [1], dtype="int64")])
+    >>> data.load_into_memory()
+    >>> data.local_shuffle(seed=1)
+    >>> sorted(int(row[0]) for batch in data for row in batch["id"])
+    [7, 8, 9]
+    """
 
     _split = "files"
 
 
 class QueueDataset(Dataset):
-    """Fluid's: lines are read while training. Each trainer of a job has files of its own."""
+    """Fluid's: lines are read while training. Each trainer of a job has files of its own.
+
+    ``load_into_memory``, ``local_shuffle`` and ``global_shuffle`` are an UnsupportedError.
+
+    >>> with open("part-0", "w") as file:
+    ...     _ = file.write("1 7\\n1 8\\n1 9\\n")
+    >>> data = fluid.feeds.QueueDataset("part-*", batch_size=2, slots=[fluid.layers.data("id", [1], dtype="int64")])
+    >>> [np.array(batch["id"]).tolist() for batch in data]
+    [[[7], [8]], [[9]]]
+    """
 
     _split = "files"
 

@@ -14,7 +14,13 @@ from .program import (Program, default_main_program, default_startup_program, pr
 
 
 def grad_var_name(name: str) -> str:
-    """Return the name of the gradient of a variable."""
+    """Return the name of the gradient of a variable.
+
+    ``name`` is the variable's name.
+
+    >>> fluid.framework.grad_var_name("fc_0.w_0")
+    'fc_0.w_0@GRAD'
+    """
     return name + GRAD_SUFFIX
 
 
@@ -35,12 +41,23 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
 
 
 def in_dygraph_mode() -> bool:
-    """Return False: a program is described first and run then."""
+    """Return False: a program is described first and run then.
+
+    >>> fluid.in_dygraph_mode()
+    False
+    """
     return False
 
 
 def get_var(name: str, program: Program | None = None) -> Variable:
-    """Return a variable of the global block."""
+    """Return a variable of the global block.
+
+    ``name`` is its name; NotFoundError: the program has no such variable.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> fluid.framework.get_var("line.w_0").shape
+    (2, 1)
+    """
     return (program or default_main_program()).global_block().var(name)
 
 

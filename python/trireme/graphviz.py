@@ -66,6 +66,12 @@ def draw(program: Program, path: str, highlights: Iterable[str] = ()) -> str:
     """Write a drawing to ``path``: ``.dot`` is text, other endings (``.svg``, ``.png``, ``.pdf``) need Graphviz.
 
     Variables whose names are among ``highlights`` are coloured.
+
+    FileNotFoundError: the ending needs Graphviz, which is not installed.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> fluid.graphviz.draw(fluid.default_main_program(), "net.dot", highlights=["line.w_0"])
+    'net.dot'
     """
     text = to_dot(program, highlights)
     ending = os.path.splitext(path)[1].lstrip(".").lower()
@@ -88,6 +94,12 @@ def draw_block_graphviz(block: Block, highlights: Iterable[str] | None = None, p
     """Write the drawing of a block's program.
 
     ``path`` and ``highlights`` are those of ``draw``.
+
+    ``block`` is any Block of the program.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1)
+    >>> fluid.graphviz.draw_block_graphviz(fluid.default_main_program().global_block(), path="net.dot")
+    'net.dot'
     """
     return draw(block.program, path, highlights or ())
 

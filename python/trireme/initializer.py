@@ -17,7 +17,18 @@ from .framework import Block, Operator, Variable
 
 
 class Initializer:
-    """Base: ``initializer(variable, block)`` appends the operator that gives the variable its value."""
+    """Base: ``initializer(variable, block)`` appends the operator that gives the variable its value.
+
+    A class of your own appends an operator with ``var`` as its output:
+
+    >>> class Ones(fluid.initializer.Initializer):
+    ...     def __call__(self, var, block):
+    ...         return block.prepend_op(type="fill_constant", outputs={"Out": [var]}, attrs={"shape": list(var.shape), "dtype": var.dtype, "value": 1.0})
+    >>> w = fluid.layers.create_parameter([2], "float32", "w", default_initializer=Ones())
+    >>> _ = fluid.Executor().run(fluid.default_startup_program())
+    >>> fluid.executor.fetch_var("w")
+    array([1., 1.], dtype=float32)
+    """
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         raise NotImplementedError(f"{type(self).__name__} does not say how it initialises")

@@ -27,6 +27,11 @@ def is_parameter(var: Variable) -> bool:
     """Return whether a variable is a parameter.
 
     ``var`` is any Variable.
+
+    >>> x = fluid.layers.data("x", [2])
+    >>> w = fluid.layers.create_parameter([2], "float32", "w")
+    >>> fluid.io.is_parameter(x), fluid.io.is_parameter(w)
+    (False, True)
     """
     return isinstance(var, Parameter)
 
@@ -35,6 +40,10 @@ def is_persistable(var: Variable) -> bool:
     """Return whether a variable outlives a run and can be saved.
 
     ``var`` is any Variable.
+
+    >>> count = fluid.layers.create_global_var([1], 0.0, "float32", persistable=True)
+    >>> fluid.io.is_persistable(count), fluid.io.is_persistable(fluid.layers.data("x", [2]))
+    (True, False)
     """
     return var.persistable and var.type not in _NOT_SAVED
 
@@ -96,6 +105,14 @@ def save_vars(executor: Executor, dirname: str, main_program: Program | None = N
     write them (``FileError``).
 
     ``vars`` is a list of Variables or names. None: those of the program for which ``predicate(variable)`` is true.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.save_vars(exe, "biases", predicate=lambda var: var.name.endswith(".b_0"))
+    >>> import os
+    >>> os.listdir("biases")
+    ['line.b_0']
     """
     chosen, tables = _apart(_chosen(main_program, vars, predicate, "save_vars"), main_program)
     if chosen or tables:
@@ -129,6 +146,14 @@ def load_vars(executor: Executor, dirname: str, main_program: Program | None = N
     In a job tables are loaded before the first step; trainer 0's rows go to the servers then.
 
     ``vars`` is a list of Variables or names. None: those of the program for which ``predicate(variable)`` is true.
+
+    FileError: a file is missing. ShapeError and DTypeError: a file does not fit its variable.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.save_vars(exe, "model", vars=["line.w_0"])
+    >>> fluid.io.load_vars(exe, "model", vars=["line.w_0"])
     """
     chosen, tables = _apart(_chosen(main_program, vars, predicate, "load_vars"), main_program)
     folders = {name: path_inside(dirname, name) for name in tables}
@@ -167,25 +192,63 @@ def _check_fit(var: Variable, tensor: LoDTensor, dirname: str) -> None:
 
 def save_params(executor: Executor, dirname: str, main_program: Program | None = None,
                 filename: str | None = None) -> None:
-    """Write all parameters."""
+    """Write all parameters.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.save_params(exe, "model")
+    >>> import os
+    >>> sorted(os.listdir("model"))
+    ['line.b_0', 'line.w_0']
+    """
     save_vars(executor, dirname, main_program, predicate=is_parameter, filename=filename)
 
 
 def load_params(executor: Executor, dirname: str, main_program: Program | None = None,
                 filename: str | None = None) -> None:
-    """Read all parameters."""
+    """Read all parameters.
+
+    Errors are those of ``load_vars``.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.save_params(exe, "model", filename="params")
+    >>> fluid.io.load_params(exe, "model", filename="params")
+    """
     load_vars(executor, dirname, main_program, predicate=is_parameter, filename=filename)
 
 
 def save_persistables(executor: Executor, dirname: str, main_program: Program | None = None,
                       filename: str | None = None) -> None:
-    """Write all that persists: parameters, and what optimizers and schedules remember."""
+    """Write all that persists: parameters, and what optimizers and schedules remember.
+
+    >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line", bias_attr=False))
+    >>> _ = fluid.optimizer.Momentum(0.1, momentum=0.9).minimize(loss)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.save_persistables(exe, "state")
+    >>> import os
+    >>> sorted(os.listdir("state"))
+    ['learning_rate_0', 'line.w_0', 'line.w_0_velocity_0']
+    """
     save_vars(executor, dirname, main_program, predicate=is_persistable, filename=filename)
 
 
 def load_persistables(executor: Executor, dirname: str, main_program: Program | None = None,
                       filename: str | None = None) -> None:
-    """Read all that persists: training goes on where it was."""
+    """Read all that persists: training goes on where it was.
+
+    Errors are those of ``load_vars``.
+
+    >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1))
+    >>> _ = fluid.optimizer.Momentum(0.1, momentum=0.9).minimize(loss)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.save_persistables(exe, "state")
+    >>> fluid.io.load_persistables(exe, "state")
+    """
     load_vars(executor, dirname, main_program, predicate=is_persistable, filename=filename)
 
 
@@ -196,7 +259,13 @@ def _write(path: str, data: bytes) -> None:
 
 
 def save_program(program: Program, path: str) -> None:
-    """Write a program to a file."""
+    """Write a program to a file.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1)
+    >>> fluid.io.save_program(fluid.default_main_program(), "net")
+    >>> [op.type for op in fluid.io.load_program("net").global_block().ops]
+    ['mul', 'elementwise_add']
+    """
     _once("save_program", path, lambda: _write(path, program.serialize_to_string()))
 
 
@@ -205,6 +274,11 @@ def load_program(path: str, *, allow_io: bool = False) -> Program:
 
     So is one with operators that reach files or other processes (``save``, ``send``, ...: UnsupportedError), unless ``allow_io``:
     the program may be somebody else's.
+
+    >>> _ = fluid.layers.scale(fluid.layers.data("x", [2]), 2.0)
+    >>> fluid.io.save_program(fluid.default_main_program(), "net")
+    >>> [op.type for op in fluid.io.load_program("net").global_block().ops]
+    ['scale']
     """
     return Program(ProgramDesc.load(path, allow_io))
 
@@ -231,6 +305,18 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
     ``params_filename``. Returns the targets' names.
 
     ``feeded_var_names`` is a list of names. ``export_for_deployment`` is accepted for old programs and changes nothing.
+
+    InvalidArgumentError: ``dirname`` ends with ``.onnx``, or a variable has the name of the program's file.
+
+    >>> x = fluid.layers.data("x", [2])
+    >>> guess = fluid.layers.fc(x, 1, act="sigmoid", name="out")
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.save_inference_model("model", ["x"], [guess], exe)
+    ['out.tmp_2']
+    >>> import os
+    >>> sorted(os.listdir("model"))
+    ['__model__', 'out.b_0', 'out.w_0']
     """
     if str(dirname).endswith(".onnx"):
         raise InvalidArgumentError(f"save_inference_model: {dirname!r} is a folder of Trireme's own format; a model of ONNX is written by "
@@ -272,6 +358,16 @@ def load_inference_model(dirname: str, executor: Executor, model_filename: str |
         exe.run(program, feed={feeds[0]: image}, fetch_list=targets)
 
     ``model_filename`` and ``params_filename`` are those that were given to ``save_inference_model``.
+
+    ValueError: there is no folder of this name.
+
+    >>> guess = fluid.layers.fc(fluid.layers.data("x", [2]), 1)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> _ = fluid.io.save_inference_model("model", ["x"], [guess], exe)
+    >>> program, feeds, targets = fluid.io.load_inference_model("model", exe)
+    >>> exe.run(program, feed={feeds[0]: np.ones((3, 2), "float32")}, fetch_list=targets)[0].shape
+    (3, 1)
     """
     if not os.path.isdir(dirname):
         raise ValueError(f"load_inference_model: there is no folder {dirname!r}")
@@ -304,7 +400,15 @@ def _take_ends(program: Program) -> tuple[list[str], list[str]]:
 
 
 def get_inference_program(target_vars: Any, main_program: Program | None = None) -> Program:
-    """Return what computes ``target_vars``, as tests run it."""
+    """Return what computes ``target_vars``, as tests run it.
+
+    ``target_vars`` is a Variable, or a list of them.
+
+    >>> guess = fluid.layers.dropout(fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="out"), 0.5)
+    >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(guess, fluid.layers.data("y", [1])))
+    >>> [op.type for op in fluid.io.get_inference_program(guess).global_block().ops]
+    ['mul', 'elementwise_add', 'dropout']
+    """
     return (main_program or default_main_program()).clone(for_test=True).prune(target_vars)
 
 
@@ -312,6 +416,14 @@ def get_parameter_value(para: Parameter, executor: Executor) -> Any:
     """Return a parameter's value in the global scope.
 
     ``para`` is the Parameter.
+
+    NotFoundError: it has no value yet.
+
+    >>> w = fluid.layers.create_parameter([2], "float32", "w", default_initializer=fluid.initializer.Constant(3.0))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.get_parameter_value(w, exe)
+    array([3., 3.], dtype=float32)
     """
     return fetch_var(para.name)
 

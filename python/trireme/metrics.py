@@ -11,7 +11,23 @@ import numpy as np
 
 
 class MetricBase:
-    """Base: ``update`` with each batch, ``eval`` at the end, ``reset`` to begin anew."""
+    """Base: ``update`` with each batch, ``eval`` at the end, ``reset`` to begin anew.
+
+    ``name`` (None: that of the class) is what ``str`` returns. A metric of your own counts in public attributes, which ``distributed.merge_metric``
+    adds up over trainers:
+
+    >>> class Share(fluid.metrics.MetricBase):
+    ...     def reset(self):
+    ...         self.right, self.seen = 0, 0
+    ...     def update(self, preds, labels):
+    ...         self.right, self.seen = self.right + int((preds == labels).sum()), self.seen + len(labels)
+    ...     def eval(self):
+    ...         return self.right / self.seen
+    >>> share = Share()
+    >>> share.update(np.array([1, 0]), np.array([1, 1]))
+    >>> share.eval()
+    0.5
+    """
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or type(self).__name__

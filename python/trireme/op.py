@@ -155,7 +155,19 @@ class ScopeOperator:
 
 
 class OperatorFactory:
-    """``Operator``: call it with an operator's name, and by keyword with names of variables for slots and values for attributes."""
+    """``Operator``: call it with an operator's name, and by keyword with names of variables for slots and values for attributes.
+
+    A slot that takes several variables is given a list of names. TypeError: an input is missing, or there is no slot or attribute of a name.
+
+    >>> scope = fluid.Scope()
+    >>> scope.var("x").get_tensor().set(np.array([1.0, 2.0], "float32"))
+    >>> double = fluid.op.Operator("scale", X="x", Out="y", scale=2.0)
+    >>> double.run(scope, fluid.CPUPlace())
+    >>> fluid.executor.fetch_var("y", scope)
+    array([2., 4.], dtype=float32)
+    >>> fluid.op.Operator.get_op_input_names("mul")
+    ['X', 'Y']
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> ScopeOperator:
         if len(args) + ("type" in kwargs) != 1:

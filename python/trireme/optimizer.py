@@ -184,7 +184,17 @@ class Optimizer:
 
 
 class SGDOptimizer(Optimizer):
-    """``w -= rate * g``"""
+    """``w -= rate * g``
+
+    A sparse gradient changes the rows that it has.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.SGD(learning_rate=0.1).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.8, 0.7]
+    """
 
     type = "sgd"
 
@@ -196,6 +206,15 @@ class MomentumOptimizer(Optimizer):
     """``v = momentum * v + g;  w -= rate * v``, or, by Nesterov, ``w -= rate * (g + momentum * v)``
 
     ``use_nesterov`` chooses the second form.
+
+    ``momentum`` is a number from 0 to 1. ``velocity`` starts with 0.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Momentum(learning_rate=0.1, momentum=0.9).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.71, 0.439]
     """
 
     type = "momentum"
@@ -221,6 +240,15 @@ class LarsMomentumOptimizer(Optimizer):
     and Ginsburg, "Large batch training of convolutional networks", 2017.
 
     ``momentum`` is that of ``Momentum``; ``coeff`` is ``lars_coeff`` and ``decay`` is ``lars_weight_decay``.
+
+    ``momentum`` is from 0 to 1, ``lars_coeff`` and ``lars_weight_decay`` are at least 0.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.LarsMomentum(learning_rate=10.0, momentum=0.9).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.99, 0.971, 0.944]
     """
 
     type = "lars_momentum"
@@ -248,6 +276,15 @@ class AdagradOptimizer(Optimizer):
     From Duchi, Hazan and Singer, "Adaptive subgradient methods", JMLR 2011.
 
     ``m`` begins with ``initial_accumulator_value``.
+
+    ``epsilon`` and ``initial_accumulator_value`` are at least 0.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Adagrad(learning_rate=0.1).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.829, 0.772]
     """
 
     type = "adagrad"
@@ -267,7 +304,17 @@ class AdagradOptimizer(Optimizer):
 
 
 class DecayedAdagradOptimizer(Optimizer):
-    """``m = decay * m + (1 - decay) * g * g;  w -= rate * g / (sqrt(m) + epsilon)``"""
+    """``m = decay * m + (1 - decay) * g * g;  w -= rate * g / (sqrt(m) + epsilon)``
+
+    ``decay`` is from 0 to 1: the weight of the old in the average ``m`` of squared gradients.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.DecayedAdagrad(learning_rate=0.01, decay=0.9).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.968, 0.945, 0.926]
+    """
 
     type = "decayed_adagrad"
 
@@ -292,6 +339,15 @@ class AdamOptimizer(Optimizer):
 
     With ``lazy_mode`` a sparse gradient moves only the rows it has, without those that are zero in it. From Kingma and Ba, "Adam: a method for
     stochastic optimization", ICLR 2015, end of section 2.
+
+    ``beta1`` and ``beta2`` are at least 0 and below 1.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Adam(learning_rate=0.1).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.8, 0.7]
     """
 
     type = "adam"
@@ -334,6 +390,15 @@ class AdamaxOptimizer(Optimizer):
     """``m = beta1 m + (1 - beta1) g;  n = max(beta2 n, |g|);  w -= rate / (1 - beta1^t) * m / (n + epsilon)``
 
     From the same paper as Adam, section 7.1.
+
+    ``beta1`` and ``beta2`` are at least 0 and below 1.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Adamax(learning_rate=0.1).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.8, 0.7]
     """
 
     type = "adamax"
@@ -367,6 +432,15 @@ class AdadeltaOptimizer(Optimizer):
     """``a = rho a + (1 - rho) g g;  d = g sqrt((u + epsilon) / (a + epsilon));  u = rho u + (1 - rho) d d;  w -= d``
 
     From Zeiler, "ADADELTA: an adaptive learning rate method", 2012. The learning rate is not used.
+
+    ``rho`` is from 0 to 1: the weight of the old in both averages.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Adadelta(learning_rate=1.0, epsilon=1e-3).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.86, 0.718, 0.575]
     """
 
     type = "adadelta"
@@ -395,6 +469,15 @@ class RMSPropOptimizer(Optimizer):
     """``a = rho a + (1 - rho) g g;  m = momentum m + rate g / sqrt(a + epsilon);  w -= m``
 
     ``centered`` subtracts the square of the average gradient from ``a``. From Hinton's lecture 6e.
+
+    ``rho`` and ``momentum`` are from 0 to 1.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.RMSProp(learning_rate=0.01, rho=0.9).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.968, 0.945, 0.926]
     """
 
     type = "rmsprop"
@@ -424,6 +507,15 @@ class FtrlOptimizer(Optimizer):
 
     ``l1`` and ``l2`` are the weights of the two penalties, of at least 0. ``lr_power`` is the power of the sum of squares by which the rate
     falls; -0.5 is its root.
+
+    With a large ``l1`` weights that matter little are exactly 0:
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Ftrl(learning_rate=0.1, l1=20.0).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.0, 0.0, 0.0]
     """
 
     type = "ftrl"
@@ -456,6 +548,16 @@ class LambOptimizer(AdamOptimizer):
     own. From You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020.
 
     ``beta1`` and ``beta2`` are those of ``Adam``: the weights of the old in the averages of gradients and of their squares.
+
+    ``lamb_weight_decay`` is at least 0. ``beta1`` and ``beta2`` are at least 0 and below 1.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> no_decay = lambda param: param.name.endswith(".b_0")
+    >>> _ = fluid.optimizer.Lamb(learning_rate=0.1, exclude_from_weight_decay_fn=no_decay).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.81, 0.729]
     """
 
     type = "lamb"

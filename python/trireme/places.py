@@ -23,13 +23,23 @@ class CUDAPlace(_NoPlace):
 
 
 class CUDAPinnedPlace(_NoPlace):
-    """Memory that a GPU reads: making one is refused."""
+    """Memory that a GPU reads: making one is refused.
+
+    >>> fluid.CUDAPinnedPlace()
+    Traceback (most recent call last):
+        ...
+    trireme.errors.UnsupportedError: CUDAPinnedPlace: Trireme computes on processors alone ...
+    """
 
 
 def cuda_places(device_ids: Any = None) -> list[Any]:
     """Refuse: there are no GPUs. ``fluid.cpu_places()`` lists the processor.
 
     ``device_ids`` is what Fluid's function takes.
+
+    >>> places = fluid.cuda_places() if fluid.core.is_compiled_with_cuda() else fluid.cpu_places(2)
+    >>> places
+    [CPUPlace, CPUPlace]
     """
     return [CUDAPlace(0)]
 
@@ -38,6 +48,11 @@ def cuda_pinned_places(device_count: int | None = None) -> list[Any]:
     """Refuse, as ``cuda_places`` does.
 
     ``device_count`` is what Fluid's function takes.
+
+    >>> fluid.cuda_pinned_places()
+    Traceback (most recent call last):
+        ...
+    trireme.errors.UnsupportedError: CUDAPinnedPlace: Trireme computes on processors alone ...
     """
     return [CUDAPinnedPlace()]
 
@@ -52,7 +67,11 @@ def get_cuda_device_count() -> int:
 
 
 def is_compiled_with_cuda() -> bool:
-    """Return False: every operator runs on the processor."""
+    """Return False: every operator runs on the processor.
+
+    >>> fluid.core.is_compiled_with_cuda()
+    False
+    """
     return False
 
 

@@ -91,7 +91,11 @@ def get_winograd() -> bool:
 
 def bfloat16_way() -> str:
     """Return what multiplies bfloat16 on this processor: ``"amx_bf16"``, ``"avx512_bf16"``, or ``"float32"`` where it has no such
-    instructions: results mean the same, and are slower than float32's."""
+    instructions: results mean the same, and are slower than float32's.
+
+    >>> fluid.precision.bfloat16_way() in ("amx_bf16", "avx512_bf16", "float32")
+    True
+    """
     return ffi.string(lib.tr_bfloat16_way()).decode()
 
 

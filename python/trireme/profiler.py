@@ -24,6 +24,10 @@ def start_profiler(state: str = "CPU", tracer_option: str | None = None) -> None
     """Record from now on.
 
     ``state`` is ``"CPU"``, ``"All"`` or ``"GPU"``, and ``tracer_option`` any text: all mean the same here. Another state is a ValueError.
+
+    >>> fluid.profiler.start_profiler()
+    >>> _ = fluid.Executor().run(fetch_list=[fluid.layers.ones([2], "float32")])
+    >>> fluid.profiler.stop_profiler(profile_path="trace.json")
     """
     if state not in ("CPU", "All", "GPU"):
         raise ValueError(f"the profiler's state must be 'CPU' or 'All', got {state!r}")
@@ -34,6 +38,14 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str | None = None
     """Stop recording, write the trace to ``profile_path``, and print a table if ``sorted_key`` is given.
 
     ``sorted_key`` is one of default, calls, total, max, min, ave.
+
+    ``profile_path`` None: a file in the folder for temporary files. Another ``sorted_key`` is a ValueError.
+
+    >>> fluid.profiler.start_profiler("CPU")
+    >>> _ = fluid.Executor().run(fetch_list=[fluid.layers.ones([2], "float32")])
+    >>> fluid.profiler.stop_profiler(sorted_key="total", profile_path="trace.json")
+    Operator  Calls ... Share
+    fill_constant  1 ...
     """
     if sorted_key is not None and sorted_key not in _SORTED:
         raise ValueError(f"sorted_key must be one of {', '.join(_SORTED)}; got {sorted_key!r}")
@@ -60,6 +72,12 @@ def summary(path: str, sorted_key: str = "total") -> str:
     """Return the table of a trace: for each operator, how often it ran and how long.
 
     ``path`` is the trace's file. ``sorted_key`` is one of default, calls, total, max, min, ave.
+
+    >>> with fluid.profiler.profiler(profile_path="trace.json"):
+    ...     _ = fluid.Executor().run(fetch_list=[fluid.layers.ones([2], "float32")])
+    >>> print(fluid.profiler.summary("trace.json", sorted_key="calls"))
+    Operator  Calls ... Share
+    fill_constant  1 ...
     """
     with open(path, encoding="utf-8") as file:
         trace = json.load(file)
@@ -85,6 +103,13 @@ def profiler(state: str = "CPU", sorted_key: str | None = None, profile_path: st
     """Record inside the block.
 
     ``state`` and ``tracer_option`` are those of ``start_profiler``, ``sorted_key`` and ``profile_path`` those of ``stop_profiler``.
+
+    Without ``sorted_key`` no table is printed.
+
+    >>> with fluid.profiler.profiler("CPU", profile_path="trace.json"):
+    ...     _ = fluid.Executor().run(fetch_list=[fluid.layers.ones([2], "float32")])
+    >>> "traceEvents" in open("trace.json").read()
+    True
     """
     start_profiler(state, tracer_option)
     try:
@@ -94,7 +119,15 @@ def profiler(state: str = "CPU", sorted_key: str | None = None, profile_path: st
 
 
 def reset_profiler() -> None:
-    """Forget what was recorded, and go on recording."""
+    """Forget what was recorded, and go on recording.
+
+    For example behind the first steps, which are slower than others:
+
+    >>> fluid.profiler.start_profiler()
+    >>> _ = fluid.Executor().run(fetch_list=[fluid.layers.ones([2], "float32")])
+    >>> fluid.profiler.reset_profiler()
+    >>> fluid.profiler.stop_profiler(profile_path="trace.json")
+    """
     lib.tr_profiler_start()
 
 

@@ -308,24 +308,49 @@ _startup_program = Program()
 
 
 def default_main_program() -> Program:
-    """Return the program that layers are added to."""
+    """Return the program that layers are added to.
+
+    >>> _ = fluid.layers.scale(fluid.layers.data("x", [2]), 2.0)
+    >>> [op.type for op in fluid.default_main_program().global_block().ops]
+    ['scale']
+    """
     return _main_program
 
 
 def default_startup_program() -> Program:
-    """Return the program that layers add initial values to."""
+    """Return the program that layers add initial values to.
+
+    Run it once, before the first step:
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> _ = fluid.Executor().run(fluid.default_startup_program())
+    >>> fluid.executor.fetch_var("line.b_0")
+    array([0.], dtype=float32)
+    """
     return _startup_program
 
 
 def switch_main_program(program: Program) -> Program:
-    """Add layers to ``program`` from now on; return the one before."""
+    """Add layers to ``program`` from now on; return the one before.
+
+    ``program_guard`` does so for a block, and goes back at its end.
+
+    >>> old = fluid.framework.switch_main_program(fluid.Program())
+    >>> fluid.framework.switch_main_program(old) is old
+    False
+    """
     global _main_program
     old, _main_program = _main_program, program
     return old
 
 
 def switch_startup_program(program: Program) -> Program:
-    """Make ``program`` the default startup program; return the one before."""
+    """Make ``program`` the default startup program; return the one before.
+
+    >>> old = fluid.framework.switch_startup_program(fluid.Program())
+    >>> fluid.framework.switch_startup_program(old) is old
+    False
+    """
     global _startup_program
     old, _startup_program = _startup_program, program
     return old
@@ -333,7 +358,16 @@ def switch_startup_program(program: Program) -> Program:
 
 @contextlib.contextmanager
 def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
-    """Add layers to these programs inside the block."""
+    """Add layers to these programs inside the block.
+
+    TypeError: an argument is no Program. Without ``startup_program`` the default one stays.
+
+    >>> main, startup = fluid.Program(), fluid.Program()
+    >>> with fluid.program_guard(main, startup):
+    ...     _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1)
+    >>> len(main.all_parameters()), len(fluid.default_main_program().all_parameters())
+    (2, 0)
+    """
     for program in (main_program, startup_program):
         if program is not None and not isinstance(program, Program):
             raise TypeError(f"program_guard takes Programs, got {program!r}")

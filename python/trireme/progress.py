@@ -128,6 +128,12 @@ class LoopLines:
     is that of the whole job.
 
     ``epochs`` and ``steps`` are those of ``train_from_dataset``.
+
+    ``known`` is the number of steps of one epoch, 0 where it is not known.
+
+    >>> lines = fluid.progress.LoopLines(epochs=1, steps=0)
+    >>> lines.show("loss=[0.5]", epoch=0, step=0, samples=0)
+    loss=[0.5]
     """
 
     def __init__(self, epochs: int, steps: int, known: int = 0) -> None:

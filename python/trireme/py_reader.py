@@ -41,6 +41,15 @@ class PyReader:
     ``Executor.run(feed=data)`` takes, a list of one feed for each place; ``return_list`` makes lists of arrays of the feeds.
     An error in the generator comes out of the run, or of the loop, with the generator's own traceback. ``use_double_buffer`` changes nothing:
     the thread hands over arrays that are ready.
+
+    >>> x = fluid.layers.data("x", [2])
+    >>> reader = fluid.io.PyReader(feed_list=[x], capacity=4, iterable=True)
+    >>> reader.decorate_sample_generator(lambda: iter([([1, 2],), ([3, 4],)]), batch_size=1, places=[fluid.CPUPlace()])
+    >>> exe = fluid.Executor()
+    >>> for feeds in reader():
+    ...     print(exe.run(feed=feeds, fetch_list=[fluid.layers.reduce_sum(x)])[0].tolist())
+    [3.0]
+    [7.0]
     """
 
     def __init__(self, feed_list: Sequence[Variable] | None = None, capacity: int = 64, use_double_buffer: bool = True, iterable: bool = False,

@@ -40,6 +40,11 @@ def convert_reader_to_recordio_file(filename: str, reader_creator: Callable[[], 
 
     ``reader_creator`` is a function that returns an iterable of batches (lists of samples); ``feeder`` is the DataFeeder that makes arrays of
     them.
+
+    >>> feeder = fluid.DataFeeder(feed_list=[fluid.layers.data("x", [2])], place=fluid.CPUPlace())
+    >>> batches = fluid.batch(lambda: iter([([1, 2],), ([3, 4],), ([5, 6],)]), batch_size=2)
+    >>> fluid.recordio_writer.convert_reader_to_recordio_file("x.recordio", batches, feeder)
+    2
     """
     check_whole("convert_reader_to_recordio_file: max_num_records", max_num_records, 1)
     with new_file(filename) as out:
@@ -55,6 +60,14 @@ def convert_reader_to_recordio_files(filename: str, batch_per_file: int, reader_
     """The same in several files of ``batch_per_file`` batches: ``x.recordio`` becomes ``x-00000.recordio``, ... Return the batches of each.
 
     ``reader_creator``, ``feeder``, ``compressor``, ``max_num_records`` and ``feed_order`` are those of ``convert_reader_to_recordio_file``.
+
+    >>> feeder = fluid.DataFeeder(feed_list=[fluid.layers.data("x", [2])], place=fluid.CPUPlace())
+    >>> batches = fluid.batch(lambda: iter([([1, 2],), ([3, 4],), ([5, 6],)]), batch_size=1)
+    >>> fluid.recordio_writer.convert_reader_to_recordio_files("x.recordio", 2, batches, feeder)
+    [2, 1]
+    >>> import os
+    >>> sorted(os.listdir("."))
+    ['x-00000.recordio', 'x-00001.recordio']
     """
     check_whole("convert_reader_to_recordio_files: batch_per_file", batch_per_file, 1)
     check_whole("convert_reader_to_recordio_files: max_num_records", max_num_records, 1)

@@ -72,6 +72,12 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
 
         trireme-trainer fit.job
         trireme launch --servers 2 --trainers 4 fit.job
+
+    >>> x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
+    >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+    >>> _ = fluid.optimizer.SGD(0.01).minimize(loss)
+    >>> data = fluid.Dataset(["points.csv"], "csv", batch_size=16, slots=[x, y])
+    >>> fluid.io.save_job("fit.job", data, fetch_list=[loss], epochs=10, save_folder="model", servers=(1, 2))
     """
     from .distributed.mode import parse
 

@@ -23,7 +23,12 @@ _free_tensor = lib.tr_tensor_free
 
 
 class CPUPlace:
-    """The processor; every operator runs there."""
+    """The processor; every operator runs there.
+
+    >>> exe = fluid.Executor(fluid.CPUPlace())
+    >>> fluid.CPUPlace() == fluid.CPUPlace()
+    True
+    """
 
     def __repr__(self) -> str:
         return "CPUPlace"
@@ -367,6 +372,13 @@ class ScopeVariable:
     """A variable of a scope, by ``scope.var(name)`` or ``scope.find_var(name)``.
 
     ``ptr`` is the core's handle of it.
+
+    >>> var = fluid.Scope().var("w")
+    >>> var.kind() is None
+    True
+    >>> var.get_tensor().set(np.ones((2, 3), "float32"))
+    >>> var.name, var.kind(), var.get_tensor().shape()
+    ('w', VarType.LOD_TENSOR, [2, 3])
     """
 
     def __init__(self, scope: Scope, ptr: Any, name: str) -> None:
@@ -377,7 +389,8 @@ class ScopeVariable:
     def kind(self) -> VarType | None:
         """Return what it holds, or None when nothing was written yet."""
         code = lib.tr_var_kind_of(self._ptr)
-        return VarType(code) if code >= 0 else None
+        is_unset = code < 0 or (code == VarType.LOD_TENSOR and lib.tr_tensor_dtype(lib.tr_var_tensor(self._ptr)) < 0)
+        return None if is_unset else VarType(code)
 
     def get_tensor(self) -> LoDTensor:
         """Return the LoDTensor that the variable holds."""
@@ -510,7 +523,14 @@ def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]],
 
 def create_random_int_lodtensor(recursive_seq_lens: Sequence[Sequence[int]], base_shape: Sequence[int],
                                 place: CPUPlace | None, low: int, high: int) -> LoDTensor:
-    """Return a LoDTensor of random int64 numbers from ``low`` to ``high``, both included."""
+    """Return a LoDTensor of random int64 numbers from ``low`` to ``high``, both included.
+
+    NumPy's global generator draws them: ``np.random.seed`` makes them the same again.
+
+    >>> words = fluid.create_random_int_lodtensor([[2, 3]], [1], fluid.CPUPlace(), low=0, high=9)
+    >>> words
+    LoDTensor(int64[5, 1], lod=[[0, 2, 5]])
+    """
     rows = sum(recursive_seq_lens[-1])
     data = np.random.randint(low, high + 1, [rows, *base_shape]).astype(np.int64)
     return create_lod_tensor(data, recursive_seq_lens, place)

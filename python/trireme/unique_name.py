@@ -7,7 +7,12 @@ from collections.abc import Iterator
 
 
 class UniqueNameGenerator:
-    """Counts how often each key was asked for; ``prefix`` is put before every name."""
+    """Counts how often each key was asked for; ``prefix`` is put before every name.
+
+    >>> names = fluid.unique_name.UniqueNameGenerator("tower_")
+    >>> names("fc"), names("fc"), names("mean")
+    ('tower_fc_0', 'tower_fc_1', 'tower_mean_0')
+    """
 
     def __init__(self, prefix: str = "") -> None:
         self._next: dict[str, int] = {}
@@ -36,6 +41,11 @@ def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenera
     """Use another generator (a new one by default) from now on; return the one before.
 
     ``new_generator`` is a UniqueNameGenerator or None.
+
+    >>> old = fluid.unique_name.switch()
+    >>> fluid.unique_name.generate("fc")
+    'fc_0'
+    >>> _ = fluid.unique_name.switch(old)
     """
     global _generator
     old, _generator = _generator, new_generator if new_generator is not None else UniqueNameGenerator()
@@ -47,6 +57,17 @@ def guard(new_generator: UniqueNameGenerator | str | None = None) -> Iterator[No
     """Use another generator, or one that begins every name with the given text, inside the block.
 
     ``new_generator`` is the generator, the text, or None for a new one.
+
+    Two programs whose parameters are to have the same names are built in such blocks:
+
+    >>> for _ in range(2):
+    ...     with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+    ...         print(fluid.layers.fc(fluid.layers.data("x", [2]), 1).name)
+    fc_0.tmp_1
+    fc_0.tmp_1
+    >>> with fluid.unique_name.guard("left_"):
+    ...     fluid.unique_name.generate("fc")
+    'left_fc_0'
     """
     if isinstance(new_generator, (str, bytes)):
         text = new_generator.decode() if isinstance(new_generator, bytes) else new_generator

@@ -144,7 +144,7 @@ def buildah(tmp_path):
     """A function that runs buildah, which builds images without a daemon, with images and containers of its own."""
     for program in ("buildah", "mmdebstrap"):
         if not shutil.which(program):
-            pytest.skip(f"no {program}: apt-get install buildah mmdebstrap crun")
+            pytest.skip(f"no {program}: deploy/setup.sh image")
     if os.geteuid():
         pytest.skip("a root file system of Debian is made by root")
 

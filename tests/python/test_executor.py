@@ -97,6 +97,18 @@ def test_values_live_in_scopes(exe):
     assert exe.run(fetch_list=["w"], scope=two)[0].tolist() == [3, 3]
 
 
+def test_a_variable_that_was_never_written_has_no_value(exe):
+    scope = fluid.Scope()
+    var = scope.var("w")
+    assert var.kind() is None
+    with pytest.raises(fluid.core.NotFoundError, match="no variable 'w' with a value"):
+        fluid.fetch_var("w", scope)
+    with pytest.raises(fluid.core.NotFoundError, match="no variable 'w' with a value"):
+        fluid.op.Operator("scale", X="w", Out="y").run(scope, fluid.CPUPlace())
+    var.get_tensor().set(np.ones((0, 2), "float32"))
+    assert var.kind() == fluid.core.VarDesc.VarType.LOD_TENSOR and fluid.fetch_var("w", scope).shape == (0, 2)
+
+
 def test_a_changed_program_is_planned_anew(exe):
     x = layers.data("x", [1])
     y = layers.scale(x, 2.0)

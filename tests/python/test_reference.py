@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_doctests import examples
 
 import trireme
 
@@ -96,6 +97,14 @@ def test_a_class_is_described_under_its_own_name():
 
 def test_everything_has_a_docstring():
     assert [full for full, value in NAMES.items() if callable(value) and not inspect.getdoc(value)] == []
+
+
+def test_every_name_has_an_example_that_runs():
+    """In a docstring that its entry shows; tests/python/test_doctests.py runs it."""
+    run = {example.values[0].docstring for example in examples()}
+    entries = {full: value for full, value in NAMES.items() if callable(value) and make_reference.homes()[id(value)] == full}
+    assert len(entries) > 580
+    assert [full for full, value in entries.items() if not run.intersection(make_reference.shown_docstrings(value))] == []
 
 
 def test_arguments_that_are_common_are_those_of_something():

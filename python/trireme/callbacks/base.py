@@ -22,6 +22,14 @@ class Training:
     ``program``, ``scope`` and ``executor`` are those of the training, ``epochs`` is how many were asked for, ``history`` what they gave so far.
 
     ``stop()`` ends the training.
+
+    >>> class AtMost(fluid.callbacks.Callback):
+    ...     def on_epoch_end(self, epoch, logs):
+    ...         if epoch == 1:
+    ...             self.training.stop()
+    >>> trainer = fluid.Trainer(fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1)), fluid.optimizer.SGD(0.1))
+    >>> trainer.train(lambda: [[([1.0, 2.0],)]], epochs=9, callbacks=[AtMost()]).epoch
+    [0, 1]
     """
 
     def __init__(self, program: Program, scope: Scope, executor: Executor, epochs: int, stop: Callable[[], None]) -> None:
@@ -106,7 +114,15 @@ class Callback:
 
 
 class History:
-    """What a training gave: ``epoch``, the numbers of its epochs, and ``history``, the values of each name, one for each epoch."""
+    """What a training gave: ``epoch``, the numbers of its epochs, and ``history``, the values of each name, one for each epoch.
+
+    ``last`` has the numbers of the last epoch.
+
+    >>> trainer = fluid.Trainer(fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1)), fluid.optimizer.SGD(0.1))
+    >>> history = trainer.train(lambda: [[([1.0, 2.0],)]], epochs=3)
+    >>> history.epoch, len(history.history["loss"]), history.last["loss"] == history.history["loss"][-1]
+    ([0, 1, 2], 3, True)
+    """
 
     def __init__(self) -> None:
         self.epoch: list[int] = []

@@ -111,6 +111,16 @@ def load_checkpoint(executor: Executor | Scope, checkpoint_dir: str, main_progra
     executor goes on to draw the random numbers (dropout) that the training would have drawn.
 
     ``checkpoint_dir`` is the folder that ``save_checkpoint`` was given.
+
+    >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1))
+    >>> _ = fluid.optimizer.Adam(0.1).minimize(loss)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> _ = fluid.io.save_checkpoint(exe, "checkpoints", step=7, position=b"epoch 1")
+    >>> checkpoint = fluid.io.load_checkpoint(exe, "checkpoints")
+    >>> steps, runs, position = checkpoint.trainer()
+    >>> checkpoint.step, position
+    (7, b'epoch 1')
     """
     scope = scope_of(executor, "load_checkpoint")
     program = program_of(main_program, "load_checkpoint")

@@ -19,19 +19,36 @@ from ..files import new_file, open_regular
 
 
 class DataSetError(TriremeError, OSError):
-    """A data set's file is neither here nor to be had."""
+    """A data set's file is neither here nor to be had.
+
+    >>> try:
+    ...     fluid.dataset.common.read("greetings", "en.txt", "file:///no-such-file", sha256="")
+    ... except fluid.dataset.common.DataSetError as error:
+    ...     print(str(error)[:16])
+    en.txt is not in
+    """
 
     status = "EIO"
 
 
 def cache_home() -> str:
-    """Return the folder in which fetched files are kept."""
+    """Return the folder in which fetched files are kept.
+
+    >>> fluid.dataset.common.cache_home().endswith("/trireme/data")
+    True
+    """
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "trireme", "data")
 
 
 def roots() -> list[str]:
-    """Return the folders in which files are looked for."""
+    """Return the folders in which files are looked for.
+
+    The environment variable ``TRIREME_DATA_HOME`` adds one, which comes first.
+
+    >>> fluid.dataset.common.roots()[-1] == fluid.dataset.common.cache_home()
+    True
+    """
     given = os.environ.get("TRIREME_DATA_HOME")
     return [given, cache_home()] if given else [cache_home()]
 
@@ -40,6 +57,9 @@ def find(folder: str, name: str) -> str | None:
     """Return the path of a file, or of the same with ``.gz``, or None.
 
     ``folder`` is the data set's folder, such as ``"mnist"``, in each place where data may lie; ``name`` is the file's name in it.
+
+    >>> fluid.dataset.common.find("no-such-set", "images") is None
+    True
     """
     for root in roots():
         for path in (os.path.join(root, folder, name), os.path.join(root, folder, name + ".gz")):
@@ -49,7 +69,11 @@ def find(folder: str, name: str) -> str | None:
 
 
 def sha256_of(data: bytes) -> str:
-    """Return the SHA-256 checksum of ``data``, in hexadecimal digits."""
+    """Return the SHA-256 checksum of ``data``, in hexadecimal digits.
+
+    >>> fluid.dataset.common.sha256_of(b"hello")[:16]
+    '2cf24dba5fb0a30e'
+    """
     return hashlib.sha256(data).hexdigest()
 
 
@@ -59,6 +83,18 @@ def read(folder: str, name: str, url: str, sha256: str) -> bytes:
     Where ``url`` names a zip archive, the file is the one of this name in it.
 
     ``folder`` and ``name`` are those of `find`.
+
+    DataSetError: the file is nowhere and cannot be fetched from ``url``, or its content has another checksum.
+
+    >>> import os
+    >>> os.environ["TRIREME_DATA_HOME"], old = os.getcwd(), os.environ.get("TRIREME_DATA_HOME", "")
+    >>> os.makedirs("greetings")
+    >>> with open("greetings/en.txt", "wb") as file:
+    ...     _ = file.write(b"hello")
+    >>> common = fluid.dataset.common
+    >>> common.read("greetings", "en.txt", "https://example.org/en.txt", common.sha256_of(b"hello"))
+    b'hello'
+    >>> os.environ["TRIREME_DATA_HOME"] = old
     """
     path = find(folder, name)
     if path is None:

@@ -15,7 +15,14 @@ TRAIN_ROWS = 1437
 
 @functools.lru_cache(maxsize=1)
 def arrays() -> tuple[np.ndarray, np.ndarray]:
-    """Return (images float32 [1797, 64] in [-1, 1], labels int64 [1797])."""
+    """Return (images float32 [1797, 64] in [-1, 1], labels int64 [1797]).
+
+    ImportError: scikit-learn is not installed.
+
+    >>> images, labels = fluid.dataset.digits.arrays()
+    >>> images.shape, labels[:5].tolist()
+    ((1797, 64), [0, 1, 2, 3, 4])
+    """
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -33,12 +40,22 @@ def _reader(rows: slice) -> Callable[[], Iterator[tuple[np.ndarray, int]]]:
 
 
 def train() -> Callable[[], Iterator[tuple[np.ndarray, int]]]:
-    """Return a reader of (64 pixels in [-1, 1], digit)."""
+    """Return a reader of (64 pixels in [-1, 1], digit).
+
+    >>> pixels, digit = next(fluid.dataset.digits.train()())
+    >>> pixels.shape, digit
+    ((64,), 0)
+    """
     return _reader(slice(None, TRAIN_ROWS))
 
 
 def test() -> Callable[[], Iterator[tuple[np.ndarray, int]]]:
-    """Return a reader of the test images."""
+    """Return a reader of the test images.
+
+    >>> batches = fluid.batch(fluid.dataset.digits.test(), batch_size=64)
+    >>> len(list(batches()))
+    6
+    """
     return _reader(slice(TRAIN_ROWS, None))
 
 

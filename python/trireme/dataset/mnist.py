@@ -28,7 +28,14 @@ def _idx(name: str, magic: int, header: int) -> bytes:
 
 @functools.lru_cache(maxsize=2)
 def arrays(part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return (images float32 [n, 784] in [-1, 1], labels int64 [n]) of ``"train"`` or ``"t10k"``."""
+    """Return (images float32 [n, 784] in [-1, 1], labels int64 [n]) of ``"train"`` or ``"t10k"``.
+
+    ``part`` is that name.
+
+    >>> images, labels = fluid.dataset.mnist.arrays("t10k")
+    >>> images.shape, labels[:5].tolist()
+    ((10000, 784), [7, 2, 1, 0, 4])
+    """
     pixels = np.frombuffer(_idx(f"{part}-images-idx3-ubyte", 2051, 16), np.uint8).reshape(-1, 784)
     labels = np.frombuffer(_idx(f"{part}-labels-idx1-ubyte", 2049, 8), np.uint8).astype(np.int64)
     return pixels.astype(np.float32) / 127.5 - 1.0, labels
@@ -43,12 +50,22 @@ def _reader(part: str) -> Callable[[], Iterator[tuple[np.ndarray, int]]]:
 
 
 def train() -> Callable[[], Iterator[tuple[np.ndarray, int]]]:
-    """Return a reader of (784 pixels in [-1, 1], digit)."""
+    """Return a reader of (784 pixels in [-1, 1], digit).
+
+    >>> pixels, digit = next(fluid.dataset.mnist.train()())
+    >>> pixels.shape, digit
+    ((784,), 5)
+    """
     return _reader("train")
 
 
 def test() -> Callable[[], Iterator[tuple[np.ndarray, int]]]:
-    """Return a reader of the test images."""
+    """Return a reader of the test images.
+
+    >>> pixels, digit = next(fluid.dataset.mnist.test()())
+    >>> pixels.shape, digit
+    ((784,), 7)
+    """
     return _reader("t10k")
 
 

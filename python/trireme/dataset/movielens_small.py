@@ -47,7 +47,12 @@ def words_of(title: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def films() -> dict[int, tuple[int, list[int], list[int]]]:
-    """Return what is known of each film, by its number in the files: (number, genres, words)."""
+    """Return what is known of each film, by its number in the files: (number, genres, words).
+
+    >>> number, genres, words = fluid.dataset.movielens_small.films()[1]
+    >>> number, [fluid.dataset.movielens_small.GENRES[genre] for genre in genres]
+    (0, ['Adventure', 'Animation', 'Children', 'Comedy', 'Fantasy'])
+    """
     rows = list(_rows("movies.csv"))
     counts = Counter(word for _, title, _ in rows for word in words_of(title))
     known = {word: i for i, (word, _) in enumerate(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:WORDS - 1], 1)}
@@ -72,12 +77,22 @@ def _reader(test: bool) -> Callable[[], Iterator[Sample]]:
 
 
 def train() -> Callable[[], Iterator[Sample]]:
-    """Return a reader of nine tenths of the ratings, in the order of the viewers."""
+    """Return a reader of nine tenths of the ratings, in the order of the viewers.
+
+    >>> viewer, film, genres, words, rating = next(fluid.dataset.movielens_small.train()())
+    >>> viewer, rating
+    (1, 2.5)
+    """
     return _reader(False)
 
 
 def test() -> Callable[[], Iterator[Sample]]:
-    """Return a reader of the others."""
+    """Return a reader of the others.
+
+    >>> ratings = [sample[-1] for sample in fluid.dataset.movielens_small.test()()]
+    >>> len(ratings), max(ratings)
+    (9855, 5.0)
+    """
     return _reader(True)
 
 

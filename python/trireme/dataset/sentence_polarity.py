@@ -22,7 +22,12 @@ Reader = Callable[[], Iterator[tuple[list[int], int]]]
 
 @functools.lru_cache(maxsize=1)
 def sentences() -> tuple[list[list[str]], list[list[str]]]:
-    """Return the words of all sentences: those that blame, those that praise."""
+    """Return the words of all sentences: those that blame, those that praise.
+
+    >>> blame, praise = fluid.dataset.sentence_polarity.sentences()
+    >>> len(blame), len(praise), blame[0][:4]
+    (5331, 5331, ['simplistic', ',', 'silly', 'and'])
+    """
     both = [common.read("sentence_polarity", name, URL, digest).decode("utf-8").splitlines()
             for name, digest in FILES.items()]
     return tuple([line.split() for line in lines] for lines in both)
@@ -36,7 +41,12 @@ def _part(is_test: bool) -> Iterator[tuple[list[str], int]]:
 
 @functools.lru_cache(maxsize=4)
 def word_dict(at_least: int = 2) -> dict[str, int]:
-    """Return the ids, from 1 on, of words that the training sentences use ``at_least`` so often, frequent ones first."""
+    """Return the ids, from 1 on, of words that the training sentences use ``at_least`` so often, frequent ones first.
+
+    >>> words = fluid.dataset.sentence_polarity.word_dict()
+    >>> words["."], min(words.values())
+    (1, 1)
+    """
     counts = collections.Counter(word for words, _ in _part(is_test=False) for word in words)
     kept = sorted((-count, word) for word, count in counts.items() if count >= at_least)
     return {word: i + 1 for i, (_, word) in enumerate(kept)}
@@ -52,7 +62,15 @@ def _reader(is_test: bool, words: dict[str, int] | None) -> Reader:
 
 
 def train(words: dict[str, int] | None = None) -> Reader:
-    """Return a reader of (ids of a sentence's words, 1 for praise or 0)."""
+    """Return a reader of (ids of a sentence's words, 1 for praise or 0).
+
+    ``words`` numbers the words, as ``word_dict`` returns it; None: ``word_dict()``. Other words are 0.
+
+    >>> words = fluid.dataset.sentence_polarity.word_dict(at_least=5)
+    >>> ids, label = next(fluid.dataset.sentence_polarity.train(words)())
+    >>> label, max(ids) <= len(words)
+    (0, True)
+    """
     return _reader(False, words)
 
 
@@ -60,6 +78,9 @@ def test(words: dict[str, int] | None = None) -> Reader:
     """Return a reader of the test sentences.
 
     ``words`` numbers the words, as ``word_dict`` returns it; None: ``word_dict()``.
+
+    >>> sum(1 for _ in fluid.dataset.sentence_polarity.test()())
+    1068
     """
     return _reader(True, words)
 

@@ -22,18 +22,32 @@ Reader = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 @functools.lru_cache(maxsize=1)
 def text() -> str:
-    """Return the whole text."""
+    """Return the whole text.
+
+    >>> fluid.dataset.tinyshakespeare.text()[:14]
+    'First Citizen:'
+    """
     return common.read("tinyshakespeare", "input.txt", URL, SHA256).decode("ascii")
 
 
 @functools.lru_cache(maxsize=1)
 def characters() -> str:
-    """Return the 65 characters of the text in the order of their codes."""
+    """Return the 65 characters of the text in the order of their codes.
+
+    >>> len(fluid.dataset.tinyshakespeare.characters())
+    65
+    """
     return "".join(sorted(set(text())))
 
 
 def encode(words: str) -> np.ndarray:
-    """Return the ids, int64 [n], of the characters of ``words``; a ValueError names one that Tiny Shakespeare does not use."""
+    """Return the ids, int64 [n], of the characters of ``words``; a ValueError names one that Tiny Shakespeare does not use.
+
+    ``words`` is any text of those characters.
+
+    >>> fluid.dataset.tinyshakespeare.encode("Love").tolist()
+    [24, 53, 60, 43]
+    """
     known = characters()
     unknown = sorted(set(words) - set(known))
     if unknown:
@@ -43,7 +57,14 @@ def encode(words: str) -> np.ndarray:
 
 
 def decode(ids: Iterable[int]) -> str:
-    """Return the text of characters' ids."""
+    """Return the text of characters' ids.
+
+    ``ids`` are whole numbers from 0 to 64.
+
+    >>> tiny = fluid.dataset.tinyshakespeare
+    >>> tiny.decode(tiny.encode("To be"))
+    'To be'
+    """
     known = characters()
     return "".join(known[i] for i in ids)
 
@@ -54,7 +75,12 @@ def _ids() -> np.ndarray:
 
 
 def arrays() -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids of (the text to train on, int64 [1003854], the held-out end, int64 [111540])."""
+    """Return the ids of (the text to train on, int64 [1003854], the held-out end, int64 [111540]).
+
+    >>> train, test = fluid.dataset.tinyshakespeare.arrays()
+    >>> train.shape, test.shape, train.dtype
+    ((1003854,), (111540,), dtype('int64'))
+    """
     return _ids()[:TRAIN_CHARACTERS], _ids()[TRAIN_CHARACTERS:]
 
 
@@ -76,6 +102,12 @@ def train(length: int = 128, step: int | None = None) -> Reader:
 
     A window begins ``step`` characters after the one before it: by default where that ends. What is left at the
     end is left out.
+
+    ``length`` and ``step`` are whole numbers from 1 on; others are a ValueError.
+
+    >>> ids, following = next(fluid.dataset.tinyshakespeare.train(length=16)())
+    >>> fluid.dataset.tinyshakespeare.decode(ids), fluid.dataset.tinyshakespeare.decode(following)[-1]
+    ('First Citizen:\\nB', 'e')
     """
     return _reader(0, length, step)
 
@@ -85,6 +117,10 @@ def test(length: int = 128, step: int | None = None) -> Reader:
 
     A window has ``length`` characters, and begins ``step`` characters behind the one before (None: ``length``, so that none is in two
     windows).
+
+    >>> windows = fluid.dataset.tinyshakespeare.test(length=1000)
+    >>> len(list(windows()))
+    111
     """
     return _reader(1, length, step)
 

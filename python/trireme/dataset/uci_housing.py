@@ -37,12 +37,21 @@ def _reader(rows: slice) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]
 
 
 def train() -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
-    """Return a reader of the first 404 districts: (13 features, [price])."""
+    """Return a reader of the first 404 districts: (13 features, [price]).
+
+    >>> features, price = next(fluid.dataset.uci_housing.train()())
+    >>> features.shape, price.tolist()
+    ((13,), [24.0])
+    """
     return _reader(slice(None, TRAIN_ROWS))
 
 
 def test() -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
-    """Return a reader of the other 102."""
+    """Return a reader of the other 102.
+
+    >>> sum(1 for _ in fluid.dataset.uci_housing.test()())
+    102
+    """
     return _reader(slice(TRAIN_ROWS, None))
 
 

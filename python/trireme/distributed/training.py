@@ -454,6 +454,12 @@ def set_batch_weight(weight: float | None) -> None:
 
     ``weight`` is 0 or more. None, the default, takes the number of samples of the batch. If the loss is a mean over something else, such as
     tokens, pass the number of tokens. The call has no effect in one process.
+
+    A loss that is a mean over the tokens of a batch is weighted by their number:
+
+    >>> lengths = np.array([3, 5])
+    >>> fluid.distributed.set_batch_weight(lengths.sum())
+    >>> fluid.distributed.set_batch_weight(None)
     """
     global _weight
     if weight is not None and not isinstance(weight, (numbers.Real, np.ndarray)):
@@ -469,6 +475,11 @@ def prefetch(feed: dict[str, Any]) -> None:
     ``feed`` is the dict of arrays that ``Executor.run`` will get. The rows are asked for when the next step's gradients are sent, and come
     with its update; the keys are sorted while the servers work. Keys that were not announced are asked for when their step begins. The call
     has no effect without a sparse table.
+
+    ``prefetched`` does this for a loop over feeds.
+
+    >>> feeds = [{"ids": np.array([[7]])}, {"ids": np.array([[9]])}]
+    >>> fluid.distributed.prefetch(feeds[1])
     """
     if not isinstance(feed, dict):
         raise TypeError(f"prefetch takes a feed, a dict by names, got {feed!r}")

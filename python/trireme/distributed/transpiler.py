@@ -407,6 +407,15 @@ class DistributeTranspilerConfig:
 
     ``mode`` is the consistency of the job. Without it Fluid's flags count: ``sync_mode = False`` is ``async``, and ``geo_sgd_mode`` is
     ``geo(N)`` with N from ``geo_sgd_need_push_nums``.
+
+    ``slice_var_up`` is True and ``min_block_size`` is 8192 at first. ``split_method`` and ``print_log`` are accepted for old programs.
+
+    >>> config = fluid.DistributeTranspilerConfig()
+    >>> config.min_block_size = 4096
+    >>> config.sync_mode = False
+    >>> config.chosen_mode()
+    'async'
+    >>> t = fluid.DistributeTranspiler(config)
     """
 
     slice_var_up = True

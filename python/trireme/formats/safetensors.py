@@ -101,7 +101,17 @@ def _fitted(path: Any, name: str, array: np.ndarray, var: Any) -> np.ndarray:
 
 
 def save_safetensors(path: str | os.PathLike[str], main_program: Program | None = None, *, scope: Scope | None = None, all_persistables: bool = False) -> list[str]:
-    """Write the program's parameters, or with ``all_persistables`` all that persists, to a file; return their names."""
+    """Write the program's parameters, or with ``all_persistables`` all that persists, to a file; return their names.
+
+    NotFoundError: one of them has no value yet.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> _ = fluid.Executor().run(fluid.default_startup_program())
+    >>> fluid.formats.save_safetensors("line.safetensors")
+    ['line.b_0', 'line.w_0']
+    >>> fluid.formats.safetensors.read_safetensors("line.safetensors")["line.w_0"].shape
+    (2, 1)
+    """
     program, scope = main_program or default_main_program(), scope or global_scope()
     chosen = [var.name for var in program.list_vars() if var.persistable] if all_persistables else [param.name for param in program.all_parameters()]
     arrays = {}

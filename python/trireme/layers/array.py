@@ -177,6 +177,13 @@ def merge_lod_tensor(in_true: Variable, in_false: Variable, x: Variable, mask: V
     """Return the rows (or sequences) of both in the order they had before ``split_lod_tensor(x, mask, level)``.
 
     ``in_true`` and ``in_false`` are what that returned.
+
+    >>> x, mask = fluid.layers.data("x", [1]), fluid.layers.data("mask", [1], dtype="bool")
+    >>> yes, no = fluid.layers.split_lod_tensor(x, mask)
+    >>> out = fluid.layers.merge_lod_tensor(fluid.layers.scale(yes, 10.0), no, x, mask)
+    >>> feed = {"x": np.array([[1], [2], [3]], "float32"), "mask": np.array([[True], [False], [True]])}
+    >>> fluid.Executor().run(feed=feed, fetch_list=[out])[0].tolist()
+    [[10.0], [2.0], [30.0]]
     """
     return LayerHelper("merge_lod_tensor").append(
         "merge_lod_tensor", {"X": [x], "Mask": [mask], "InTrue": [in_true], "InFalse": [in_false]}, {"level": level},

@@ -43,6 +43,17 @@ def load(out: Variable, file_path: str, load_as_fp16: bool | None = None) -> Non
     """Append an operator that reads ``out`` from the file ``file_path``, which ``io.save_vars`` or the operator ``save`` has written.
 
     With ``load_as_fp16`` the variable becomes float16.
+
+    ``out`` is a Variable; its value changes when the operator runs. ``load_as_fp16`` None (the default) and False keep the file's type.
+
+    >>> w = fluid.layers.create_parameter([2], "float32", "w", default_initializer=fluid.initializer.Constant(3.0))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> fluid.io.save_vars(exe, "model", vars=[w])
+    >>> out = fluid.default_main_program().global_block().create_var(name="again", shape=[2], dtype="float32")
+    >>> fluid.layers.load(out, "model/w")
+    >>> exe.run(fetch_list=[out])[0].tolist()
+    [3.0, 3.0]
     """
     attrs: dict[str, Any] = {"file_path": file_path}
     if load_as_fp16 is not None:

@@ -62,19 +62,39 @@ def create_py_reader_by_data(capacity: int, feed_list: Sequence[Variable], name:
     """Return a reader, as ``py_reader``, that feeds variables of ``layers.data``.
 
     ``feed_list`` has the variables. ``capacity`` batches are ready ahead, at most.
+
+    >>> x = fluid.layers.data("x", [2])
+    >>> reader = fluid.layers.create_py_reader_by_data(capacity=4, feed_list=[x])
+    >>> reader.decorate_tensor_provider(lambda: iter([[np.ones((3, 2), "float32")]]))
+    >>> reader.start()
+    >>> fluid.Executor().run(fetch_list=[fluid.layers.reduce_sum(x)])
+    [array([6.], dtype=float32)]
     """
     return _py_reader(feed_list, capacity, use_double_buffer, name=name)
 
 
 def read_file(reader: PyReader) -> Any:
-    """Return the variables of a reader: a list, or the variable where there is one. Each run of this program takes a batch."""
+    """Return the variables of a reader: a list, or the variable where there is one. Each run of this program takes a batch.
+
+    ``reader`` is what ``py_reader``, ``open_files`` and their kind return; anything else is a TypeError.
+
+    >>> reader = fluid.layers.random_data_generator(0.0, 1.0, shapes=[[4, 2], [4, 1]])
+    >>> x, y = fluid.layers.read_file(reader)
+    >>> [value.shape for value in fluid.Executor().run(fetch_list=[x, y])]
+    [(4, 2), (4, 1)]
+    """
     _check(reader, "read_file")
     reader.attach(default_main_program())
     return reader.vars[0] if len(reader.vars) == 1 else list(reader.vars)
 
 
 def double_buffer(reader: PyReader, place: CPUPlace | None = None, name: str | None = None) -> PyReader:
-    """Return the reader itself: its thread prepares batches ahead in any case."""
+    """Return the reader itself: its thread prepares batches ahead in any case.
+
+    >>> reader = fluid.layers.random_data_generator(0.0, 1.0, shapes=[[4, 2]])
+    >>> fluid.layers.double_buffer(reader) is reader
+    True
+    """
     _check(reader, "double_buffer")
     return reader
 
@@ -101,6 +121,12 @@ def random_data_generator(low: float, high: float, shapes: Sequence[Sequence[int
     """Return a reader of endless float32 batches with elements from [``low``, ``high``): for measuring without data. The same in every run.
 
     ``shapes`` has one shape for each variable. ``for_parallel`` is accepted for old programs and changes nothing.
+
+    >>> reader = fluid.layers.random_data_generator(-1.0, 1.0, shapes=[[4, 2]])
+    >>> x = fluid.layers.read_file(reader)
+    >>> value, = fluid.Executor().run(fetch_list=[x])
+    >>> value.shape, bool(abs(value).max() <= 1)
+    ((4, 2), True)
     """
     if not (isinstance(low, numbers.Real) and isinstance(high, numbers.Real) and low < high):
         raise InvalidArgumentError(f"random_data_generator: low={low!r}, high={high!r}; low must be below high")
@@ -122,6 +148,14 @@ def open_files(filenames: Sequence[str] | str, shapes: Sequence[Sequence[int]], 
     A thread reads up to ``buffer_size`` (64) records ahead. ``thread_num`` and ``is_test`` are accepted: records come in order in any case.
 
     ``filenames`` is one path or a list; ``shapes`` and ``dtypes`` have an entry for each variable of a record.
+
+    >>> feeder = fluid.DataFeeder(feed_list=[fluid.layers.data("x", [1])], place=fluid.CPUPlace())
+    >>> batches = fluid.batch(lambda: iter([(1.0,), (2.0,), (3.0,)]), batch_size=2)
+    >>> _ = fluid.recordio_writer.convert_reader_to_recordio_file("x.recordio", batches, feeder)
+    >>> reader = fluid.layers.open_files("x.recordio", shapes=[[-1, 1]], lod_levels=[0], dtypes=["float32"])
+    >>> x = fluid.layers.read_file(reader)
+    >>> fluid.Executor().run(fetch_list=[x])[0].tolist()
+    [[1.0], [2.0]]
     """
     files = [filenames] if isinstance(filenames, (str, os.PathLike)) else list(filenames)
     check_whole("open_files: pass_num", pass_num, 1)
@@ -146,7 +180,15 @@ def _derived(what: str, reader: PyReader, change: Callable[[Iterator[Any]], Iter
 
 
 def shuffle(reader: PyReader, buffer_size: int) -> PyReader:
-    """Return a reader whose records come in random order within stretches of ``buffer_size``; the order is the same in every run."""
+    """Return a reader whose records come in random order within stretches of ``buffer_size``; the order is the same in every run.
+
+    ``reader`` is what ``open_files`` and its kind return. ``buffer_size`` is a whole number from 1 on.
+
+    >>> reader = fluid.layers.random_data_generator(0.0, 1.0, shapes=[[4, 2]])
+    >>> x = fluid.layers.read_file(fluid.layers.shuffle(reader, buffer_size=8))
+    >>> fluid.Executor().run(fetch_list=[x])[0].shape
+    (4, 2)
+    """
     from ..reader import shuffle as shuffled
 
     check_whole("shuffle: buffer_size", buffer_size, 1)
@@ -154,7 +196,15 @@ def shuffle(reader: PyReader, buffer_size: int) -> PyReader:
 
 
 def batch(reader: PyReader, batch_size: int) -> PyReader:
-    """Return a reader that puts ``batch_size`` records together along their first dimension; the last batch may be smaller."""
+    """Return a reader that puts ``batch_size`` records together along their first dimension; the last batch may be smaller.
+
+    ``reader`` is what ``open_files`` and its kind return.
+
+    >>> reader = fluid.layers.random_data_generator(0.0, 1.0, shapes=[[4, 2]])
+    >>> x = fluid.layers.read_file(fluid.layers.batch(reader, batch_size=3))
+    >>> fluid.Executor().run(fetch_list=[x])[0].shape
+    (12, 2)
+    """
     from ..replica_feeds import joined_feeds
 
     check_whole("batch: batch_size", batch_size, 1)

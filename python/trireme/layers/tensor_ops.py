@@ -278,12 +278,36 @@ def size(input: Variable) -> Variable:
 
 
 def merge_selected_rows(x: Variable, name: str | None = None) -> Variable:
-    """Return selected rows with rows of equal numbers added up, in ascending order."""
+    """Return selected rows with rows of equal numbers added up, in ascending order.
+
+    ``x`` is a sparse gradient, such as that of ``embedding(is_sparse=True)``.
+
+    >>> ids = fluid.layers.data("ids", [1], dtype="int64")
+    >>> rows = fluid.layers.embedding(ids, [10, 2], is_sparse=True)
+    >>> (_, gradient), = fluid.backward.append_backward(fluid.layers.reduce_sum(rows))
+    >>> values = fluid.layers.get_tensor_from_selected_rows(fluid.layers.merge_selected_rows(gradient))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> exe.run(feed={"ids": np.array([[3], [3], [5]])}, fetch_list=[values])[0].tolist()
+    [[2.0, 2.0], [1.0, 1.0]]
+    """
     return LayerHelper("merge_selected_rows", name=name).append("merge_selected_rows", {"X": [x]}, stop_gradient=True)
 
 
 def get_tensor_from_selected_rows(x: Variable, name: str | None = None) -> Variable:
-    """Return the values of selected rows, one after the other, as a dense tensor [rows held, ...]."""
+    """Return the values of selected rows, one after the other, as a dense tensor [rows held, ...].
+
+    ``x`` is a sparse gradient, such as that of ``embedding(is_sparse=True)``.
+
+    >>> ids = fluid.layers.data("ids", [1], dtype="int64")
+    >>> rows = fluid.layers.embedding(ids, [10, 2], is_sparse=True)
+    >>> (_, gradient), = fluid.backward.append_backward(fluid.layers.reduce_sum(rows))
+    >>> values = fluid.layers.get_tensor_from_selected_rows(gradient)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> exe.run(feed={"ids": np.array([[3], [3], [5]])}, fetch_list=[values])[0].shape
+    (3, 2)
+    """
     return LayerHelper("get_tensor_from_selected_rows", name=name).append("get_tensor_from_selected_rows", {"X": [x]}, stop_gradient=True)
 
 

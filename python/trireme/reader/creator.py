@@ -18,7 +18,15 @@ def np_array(x: Any) -> Reader:
 
 
 def text_file(path: str) -> Reader:
-    """Return a reader of the lines of a text file, without their ends."""
+    """Return a reader of the lines of a text file, without their ends.
+
+    ``path`` is the file's; it is opened when the reader is called.
+
+    >>> with open("words.txt", "w") as file:
+    ...     _ = file.write("left\\nright\\n")
+    >>> list(fluid.reader.creator.text_file("words.txt")())
+    ['left', 'right']
+    """
     def lines() -> Iterator[str]:
         with open(path) as file:
             for line in file:
@@ -31,6 +39,13 @@ def recordio(paths: Sequence[str] | str, buf_size: int = 100) -> Reader:
     """Return a reader of the records of files of ``fluid.recordio_writer``, one after the other: lists of arrays. ``buf_size`` are read ahead.
 
     ``paths`` is one path, or a list of them.
+
+    >>> feeder = fluid.DataFeeder(feed_list=[fluid.layers.data("x", [1])], place=fluid.CPUPlace())
+    >>> batches = fluid.batch(lambda: iter([(1.0,), (2.0,), (3.0,)]), batch_size=2)
+    >>> fluid.recordio_writer.convert_reader_to_recordio_file("x.recordio", batches, feeder)
+    2
+    >>> [np.array(record[0]).tolist() for record in fluid.reader.creator.recordio("x.recordio")()]
+    [[[1.0], [2.0]], [[3.0]]]
     """
     from ..recordio import read_all
     from .decorator import buffered

@@ -12,7 +12,15 @@ Reader = Callable[[], Iterator[Any]]
 
 
 class ComposeNotAligned(ValueError):
-    """Readers that were composed do not have the same number of samples."""
+    """Readers that were composed do not have the same number of samples.
+
+    >>> pairs = fluid.reader.compose(lambda: iter([1, 2]), lambda: iter([1]))
+    >>> try:
+    ...     list(pairs())
+    ... except fluid.reader.ComposeNotAligned:
+    ...     print("one reader has more samples")
+    one reader has more samples
+    """
 
 
 def batch(reader: Reader, batch_size: int, drop_last: bool = False) -> Reader:

@@ -35,6 +35,13 @@ class Export:
 
     ``version`` counts 1, 2, ... ``is_full`` says whether it is whole. ``rows`` has, by the name of each sparse table, how many of its rows were
     written. It took ``seconds`` and lies in ``folder``.
+
+    >>> guess = fluid.layers.fc(fluid.layers.data("x", [1]), 1)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> done = fluid.serving.export_model("serving", ["x"], [guess], exe)
+    >>> done.version, done.is_full, done.rows, done.folder
+    (1, True, {}, 'serving/full-000000001')
     """
 
     version: int                       # 1, 2, ...
@@ -205,6 +212,13 @@ def export_model(dirname: str | os.PathLike[str], feeds: Sequence[str], targets:
     Arguments are those of ``Exporter``. Return what was written; None on trainers that do not write.
 
     ``feeds`` is a list of names, ``targets`` a list of Variables.
+
+    >>> guess = fluid.layers.fc(fluid.layers.data("x", [1]), 1)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> _ = fluid.serving.export_model("serving", ["x"], [guess], exe)
+    >>> fluid.serving.Predictor("serving").run({"x": np.ones((4, 1), "float32")})[0].shape
+    (4, 1)
     """
     return Exporter(dirname, feeds, targets, executor, main_program).export(full=True)
 

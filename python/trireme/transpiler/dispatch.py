@@ -9,7 +9,16 @@ from typing import Any
 
 
 class PSDispatcher:
-    """Base: ``dispatch`` returns a server for each variable."""
+    """Base: ``dispatch`` returns a server for each variable.
+
+    ``pserver_endpoints`` has one text or more; none is a ValueError. A rule of your own:
+
+    >>> class First(fluid.transpiler.PSDispatcher):
+    ...     def dispatch(self, varlist):
+    ...         return [self.eps[0] for _ in varlist]
+    >>> First(["a:1", "b:1"]).dispatch(["w", "v"])
+    ['a:1', 'a:1']
+    """
 
     def __init__(self, pserver_endpoints: Sequence[str]) -> None:
         if not pserver_endpoints:

@@ -22,6 +22,11 @@ def memory_optimize(input_program: Program, skip_opt_set: Iterable[Any] | None =
     """Do nothing, and say so at the first call: a plan shares memory by itself.
 
     ``input_program``, ``skip_opt_set``, ``print_log``, ``level`` and ``skip_grads`` are what Fluid's function takes.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fluid.memory_optimize(fluid.default_main_program())
     """
     _say_once("memory_optimize")
 
@@ -30,6 +35,11 @@ def release_memory(input_program: Program, skip_opt_set: Iterable[Any] | None = 
     """Do nothing, and say so at the first call.
 
     ``input_program`` and ``skip_opt_set`` are what Fluid's function takes.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fluid.release_memory(fluid.default_main_program())
     """
     _say_once("release_memory")
 

@@ -82,6 +82,24 @@ class BeamSearchDecoder:
     The parameters of the embedding and of the layer that scores words are named by ``embedding_attr``, ``score_attr`` and ``score_bias_attr``
     (ParamAttr, or a name), so that they can be those of the training. ``state_cell`` is the StateCell that each word steps; ``sparse_emb`` makes the
     embedding's gradient the rows that were used. Override ``decode`` for another search.
+
+    >>> first = fluid.layers.data("first", [4])
+    >>> ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=2)
+    >>> scores = fluid.layers.data("scores", [1], lod_level=2)
+    >>> cell = fluid.contrib.decoder.StateCell({"x": None}, {"h": fluid.contrib.decoder.InitState(first)}, out_state="h")
+    >>> @cell.state_updater
+    ... def update(cell):
+    ...     cell.set_state("h", fluid.layers.fc([cell.get_input("x"), cell.get_state("h")], 4, act="tanh"))
+    >>> decoder = fluid.contrib.decoder.BeamSearchDecoder(cell, ids, scores, target_dict_dim=9, word_dim=4, beam_size=2, max_len=5)
+    >>> decoder.decode()
+    >>> sentences, their_scores = decoder()
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> feed = {"first": np.ones((1, 4), "float32"), "ids": fluid.create_lod_tensor(np.zeros((1, 1), "int64"), [[1], [1]]),
+    ...         "scores": fluid.create_lod_tensor(np.zeros((1, 1), "float32"), [[1], [1]])}
+    >>> found, = exe.run(feed=feed, fetch_list=[sentences], return_numpy=False)
+    >>> len(found.recursive_sequence_lengths()[1])
+    2
     """
 
     def __init__(self, state_cell: StateCell, init_ids: Variable, init_scores: Variable, target_dict_dim: int, word_dim: int,

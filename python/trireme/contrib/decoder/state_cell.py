@@ -16,6 +16,12 @@ class InitState:
     """A state before the first step: ``init``, or ``value`` in rows of ``shape``, as many as ``init_boot`` has.
 
     ``need_reorder``: in training, rows of ``init`` are in the order of the samples; otherwise from the longest sequence to the shortest.
+
+    ValueError: neither ``init`` nor ``init_boot`` is given, or ``init_boot`` without ``shape``.
+
+    >>> boot = fluid.layers.data("boot", [4])
+    >>> fluid.contrib.decoder.InitState(init_boot=boot, shape=[-1, 8], value=1.0).value.shape
+    (None, 8)
     """
 
     def __init__(self, init: Variable | None = None, shape: Sequence[int] | None = None, value: float = 0.0,
@@ -33,6 +39,16 @@ class StateCell:
 
     ``inputs`` maps names to variables, or to None where each step gives its own; ``states`` maps names to ``InitState``. ``out_state`` is the
     state from which scores of words are computed.
+
+    ``state_updater`` decorates the function, and a decoder calls it in each step (``TrainingDecoder``, ``BeamSearchDecoder``).
+
+    >>> first = fluid.layers.data("first", [4])
+    >>> cell = fluid.contrib.decoder.StateCell({"x": None}, {"h": fluid.contrib.decoder.InitState(first)}, out_state="h")
+    >>> @cell.state_updater
+    ... def update(cell):
+    ...     cell.set_state("h", fluid.layers.fc([cell.get_input("x"), cell.get_state("h")], 4, act="tanh"))
+    >>> cell.input_names, cell.state_names
+    (['x'], ['h'])
     """
 
     def __init__(self, inputs: dict[str, Variable | None], states: dict[str, InitState], out_state: str, name: str | None = None) -> None:
