@@ -16,7 +16,7 @@ from job_support import LIMIT, environment, launch, needs_mpi
 import trireme
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
 FOLDERS = "benchmarks|cmake|deploy|docs|examples|framework|kernels|proto|pserver|serving|python|requirements|tests|trainer"
 each_doc = pytest.mark.parametrize("doc", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
 
