@@ -23,6 +23,13 @@
 #define TR_IVDEP
 #endif
 
+/* Before a loop over a single vector, which the compiler would otherwise unroll before it sees a vector. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TR_ONE_VECTOR _Pragma("GCC unroll 1")
+#else
+#define TR_ONE_VECTOR
+#endif
+
 #define TR_INLINE      static inline __attribute__((always_inline))
 #define TR_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define TR_UNLIKELY(x) __builtin_expect(!!(x), 0)

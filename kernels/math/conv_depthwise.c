@@ -45,7 +45,7 @@ static bool is_depthwise(const tr_conv_shape *s)
 static bool geometry_init(geometry *g, const tr_conv_shape *s, const tr_windows *w)
 {
     *g = (geometry){.channels = s->groups, .filters = s->out_channels / s->groups, .in = volume(w->in), .out = volume(w->out)};
-    tr_phases_init(&g->phases, w);
+    tr_phases_init(&g->phases, w, 1);
     g->taps = g->phases.taps;
     g->rows = w->out[0] * w->out[1];
     g->band = w->stride[1] == 1 ? 1 + BAND / g->phases.row : 1;

@@ -4,18 +4,21 @@
 
 #include "framework/compiler.h"
 #include "framework/size.h"
+#include "kernels/math/fetch.h"
+
+#include <string.h>
 
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-void tr_phases_init(tr_phases *p, const tr_windows *w)
+void tr_phases_init(tr_phases *p, const tr_windows *w, int64_t grain)
 {
     *p = (tr_phases){.w = *w, .taps = w->kernel[0] * w->kernel[1] * w->kernel[2]};
     for (int a = 0; a < 3; a++)
         p->extent[a] = larger(w->in[a] + 2 * w->pad[a], (w->out[a] - 1) * w->stride[a] + w->dilation[a] * (w->kernel[a] - 1) + 1);
-    p->pitch = (p->extent[2] + w->stride[2] - 1) / w->stride[2];
+    p->pitch = ((p->extent[2] + w->stride[2] - 1) / w->stride[2] + grain - 1) / grain * grain;
     p->row = p->pitch * w->stride[2];
     p->size = tr_size_add(tr_size_mul(tr_size_mul(p->extent[0], p->extent[1]), p->row), TR_PHASES_ROOM);
 }
@@ -51,6 +54,15 @@ static phase phase_of(const tr_phases *p, int64_t k)
     return (phase){first, k * p->pitch + (first + p->w.pad[2]) / step, first < p->w.in[2] ? (p->w.in[2] - first + step - 1) / step : 0};
 }
 
+/* Memory that is asked for before it is read or written: the processor's own prefetchers stop at the end of a page. */
+enum { AHEAD = 2048 };
+
+TR_INLINE void fetch_row(const void *row, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += TR_CACHE_LINE)
+        tr__fetch_bytes(row, AHEAD + i);
+}
+
 #define TR_TEMPLATE "kernels/math/phases.c"
 #include "kernels/math/each_float.h"
 #else
@@ -61,47 +73,103 @@ TR_CLONES void NAME(tr_phases_fill)(T *to, T value, const tr_phases *p)
         to[i] = value;
 }
 
-/* A constant step becomes vector code. */
-TR_INLINE void NAME(gather)(T *to, const T *from, int64_t count, int64_t step)
+/* -- a row in blocks: the last block overlaps the one before it, so that no rest goes element by element ------------------ */
+
+TR_INLINE void NAME(copy_blocks)(const int block, T *to, const T *from, int64_t count)
 {
-    TR_IVDEP
-    for (int64_t i = 0; i < count; i++)
-        to[i] = from[i * step];
+    for (int64_t begin = 0; begin < count; begin += block) {
+        const int64_t at = begin + block <= count ? begin : count - block;
+        memcpy(to + at, from + at, (size_t)block * sizeof(T));
+    }
 }
 
-TR_INLINE void NAME(scatter)(T *to, const T *from, int64_t count, int64_t step)
+TR_INLINE void NAME(copy_row)(T *to, const T *from, int64_t count)
 {
-    TR_IVDEP
-    for (int64_t i = 0; i < count; i++)
-        to[i * step] = from[i];
+    if (count >= 16)
+        NAME(copy_blocks)(16, to, from, count);
+    else if (count >= 4)
+        NAME(copy_blocks)(4, to, from, count);
+    else
+        NAME(copy_blocks)(1, to, from, count);
 }
 
-/* Both phases of a stride of 2: elements begin with the one that phase `first` has. */
+TR_INLINE void NAME(part_blocks)(const int block, T *even, T *odd, const T *from, int64_t pairs)
+{
+    for (int64_t begin = 0; begin < pairs; begin += block) {
+        const int64_t at = begin + block <= pairs ? begin : pairs - block;
+        TR_IVDEP TR_ONE_VECTOR
+        for (int i = 0; i < block; i++) {
+            even[at + i] = from[2 * at + 2 * i];
+            odd[at + i] = from[2 * at + 2 * i + 1];
+        }
+    }
+}
+
+/* Both phases of a stride of 2: elements begin with the one that phase `even` has. */
+TR_INLINE void NAME(part)(T *even, T *odd, const T *from, int64_t pairs)
+{
+    if (pairs >= 16)
+        NAME(part_blocks)(16, even, odd, from, pairs);
+    else if (pairs >= 4)
+        NAME(part_blocks)(4, even, odd, from, pairs);
+    else
+        NAME(part_blocks)(1, even, odd, from, pairs);
+}
+
+TR_INLINE void NAME(join_blocks)(const int block, T *to, const T *even, const T *odd, int64_t pairs)
+{
+    for (int64_t begin = 0; begin < pairs; begin += block) {
+        const int64_t at = begin + block <= pairs ? begin : pairs - block;
+        TR_IVDEP TR_ONE_VECTOR
+        for (int i = 0; i < block; i++) {
+            to[2 * at + 2 * i] = even[at + i];
+            to[2 * at + 2 * i + 1] = odd[at + i];
+        }
+    }
+}
+
 TR_INLINE void NAME(join)(T *to, const T *even, const T *odd, int64_t pairs)
 {
-    TR_IVDEP
-    for (int64_t i = 0; i < pairs; i++) {
-        to[2 * i] = even[i];
-        to[2 * i + 1] = odd[i];
-    }
+    if (pairs >= 16)
+        NAME(join_blocks)(16, to, even, odd, pairs);
+    else if (pairs >= 4)
+        NAME(join_blocks)(4, to, even, odd, pairs);
+    else
+        NAME(join_blocks)(1, to, even, odd, pairs);
 }
 
 /* The rows of one depth, where a row is so many phases. */
-TR_INLINE void NAME(split)(T *row, const T *from, const tr_phases *p, int64_t step)
+TR_INLINE void NAME(split)(T *row, const T *from, const tr_phases *p)
 {
+    const int64_t step = p->w.stride[2];
     for (int64_t k = 0; k < step; k++) {
         const phase f = phase_of(p, k);
         for (int64_t y = 0; y < p->w.in[1]; y++)
-            NAME(gather)(row + y * p->row + f.at, from + y * p->w.in[2] + f.first, f.count, step);
+            for (int64_t i = 0; i < f.count; i++)
+                row[y * p->row + f.at + i] = from[y * p->w.in[2] + f.first + i * step];
     }
 }
 
-TR_INLINE void NAME(unite)(T *to, const T *row, const tr_phases *p, int64_t step)
+TR_INLINE void NAME(unite)(T *to, const T *row, const tr_phases *p)
 {
+    const int64_t step = p->w.stride[2];
     for (int64_t k = 0; k < step; k++) {
         const phase f = phase_of(p, k);
         for (int64_t y = 0; y < p->w.in[1]; y++)
-            NAME(scatter)(to + y * p->w.in[2] + f.first, row + y * p->row + f.at, f.count, step);
+            for (int64_t i = 0; i < f.count; i++)
+                to[y * p->w.in[2] + f.first + i * step] = row[y * p->row + f.at + i];
+    }
+}
+
+TR_INLINE void NAME(split_two)(T *row, const T *from, const tr_phases *p)
+{
+    const int64_t width = p->w.in[2], pad = p->w.pad[2];
+    const phase   even = phase_of(p, pad % 2), odd = phase_of(p, (pad + 1) % 2);
+    for (int64_t y = 0; y < p->w.in[1]; y++, from += width, row += p->row) {
+        fetch_row(from, width * (int64_t)sizeof(T));
+        NAME(part)(row + even.at, row + odd.at, from, width / 2);
+        if (width % 2)
+            row[even.at + width / 2] = from[width - 1];
     }
 }
 
@@ -110,6 +178,7 @@ TR_INLINE void NAME(unite_two)(T *to, const T *row, const tr_phases *p)
     const int64_t width = p->w.in[2], pad = p->w.pad[2];
     const phase   even = phase_of(p, pad % 2), odd = phase_of(p, (pad + 1) % 2);
     for (int64_t y = 0; y < p->w.in[1]; y++, to += width, row += p->row) {
+        fetch_row(to, width * (int64_t)sizeof(T));
         NAME(join)(to, row + even.at, row + odd.at, width / 2);
         if (width % 2)
             to[width - 1] = row[even.at + width / 2];
@@ -124,11 +193,11 @@ TR_CLONES void NAME(tr_phases_load)(T *to, const T *plane, const tr_phases *p)
         T *row = to + place_of(p, z);
         if (step == 1)
             for (int64_t y = 0; y < p->w.in[1]; y++)
-                NAME(gather)(row + y * p->row + p->w.pad[2], plane + y * width, width, 1);
+                NAME(copy_row)(row + y * p->row + p->w.pad[2], plane + y * width, width);
         else if (step == 2)
-            NAME(split)(row, plane, p, 2);
+            NAME(split_two)(row, plane, p);
         else
-            NAME(split)(row, plane, p, step);
+            NAME(split)(row, plane, p);
     }
 }
 
@@ -140,11 +209,11 @@ TR_CLONES void NAME(tr_phases_store)(T *plane, const T *from, const tr_phases *p
         const T *row = from + place_of(p, z);
         if (step == 1)
             for (int64_t y = 0; y < p->w.in[1]; y++)
-                NAME(gather)(plane + y * width, row + y * p->row + p->w.pad[2], width, 1);
+                NAME(copy_row)(plane + y * width, row + y * p->row + p->w.pad[2], width);
         else if (step == 2)
             NAME(unite_two)(plane, row, p);
         else
-            NAME(unite)(plane, row, p, step);
+            NAME(unite)(plane, row, p);
     }
 }
 

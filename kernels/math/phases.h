@@ -22,18 +22,17 @@ typedef struct tr_phases {
     int64_t    size, taps;            /* elements in all, room included; taps of a window */
 } tr_phases;
 
+/* Phases begin at multiples of `grain` elements. */
+void    tr_phases_init(tr_phases *p, const tr_windows *w, int64_t grain);
 /* Elements from the first one of output row `r`'s window (rows counted through the depth) to the window's tap `k`; taps in row-major order. */
-void    tr_phases_init(tr_phases *p, const tr_windows *w);
 int64_t tr_phases_row(const tr_phases *p, int64_t r);
 int64_t tr_phases_tap(const tr_phases *p, int64_t k);
 
-/* Before a loop over TAPS taps, and before one over a single vector, which the compiler would unroll before it sees vectors. */
+/* Before a loop over TAPS taps. */
 #if defined(__clang__)
 #define TR_UNROLL_TAPS _Pragma("clang loop unroll(full)")
-#define TR_ONE_VECTOR
 #else
 #define TR_UNROLL_TAPS _Pragma("GCC unroll 9")
-#define TR_ONE_VECTOR  _Pragma("GCC unroll 1")
 #endif
 
 /* `call` with TAPS taps at a time, a constant, until all are done; k is the first of them. */

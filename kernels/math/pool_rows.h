@@ -63,7 +63,7 @@ static inline void layout_init(layout *l, const tr_pool_shape *s)
     memcpy(w.kernel, s->kernel, sizeof w.kernel);
     memcpy(w.stride, s->stride, sizeof w.stride);
     memcpy(w.pad, s->pad, sizeof w.pad);
-    tr_phases_init(&l->phases, &w);
+    tr_phases_init(&l->phases, &w, VECTOR);
     l->width = (s->out[2] + VECTOR - 1) / VECTOR * VECTOR;
     l->tap = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(l->phases.taps + s->out[0] * s->out[1]) * sizeof *l->tap);
     l->row = l->tap + l->phases.taps;
