@@ -17,6 +17,10 @@ static const tr_pool_shape shapes[] = {
     {.planes = 0, .in = {1, 4, 4}, .out = {1, 2, 2}, .kernel = {1, 2, 2}, .stride = {1, 2, 2}},
     {.planes = 2, .in = {1, 10, 101}, .out = {1, 3, 34}, .kernel = {1, 4, 2}, .stride = {1, 3, 3}, .pad = {0, 1, 1}, .exclusive = true},
     {.planes = 300, .in = {1, 13, 11}, .out = {1, 13, 11}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 1, 1}},
+    {.planes = 2, .in = {1, 9, 56}, .out = {1, 5, 28}, .kernel = {1, 3, 3}, .stride = {1, 2, 2}, .pad = {0, 1, 1}, .exclusive = true},
+    {.planes = 2, .in = {1, 9, 37}, .out = {1, 5, 19}, .kernel = {1, 3, 3}, .stride = {1, 2, 2}, .pad = {0, 1, 1}},
+    {.planes = 2, .in = {1, 9, 37}, .out = {1, 9, 37}, .kernel = {1, 5, 5}, .stride = {1, 1, 1}, .pad = {0, 2, 2}},
+    {.planes = 2, .in = {1, 2, 8}, .out = {1, 1, 2}, .kernel = {1, 2, 1}, .stride = {1, 4, 4}},          /* elements that no window sees */
 };
 enum { CASES = sizeof shapes / sizeof *shapes };
 
