@@ -22,7 +22,7 @@ enum { TR_JOB_POST_LIMIT = 1 << 18 };
 typedef enum tr_job_until {
     TR_JOB_NOW = 0,                   /* answer at once with the posts that there are */
     TR_JOB_ALL = 1,                   /* answer when all trainers have posted that have not left */
-    TR_JOB_ONE = 2                    /* answer when trainer `of` has posted, or has left */
+    TR_JOB_ONE = 2                    /* answer when trainer `of` has posted, has left, or is lost */
 } tr_job_until;
 
 typedef struct tr_job_post {
@@ -43,6 +43,7 @@ typedef struct tr_job_posted {
     const void *const *data;
     const int64_t *bytes;
     bool         is_forgotten;        /* the collective was complete, and is no longer kept; count is 0 */
+    bool         is_lost;             /* TR_JOB_ONE: trainer `of` has died without this post, and no standby replaces it */
 } tr_job_posted;
 
 /* Post, and ask for the answer of tr_job_post_wait. Call it between two steps, also before tr_job_setup. Another call, or another order

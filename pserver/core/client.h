@@ -153,7 +153,7 @@ typedef struct tr_client_post {
     uint8_t       *answer;            /* `count` checked entries (wire.h), a trainer and its data each; malloc'ed */
     uint64_t       answer_size;
     uint32_t       count;
-    bool           is_forgotten;
+    bool           is_forgotten, is_lost;
 } tr_client_post;
 
 uint64_t tr_client_post_request(tr_client *client, tr_client_post *post);

@@ -38,6 +38,7 @@ static tr_status take_answer(tr_client_post *post, const tr_wire *wire, const ui
 
     TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->posted.count));
     post->is_forgotten = wire->posted.is_forgotten;
+    post->is_lost = wire->posted.is_lost;
     post->count = wire->posted.count;
     post->answer_size = wire->bytes;
     post->answer = tr__must_alloc(wire->bytes);

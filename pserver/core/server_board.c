@@ -184,13 +184,15 @@ static void answer(tr_server *server, const tr__trainer *trainer, const question
 {
     const tr_board_item *item = tr_board_find(server->board->board, q->number, q->name);
     const bool           is_forgotten = !item && tr_board_has_forgotten(server->board->board, q->number);
+    const bool           is_lost = q->until == TR_UNTIL_ONE && !(item && item->post[q->of]) &&
+                                   trainer_at(server, (int)q->of)->state == TR_MEMBER_LOST;
     uint32_t             count;
     uint64_t             bytes;
     uint8_t             *payload = pack_answer(server, item, &count, &bytes);
 
     tr__server_send(server, trainer->rank,
                     (tr_wire){.kind = TR_WIRE_POSTED, .epoch = q->epoch, .seq = q->seq, .bytes = bytes,
-                              .posted = {.count = count, .is_forgotten = is_forgotten}}, payload);
+                              .posted = {.count = count, .is_forgotten = is_forgotten, .is_lost = is_lost}}, payload);
 }
 
 void tr__board_answer(tr_server *server)

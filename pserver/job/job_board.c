@@ -135,6 +135,7 @@ tr_status tr_job_post_wait(tr_job *job, double seconds, tr_job_posted *out)
     TR_TRY(tr_comm_wait(NULL, job->shared.comm, call->ticket, tr__seconds(seconds)));
     if (!call->trainer)
         TR_TRY(open_answer(call));
-    *out = (tr_job_posted){(int)call->post.count, call->trainer, call->data, call->bytes, call->post.is_forgotten};
+    *out = (tr_job_posted){(int)call->post.count, call->trainer, call->data, call->bytes, call->post.is_forgotten,
+                            call->post.is_lost};
     return TR_OK;
 }

@@ -126,7 +126,8 @@
     F(flag, resumes, 1,      "the servers go on from an earlier start of the job")
 #define TR_FORM_posted(F)                                                                                    \
     F(u32,  count,        TR_ANY, "entries in the payload")                                                  \
-    F(flag, is_forgotten, 1,      "the collective was complete and is not kept any more")
+    F(flag, is_forgotten, 1,      "the collective was complete and is not kept any more")                    \
+    F(flag, is_lost,      1,      "the trainer whose post was awaited has died, nobody replaces it, and it had not posted")
 
 /* -- forms: between servers --------------------------------------------------------------------- */
 #define TR_FORM_share(F)                                                                                     \

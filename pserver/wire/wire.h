@@ -59,7 +59,7 @@ typedef enum tr_replacement_progress {
     TR_REPLACEMENT_COUNT
 } tr_replacement_progress;
 
-/* POST.until: when the server answers. At once; when all trainers have posted that have not left; when that trainer has posted or left. */
+/* POST.until: when the server answers. At once; when all trainers have posted that have not left; when that trainer has posted, has left or is lost. */
 typedef enum tr_wire_until { TR_UNTIL_NOW, TR_UNTIL_ALL, TR_UNTIL_ONE, TR_UNTIL_COUNT } tr_wire_until;
 
 /* The C types of fields (messages.h). */

@@ -14,11 +14,11 @@ SAVES = SCRIPT.with_name("saves.py")
 HAS_FIVE = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 
 
-def expect_same(text: str, trainers: int, *, has_values: bool = True) -> None:
+def expect_same(text: str, trainers: int, *, first: int = 0, has_values: bool = True) -> None:
     """In each turn all trainers have found the same files, with the same values."""
     for turn in range(2):
         lines = re.findall(rf"^trainer (\d+) turn {turn}: (.*)$", text, re.M)
-        assert {int(index) for index, _ in lines} == set(range(trainers)), text
+        assert {int(index) for index, _ in lines} == set(range(first, trainers)), text
         found = {rest for _, rest in lines if "files" in rest}
         assert len(found) == 1 and not found.pop().endswith(" 0"), text
         assert len({rest for _, rest in lines if "files" not in rest}) == has_values, text
@@ -50,3 +50,10 @@ def test_who_follows_trainer_0_writes_what_was_not_complete(tmp_path: Path, kill
     text = launch(2, 2, "--out", tmp_path / "out", "--kill", kill, script=SAVES, replacements=replacements)
     assert (tmp_path / "out.died").exists(), text
     expect_same(text, 2)
+
+
+@HAS_FIVE
+def test_when_trainer_0_is_lost_the_next_trainer_writes(tmp_path: Path) -> None:
+    text = launch(2, 3, "--out", tmp_path / "out", "--kill", "in", script=SAVES, options=("--mode", "async", "--standbys", 0))
+    assert "the others go on" in text
+    expect_same(text, 3, first=1)

@@ -146,7 +146,8 @@ class Running:
         if self.job.process.returncode == 75:
             self.check_left()
             self.servers = dice.randint(1, 3)
-            self.start("--resume")
+            has_checkpoint = bool(checkpoints.steps(self.folder / "checkpoints"))     # none: it was stopped before its first step
+            self.start(*["--resume"] * has_checkpoint)
             self.await_first_step()
 
     # -- the end -------------------------------------------------------------------------------------------------------

@@ -14,8 +14,14 @@ SAY_AFTER = 30.0                                       # seconds that a trainer 
 LIMIT = 3600.0                                         # and at most: as other waits of a job
 
 
+class Posts(dict[int, bytes]):
+    """Posts by the index of their trainer. ``is_lost``: the trainer whose post was awaited has died without it, and nobody replaces it."""
+
+    is_lost = False
+
+
 def post(job: Job, *, number: int = 0, name: str | None = None, call: str = "", data: bytes | None = None, until: int = NOW,
-         of: int = 0, stops: int = 0) -> dict[int, bytes] | None:
+         of: int = 0, stops: int = 0) -> Posts | None:
     """Post ``data`` (None: post nothing, only ask) and return the posts of the trainers, by index. None: the posts are no longer kept.
 
     ``stops``: the notice asks all trainers to end their training of this number."""
@@ -29,7 +35,7 @@ def post(job: Job, *, number: int = 0, name: str | None = None, call: str = "", 
     return _answer(job, f"{call} ({line})", f"trainer {of}" if until == ONE else "another trainer")
 
 
-def _answer(job: Job, call: str, missed: str) -> dict[int, bytes] | None:
+def _answer(job: Job, call: str, missed: str) -> Posts | None:
     out = ffi.new("tr_job_posted *")
     begun, has_said = monotonic(), False
     while True:
@@ -46,7 +52,9 @@ def _answer(job: Job, call: str, missed: str) -> dict[int, bytes] | None:
                                  "trainers make this call, in the same order?\n")
     if out.is_forgotten:
         return None
-    return {out.trainer[i]: bytes(ffi.buffer(out.data[i], out.bytes[i])) for i in range(out.count)}
+    posts = Posts({out.trainer[i]: bytes(ffi.buffer(out.data[i], out.bytes[i])) for i in range(out.count)})
+    posts.is_lost = out.is_lost
+    return posts
 
 
-__all__ = ["post", "NOW", "ALL", "ONE"]
+__all__ = ["Posts", "post", "NOW", "ALL", "ONE"]

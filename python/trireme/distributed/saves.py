@@ -1,8 +1,9 @@
-"""Saving in a job: all trainers make the call, trainer 0 writes, and all return when the files are complete.
+"""Saving in a job: all trainers make the call, one of them writes, and all return when the files are complete.
 
+The writer is trainer 0. If trainer 0 is lost (it has died, and nobody replaces it), the writer is the next trainer that is not lost.
 Trainer 0 never waits for the others: it writes, and then posts a notice on server 0's board. The n-th save of a trainer to a path waits for
-trainer 0's notice of its n-th save to that path. So a script may also save on trainer 0 alone. Notices outlive their processes: when
-trainer 0's script runs again, it finds the notices of complete saves and does not write them again.
+the writer's notice of its n-th save to that path. So a script may also save on trainer 0 alone. Notices outlive their processes: when
+the writer's script runs again, it finds the notices of complete saves and does not write them again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _is_saving = False
 
 
 def once(call: str, path: Any, write: Callable[[], None]) -> None:
-    """Let trainer 0 of the job ``write`` to ``path``, and return when the file is complete. ``call`` is the script's call, for
+    """Let one trainer of the job ``write`` to ``path``, and return when the file is complete. ``call`` is the script's call, for
     messages.
 
     Saves inside ``write`` are parts of this save. In one process the call runs ``write``.
@@ -33,12 +34,9 @@ def once(call: str, path: Any, write: Callable[[], None]) -> None:
     path = os.path.normpath(os.fspath(path) or ".")
     _saves[path] = _saves.get(path, 0) + 1
     name, label = f"save {_saves[path]} of {path}"[-4096:], f"{call}({path!r})"
-    if job.index > 0:
-        _await(job, name, label)
-        return
-    known = board.post(job, name=name, call=label)
-    if known:
-        _raise_failure(label, known[0])
+    known = _notice_of_writer(job, name, label)
+    if known is not None:
+        _raise_failure(label, known)
     elif jobs.is_replaying():                          # the save was complete before the job went on from a checkpoint, or so long ago
         board.post(job, name=name, call=label, data=b"")   # that its notice is gone: the others wait for one
     else:
@@ -58,17 +56,25 @@ def _write(job: Job, name: str, label: str, write: Callable[[], None]) -> None:
     board.post(job, name=name, call=label, data=b"")
 
 
-def _await(job: Job, name: str, label: str) -> None:
-    posted = board.post(job, name=name, call=label, until=board.ONE, of=0)
-    if not posted:
-        raise FileError(f"{label}: trainer 0, which writes for all, has left without this save: let trainer 0 make this call, too\n"
-                        f"  your line: {user_line()}")
-    _raise_failure(label, posted[0])
+def _notice_of_writer(job: Job, name: str, label: str) -> board.Posts | None:
+    """Wait for the notice of the trainer that writes, and return it with others. None: this trainer writes."""
+    for writer in range(job.index):
+        posted = board.post(job, name=name, call=label, until=board.ONE, of=writer)
+        if posted:
+            return posted
+        if posted is None or not posted.is_lost:
+            raise FileError(f"{label}: trainer {writer}, which writes for all, has left without this save: let trainer {writer} make this call, too\n"
+                            f"  your line: {user_line()}")
+    posted = board.post(job, name=name, call=label)
+    if posted and job.index not in posted:             # before this start of the job another trainer was the writer; now others wait for this one
+        board.post(job, name=name, call=label, data=next(iter(posted.values())))
+    return posted or None
 
 
-def _raise_failure(label: str, notice: bytes) -> None:
+def _raise_failure(label: str, posted: board.Posts) -> None:
+    writer, notice = next(iter(posted.items()))
     if notice:
-        raise FileError(f"{label}: trainer 0 could not write it: {notice.decode(errors='replace')}\n  your line: {user_line()}")
+        raise FileError(f"{label}: trainer {writer} could not write it: {notice.decode(errors='replace')}\n  your line: {user_line()}")
 
 
 __all__ = ["once"]
