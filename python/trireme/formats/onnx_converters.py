@@ -46,7 +46,7 @@ def _refuse(op: Operator, why: str) -> UnsupportedError:
 
 # -- one to one ----------------------------------------------------------------------------------------------------------
 
-_SAME = {"abs": "Abs", "acos": "Acos", "asin": "Asin", "atan": "Atan", "ceil": "Ceil", "cos": "Cos", "exp": "Exp", "floor": "Floor", "log": "Log",
+_SAME = {"abs": "Abs", "acos": "Acos", "asin": "Asin", "atan": "Atan", "ceil": "Ceil", "cos": "Cos", "erf": "Erf", "exp": "Exp", "floor": "Floor", "log": "Log",
          "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "softplus": "Softplus", "softsign": "Softsign",
          "sqrt": "Sqrt", "tanh": "Tanh", "assign": "Identity", "logical_not": "Not", "shape": "Shape"}
 
@@ -124,6 +124,31 @@ def _of_two(graph: Graph, op: Operator) -> None:
         x = op.input("X")[0]
         whole = graph.add("Floor", [graph.add("Add", [graph.add("Abs", [source]), graph.number(0.5, x)])])
         graph.add("Mul", [graph.add("Sign", [source]), whole], _out(graph, op))
+
+
+@converts("hard_shrink", "softshrink", "thresholded_relu")
+def _shrink(graph: Graph, op: Operator) -> None:
+    x = _in(graph, op, "X")
+    limit = float(op.attr("lambda" if op.type == "softshrink" else "threshold"))
+    if op.type == "thresholded_relu":
+        graph.add("ThresholdedRelu", [x], _out(graph, op), alpha=limit)
+    else:
+        graph.add("Shrink", [x], _out(graph, op), lambd=limit, bias=limit if op.type == "softshrink" else 0.0)
+
+
+@converts("stanh")
+def _stanh(graph: Graph, op: Operator) -> None:
+    x = op.input("X")[0]
+    inner = graph.add("Tanh", [graph.add("Mul", [graph.name_of(x), graph.number(op.attr("scale_a"), x)])])
+    graph.add("Mul", [inner, graph.number(op.attr("scale_b"), x)], _out(graph, op))
+
+
+@converts("prelu")
+def _prelu(graph: Graph, op: Operator) -> None:
+    alpha, rank = _in(graph, op, "Alpha"), len(graph.shape(op.input("X")[0]))
+    if op.attr("mode") == "channel":
+        alpha = graph.add("Reshape", [alpha, graph.longs([-1, *[1] * (rank - 2)])])
+    graph.add("PRelu", [_in(graph, op, "X"), alpha], _out(graph, op))
 
 
 @converts("selu")
@@ -316,6 +341,23 @@ def _gather(graph: Graph, op: Operator) -> None:
     graph.add("Gather", [_in(graph, op, "X"), value], _out(graph, op), axis=0)
 
 
+@converts("gather_nd")
+def _gather_nd(graph: Graph, op: Operator) -> None:
+    index = graph.add("Cast", [_in(graph, op, "Index")], to=int(graph.onnx.TensorProto.INT64))
+    graph.add("GatherND", [_in(graph, op, "X"), index], _out(graph, op))
+
+
+@converts("arg_max", "arg_min")
+def _arg(graph: Graph, op: Operator) -> None:
+    graph.add({"arg_max": "ArgMax", "arg_min": "ArgMin"}[op.type], [_in(graph, op, "X")], _out(graph, op), axis=int(op.attr("axis")), keepdims=0)
+
+
+@converts("cumsum")
+def _cumsum(graph: Graph, op: Operator) -> None:
+    graph.add("CumSum", [_in(graph, op, "X"), graph.constant(op.attr("axis"), np.int64)], _out(graph, op), exclusive=int(op.attr("exclusive")),
+              reverse=int(op.attr("reverse")))
+
+
 @converts("one_hot")
 def _one_hot(graph: Graph, op: Operator) -> None:
     ids = graph.add("Squeeze", [_in(graph, op, "X"), graph.longs([-1])])
@@ -335,6 +377,13 @@ def _fill_constant(graph: Graph, op: Operator) -> None:
     out = op.output("Out")[0]
     value = np.full(op.attr("shape"), op.attr("value"), NUMPY_DTYPES[int(graph.var(out).dtype)])
     graph.constants[graph.written(out)] = value
+
+
+@converts("assign_value")
+def _assign_value(graph: Graph, op: Operator) -> None:
+    out = op.output("Out")[0]
+    values = next((op.attr(name) for name in op.attr_names if name.endswith("_values") and op.attr(name)), [])
+    graph.constants[graph.written(out)] = np.array(values, NUMPY_DTYPES[int(graph.var(out).dtype)]).reshape(op.attr("shape"))
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------------------
