@@ -151,6 +151,35 @@ done:
     return status;
 }
 
+/* Whether an operator of the program writes the variable. */
+static bool is_written(tr_program *program, const char *name)
+{
+    for (int b = 0; b < tr_program_block_count(program); b++) {
+        tr_block *block = tr_program_block(program, b);
+        for (int i = 0; i < tr_block_op_count(block); i++) {
+            const tr_op_desc *op = tr_block_op_at(block, i);
+            for (int a = 0; a < tr_op_desc_output_args(op); a++)
+                if (strcmp(tr_op_desc_output_arg(op, a), name) == 0)
+                    return true;
+        }
+    }
+    return false;
+}
+
+static void keep_parameters(tr_model *model)
+{
+    tr_block *block = tr_program_block(model->program, 0);
+
+    model->kept = tr__kept_new();
+    for (int i = 0; i < tr_block_var_count(block); i++) {
+        const tr_var_desc *var = tr_block_var_at(block, i);
+        if (!is_parameter(model->program, var) || is_written(model->program, tr_var_desc_name(var)))
+            continue;
+        tr_tensor *tensor = tr_var_tensor(tr__scope_var(model->scope, tr_var_desc_name(var)));
+        tr__kept_add(model->kept, tr_tensor_data(tensor), (size_t)tr_tensor_bytes(tensor));
+    }
+}
+
 /* == tables ============================================================================================ */
 
 static tr_status add_rows(tr_mapped_table *table, const char *folder, const char *name)
@@ -206,6 +235,7 @@ static tr_status load(tr_model *model, const tr_export *from, const char *model_
     TR_TRY(read_ends(&model->feeds, block, "feed"));
     TR_TRY(read_ends(&model->fetches, block, "fetch"));
     TR_TRY(params_file ? load_combined(model, newest, params_file) : load_apart(model, newest));
+    keep_parameters(model);
     return map_tables(model, from);
 }
 
@@ -234,6 +264,7 @@ void tr_model_free(tr_model *model)
 {
     if (!model)
         return;
+    tr__kept_free(model->kept);
     tr_scope_free(model->scope);
     tr_program_free(model->program);
     tr_model_ends_free(&model->feeds);

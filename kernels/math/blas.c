@@ -106,6 +106,15 @@ static void packed_grid(int64_t *rows, int64_t *cols, int64_t m, int64_t n, int6
 
 enum { FACTOR_ROWS = 64 };                                 /* from so many on packing pays */
 
+static _Thread_local tr_factor_find *finds;                /* what tr__gemm_ask was told */
+static _Thread_local void           *finds_in;
+
+void tr__gemm_ask(tr_factor_find *find, void *payload)
+{
+    finds = find;
+    finds_in = payload;
+}
+
 #define TR_TEMPLATE "kernels/math/blas.c"
 #include "kernels/math/each_float.h"
 #else
@@ -235,6 +244,14 @@ void NAME(tr_gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, 
 {
     const way how = NAME(way_of)(trans_a, trans_b, m, n, k);
     int64_t   rows, cols;
+#if T_IS_F32
+    const bool           asks = finds && !trans_a && alpha == 1 && m <= TR_FACTOR_MOST_ROWS;
+    const tr_factor_f32 *packed = asks ? finds(finds_in, trans_b, n, k, b, ldb) : NULL;
+    if (packed) {
+        tr_gemm_factor_f32(m, a, lda, packed, beta, c, ldc);
+        return;
+    }
+#endif
     NAME(round_operands)(trans_a, trans_b, m, n, k, &a, &lda, &b, &ldb);
     if (how != BY_LIBRARY)
         packed_grid(&rows, &cols, m, n, k, how);

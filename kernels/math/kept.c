@@ -1,0 +1,133 @@
+/* kept.c - see kept.h. What was packed is a list that only grows: readers go through it without a lock; who packs holds one. */
+#include "kernels/math/kept.h"
+
+#include "framework/memory.h"
+#include "framework/precision.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct packed {
+    tr_factor_f32  factor;
+    tr_precision   precision;
+    float         *memory;            /* NULL: there was none; each product packs for itself */
+    struct packed *next;
+} packed;
+
+typedef struct range {
+    const char *begin, *end;
+} range;
+
+struct tr_kept {
+    range            *ranges;         /* in order */
+    int               count;
+    _Atomic(packed *) first;
+    pthread_mutex_t   lock;
+};
+
+static _Thread_local tr_kept *now;
+
+tr_kept *tr__kept_new(void)
+{
+    tr_kept *kept = tr__must_alloc(sizeof *kept);
+    pthread_mutex_init(&kept->lock, NULL);
+    return kept;
+}
+
+void tr__kept_free(tr_kept *kept)
+{
+    if (!kept)
+        return;
+    for (packed *p = atomic_load(&kept->first), *next; p; p = next) {
+        next = p->next;
+        free(p->memory);
+        free(p);
+    }
+    pthread_mutex_destroy(&kept->lock);
+    free(kept->ranges);
+    free(kept);
+}
+
+void tr__kept_add(tr_kept *kept, const void *memory, size_t bytes)
+{
+    int i = kept->count++;
+
+    kept->ranges = tr__must_realloc(kept->ranges, (size_t)kept->count * sizeof *kept->ranges);
+    for (; i > 0 && kept->ranges[i - 1].begin > (const char *)memory; i--)
+        kept->ranges[i] = kept->ranges[i - 1];
+    kept->ranges[i] = (range){memory, (const char *)memory + bytes};
+}
+
+/* -- a factor -------------------------------------------------------------------------------------------------------- */
+
+static bool stays(const tr_kept *kept, const float *b, int64_t rows, int64_t cols, int64_t ld)
+{
+    const char *begin = (const char *)b, *end = (const char *)(b + (rows - 1) * ld + cols);
+    int         low = 0, high = kept->count;
+
+    while (low < high) {              /* the last range that begins at `begin` or before */
+        const int middle = (low + high) / 2;
+        if (kept->ranges[middle].begin <= begin)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && end <= kept->ranges[low - 1].end;
+}
+
+static const packed *find(tr_kept *kept, const tr_factor_f32 *wanted, tr_precision precision)
+{
+    for (const packed *p = atomic_load_explicit(&kept->first, memory_order_acquire); p; p = p->next)
+        if (p->factor.b == wanted->b && p->factor.trans == wanted->trans && p->factor.n == wanted->n && p->factor.k == wanted->k &&
+            p->factor.ldb == wanted->ldb && p->precision == precision)
+            return p;
+    return NULL;
+}
+
+static const packed *pack(tr_kept *kept, const tr_factor_f32 *wanted, tr_precision precision)
+{
+    const int64_t floats = tr_factor_size_f32(wanted->n, wanted->k, TR_FACTOR_MOST_ROWS);
+    packed       *p = tr__must_alloc(sizeof *p);
+
+    p->factor = *wanted;
+    p->precision = precision;
+    p->memory = tr__array_alloc((size_t)floats * sizeof(float));
+    if (p->memory)
+        tr_factor_init_f32(&p->factor, wanted->trans, wanted->n, wanted->k, wanted->b, wanted->ldb, TR_FACTOR_MOST_ROWS, p->memory);
+    p->next = atomic_load_explicit(&kept->first, memory_order_relaxed);
+    atomic_store_explicit(&kept->first, p, memory_order_release);
+    return p;
+}
+
+const tr_factor_f32 *tr__kept_factor(tr_kept *kept, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
+{
+    const tr_factor_f32 wanted = {trans, n, k, ldb, b, NULL};
+    const tr_precision  precision = tr__precision_now();
+
+    if (tr_factor_size_f32(n, k, TR_FACTOR_MOST_ROWS) == 0 || !stays(kept, b, trans ? n : k, trans ? k : n, ldb))
+        return NULL;
+    const packed *found = find(kept, &wanted, precision);
+    if (!found) {
+        pthread_mutex_lock(&kept->lock);
+        found = find(kept, &wanted, precision);        /* another thread may have packed it meanwhile */
+        if (!found)
+            found = pack(kept, &wanted, precision);
+        pthread_mutex_unlock(&kept->lock);
+    }
+    return found->memory ? &found->factor : NULL;
+}
+
+static const tr_factor_f32 *find_kept(void *kept, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
+{
+    return tr__kept_factor(kept, trans, n, k, b, ldb);
+}
+
+tr_kept *tr__kept_enter(tr_kept *kept)
+{
+    tr_kept *before = now;
+
+    now = kept;
+    tr__gemm_ask(kept ? find_kept : NULL, kept);
+    return before;
+}

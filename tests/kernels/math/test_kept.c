@@ -1,0 +1,131 @@
+/* test_kept.c - right sides that stay: their products are those of tr_gemm, whoever packs them, and nothing else is kept. */
+#include "kernels/math/kept.h"
+
+#include "framework/precision.h"
+#include "tests/kernels/math/check.h"
+
+#include <pthread.h>
+
+enum { N = 80, K = 300, ROWS = 40 };
+
+static const tr_precision precisions[] = {TR_PRECISION_FLOAT32, TR_PRECISION_BFLOAT16};
+
+/* C = A op(B) + beta C with what the thread has entered. */
+static void product(float *c, const float *a, const float *b, bool trans, int64_t rows, float beta)
+{
+    tr_gemm_f32(false, trans, rows, N, K, 1, a, K, b, trans ? K : N, beta, c, N);
+}
+
+static void check_near(const float *got, const float *want, int64_t count, bool exactly)
+{
+    for (int64_t i = 0; i < count; i++)
+        near_f32((double)got[i], (double)want[i], exactly ? 0 : 20, exactly ? 0 : 16, "c", i);
+}
+
+static void products_are_those_of_gemm(void **state)
+{
+    (void)state;
+    float   *a = random_f32(ROWS * K, 1, -1, 1), *b = random_f32(N * K, 2, -1, 1);
+    float   *got = array_new(ROWS * N, sizeof *got), *want = array_new(ROWS * N, sizeof *want);
+    tr_kept *kept = tr__kept_new();
+
+    tr__kept_add(kept, b, N * K * sizeof *b);
+    for (int how = 0; how < 16; how++) {
+        const bool    trans = how & 1;
+        const float   beta = how & 2 ? 1 : 0;
+        const int64_t rows = how & 4 ? ROWS : 1;
+        memset(got, 0, ROWS * N * sizeof *got);
+        memset(want, 0, ROWS * N * sizeof *want);
+        tr__precision_enter(precisions[how >> 3]);
+        product(want, a, b, trans, rows, beta);
+        assert_null(tr__kept_enter(kept));
+        product(got, a, b, trans, rows, beta);
+        product(got, a, b, trans, rows, 0);
+        assert_ptr_equal(tr__kept_enter(NULL), kept);
+        check_near(got, want, rows * N, how >> 3);                    /* bfloat16 has the bits of tr_gemm */
+    }
+    tr__precision_enter(TR_PRECISION_FLOAT32);
+    tr__kept_free(kept);
+    free(a), free(b), free(got), free(want);
+}
+
+/* What lies in no named memory, or only in part, and what is outside of a set. */
+static void only_what_is_named_is_kept(void **state)
+{
+    (void)state;
+    float   *b = random_f32(3 * N * K, 3, -1, 1);
+    tr_kept *kept = tr__kept_new();
+
+    tr__kept_add(kept, b + 2 * N * K, N * K * sizeof *b);
+    tr__kept_add(kept, b, N * K * sizeof *b);
+    assert_null(tr__kept_factor(kept, false, N, K, b + N * K, N));
+    assert_null(tr__kept_factor(kept, false, N, K, b + 1, N));
+    assert_null(tr__kept_factor(kept, false, N, K, b - 1, N));
+    const tr_factor_f32 *first = tr__kept_factor(kept, false, N, K, b, N);
+    if (tr_factor_size_f32(N, K, TR_FACTOR_MOST_ROWS) > 0) {                  /* this processor packs */
+        assert_non_null(first);
+        assert_non_null(tr__kept_factor(kept, false, N, K, b + 2 * N * K, N));
+        assert_ptr_equal(tr__kept_factor(kept, false, N, K, b, N), first);
+        assert_ptr_not_equal(tr__kept_factor(kept, true, N, K, b, K), first);
+        assert_ptr_not_equal(tr__kept_factor(kept, false, N / 2, K, b, N), first);
+        tr__precision_enter(TR_PRECISION_BFLOAT16);
+        assert_ptr_not_equal(tr__kept_factor(kept, false, N, K, b, N), first);
+        tr__precision_enter(TR_PRECISION_FLOAT32);
+    }
+    tr__kept_free(kept);
+    free(b);
+}
+
+typedef struct user {
+    pthread_t thread;
+    tr_kept  *kept;
+    const float *a, *b;
+    float     c[ROWS * N];
+} user;
+
+static void *use(void *payload)
+{
+    user *u = payload;
+    tr__kept_enter(u->kept);
+    for (int i = 0; i < 50; i++)
+        product(u->c, u->a, u->b + i % 5 * N * K, i & 1, ROWS, 0);
+    tr__kept_enter(NULL);
+    return NULL;
+}
+
+static void threads_share_a_set(void **state)
+{
+    (void)state;
+    float   *a = random_f32(ROWS * K, 4, -1, 1), *b = random_f32(5 * N * K, 5, -1, 1), *want = array_new(ROWS * N, sizeof *want);
+    tr_kept *kept = tr__kept_new();
+    user     users[4];
+
+    tr__kept_add(kept, b, 5 * N * K * sizeof *b);
+    for (int i = 0; i < 4; i++) {
+        users[i].kept = kept, users[i].a = a, users[i].b = b;
+        assert_int_equal(pthread_create(&users[i].thread, NULL, use, &users[i]), 0);
+    }
+    product(want, a, b + 4 * N * K, true, ROWS, 0);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(users[i].thread, NULL);
+        check_near(users[i].c, want, ROWS * N, false);
+    }
+    tr__kept_free(kept);
+    free(a), free(b), free(want);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return tr_blas_init() == TR_OK ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_those_of_gemm),
+        cmocka_unit_test(only_what_is_named_is_kept),
+        cmocka_unit_test(threads_share_a_set),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
