@@ -5,7 +5,8 @@
     python benchmarks/convergence.py --table                  the table of what was recorded, without a run
     python benchmarks/convergence.py --curves characters      its recorded curves, for docs/plot_curve.py
 
-In one process products are in bfloat16. In a job gradients and parameters also travel in bfloat16. Each example runs with the same seed, so runs of
+`bfloat16` computes products in bfloat16; in a job gradients and parameters also travel in it. `mixed` trains by mixed_precision.decorate, which also
+stores activations and their gradients in bfloat16; in a job gradients and parameters travel as before. Each example runs with the same seed, so runs of
 one column are the same but for the precision. Results and curves are recorded in benchmarks/convergence.jsonl. The exit code is 1 when a metric is
 more than 0.3 points, or 0.01 nats, apart from that in float32.
 """
@@ -26,7 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = Path(__file__).with_suffix(".jsonl")
 POINTS, NATS = 0.3, 0.01
 PLACES = {"one process": [], "2 + 2": ["--servers", "2", "--trainers", "2", "--standbys", "0", "--progress", "0"]}
-PRECISIONS = {"float32": [], "bfloat16": ["--matmul-precision", "bfloat16", "--compress", "bf16", "--compress-parameters", "bf16"]}
+TRAVELS = ["--compress", "bf16", "--compress-parameters", "bf16"]
+PRECISIONS = {"float32": [], "bfloat16": ["--matmul-precision", "bfloat16", *TRAVELS], "mixed": TRAVELS}     # words of a launch
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Row:
 ROWS = {row.name: row for row in (
     Row("digits", "recognize_digits/train.py --network conv --epochs 1 --curve 25", "test accuracy, %", r"test accuracy: ([\d.]+) %"),
     Row("census", "wide_and_deep.py --epochs 2 --at-least 0 --curve 10", "test accuracy, %", r"test accuracy: ([\d.]+) %"),
-    Row("polarity", "sentence_polarity/train.py --at-least 0", "test accuracy, %", r"test accuracy: ([\d.]+) %"),
+    Row("polarity", "sentence_polarity/train.py --at-least 0", "test cost, nats", r"sentences; cost ([\d.]+)", "nats"),
     Row("characters", "char_lm/train.py --steps 150 --width 96 --length 64 --report 50 --write 1", "held-out text, nats",
         r"held-out text: ([\d.]+) nats", "nats"),
     Row("tagger", "tagger/train.py --at-least 0", "F1 score, %", r"f1 ([\d.]+) %"),
@@ -58,13 +60,13 @@ ROWS = {row.name: row for row in (
 def command(row: Row, place: str, precision: str) -> tuple[list[str], dict[str, str]]:
     """Return what runs an example, and its environment."""
     script, *words = row.line.split()
-    words = [str(ROOT / "examples" / script), *words]
+    words = [str(ROOT / "examples" / script), *words, *(["--mixed"] if precision == "mixed" else [])]
     env = {**os.environ, "TRIREME_NUM_THREADS": "1"}
     for name in ("TRIREME_MATMUL_PRECISION", "TRIREME_COMPRESS", "TRIREME_COMPRESS_PARAMETERS"):
         env.pop(name, None)
     if place != "one process":
         return [sys.executable, "-m", "trireme", "launch", *PLACES[place], *PRECISIONS[precision], *words], env
-    return [sys.executable, *words], {**env, "TRIREME_MATMUL_PRECISION": precision}
+    return [sys.executable, *words], {**env, "TRIREME_MATMUL_PRECISION": "bfloat16" if precision == "bfloat16" else "float32"}
 
 
 def read(row: Row, text: str) -> tuple[float, list[dict[str, Any]]]:
@@ -108,18 +110,17 @@ def too_far(runs: list[dict[str, Any]]) -> list[str]:
     """Return a line for each metric that bfloat16 moves by more than its limit."""
     wrong = []
     for row in ROWS.values():
-        found = metrics_of(runs, row.name)
-        for place in PLACES:
-            exact, rough = found.get((place, "float32")), found.get((place, "bfloat16"))
-            if exact is None or rough is None:
-                continue
-            if abs(rough - exact) > row.limit:
-                wrong.append(f"{row.name}, {place}: {row.metric} {rough:g} in bfloat16, {exact:g} in float32: apart by more than {row.limit} {row.unit}")
+        for (place, precision), rough in metrics_of(runs, row.name).items():
+            exact = metrics_of(runs, row.name).get((place, "float32"))
+            if exact is not None and abs(rough - exact) > row.limit:
+                what = "mixed precision" if precision == "mixed" else precision
+                wrong.append(f"{row.name}, {place}: {row.metric} {rough:g} in {what}, {exact:g} in float32: apart by more than {row.limit} {row.unit}")
     return wrong
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    lines = ["| data, example | metric | float32, one process | bfloat16 | float32, 2 + 2 | bfloat16 |", "|---|---|---|---|---|---|"]
+    columns = [f"{precision}, {place}" if precision == "float32" else precision for place in PLACES for precision in PRECISIONS]
+    lines = [f"| data, example | metric | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
     for row in ROWS.values():
         found = metrics_of(runs, row.name)
         digits = 4 if row.unit == "nats" else 2
@@ -133,6 +134,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("--data", nargs="+", choices=ROWS, default=list(ROWS), help="what to run (default: all)")
     options.add_argument("--place", choices=PLACES, help="where to run it (default: both)")
+    options.add_argument("--precision", choices=PRECISIONS, help="what to run it in (default: all)")
     options.add_argument("--table", action="store_true", help="print the table of what was recorded")
     options.add_argument("--curves", choices=ROWS, help="print the recorded curves of this one as lines of JSON")
     options.add_argument("--record", type=Path, default=RECORD, help="file of the results")
@@ -144,7 +146,7 @@ def main() -> int:
         return 0
     for name in [] if options.table else options.data:
         for place in [options.place] if options.place else PLACES:
-            for precision in PRECISIONS:
+            for precision in [options.precision] if options.precision else PRECISIONS:
                 new = run(ROWS[name], place, precision)
                 record(new, options.record)
                 print(f"{name}, {place}, {precision}: {ROWS[name].metric} {new['metric']}", file=sys.stderr, flush=True)

@@ -73,13 +73,17 @@ def main() -> None:
     options.add_argument("--rate", type=float, default=0.002, help="learning rate")
     options.add_argument("--curve", type=int, default=0, help="steps from one point of the loss curve to the next; 0: no curve")
     options.add_argument("--at-least", type=float, default=0.85, help="test accuracy below which the run has failed")
+    options.add_argument("--mixed", action="store_true", help="store activations and their gradients in bfloat16")
     options = options.parse_args()
 
     fluid.default_startup_program().random_seed = 3
     both, loss, accuracy = network()
     train = samples("train")
     shuffled = fluid.reader.shuffle(train, 40000, seed=1)
-    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=options.rate), metrics={"accuracy": accuracy})
+    optimizer = fluid.optimizer.Adam(learning_rate=options.rate)
+    if options.mixed:
+        optimizer = fluid.contrib.mixed_precision.decorate(optimizer)
+    trainer = fluid.Trainer(loss, optimizer, metrics={"accuracy": accuracy})
     trainer.train(fluid.batch(shuffled, options.batch), options.epochs,
                   fluid.Progress(options.epochs, -(-32561 // options.batch), curve=options.curve))
     result = trainer.test(fluid.batch(samples("test"), 1000))

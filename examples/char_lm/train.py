@@ -129,6 +129,7 @@ def arguments():
     options.add_argument("--seed", type=int, default=1, help="of all that is drawn")
     options.add_argument("--save", metavar="FOLDER", help="for the parameters")
     options.add_argument("--load", metavar="FOLDER", help="take the parameters from there and train no more")
+    options.add_argument("--mixed", action="store_true", help="store activations and their gradients in bfloat16")
     return options.parse_args()
 
 
@@ -143,7 +144,10 @@ def main():
     rate = layers.polynomial_decay(options.rate, options.steps, end_learning_rate=0.0)
     rate = layers.linear_lr_warmup(rate, min(100, options.steps // 10), 0.0, options.rate)
     fluid.clip.set_gradient_clip(fluid.clip.GradientClipByNorm(1.0))
-    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=rate, beta2=0.99))
+    optimizer = fluid.optimizer.Adam(learning_rate=rate, beta2=0.99)
+    if options.mixed:
+        optimizer = fluid.contrib.mixed_precision.decorate(optimizer)
+    trainer = fluid.Trainer(loss, optimizer)
     if options.load:
         trainer.load_params(options.load)
     else:

@@ -153,6 +153,7 @@ def parse(arguments=None):
     options.add_argument("--rate", type=float, default=0.05, help="learning rate")
     options.add_argument("--held-out", type=int, default=40000, help="samples to test with")
     options.add_argument("--name", default="one process", help="what the lines call this run")
+    options.add_argument("--mixed", action="store_true", help="store activations and their gradients in bfloat16")
     return options.parse_args(arguments)
 
 
@@ -166,7 +167,10 @@ def main() -> None:
     with fluid.program_guard(test_program, fluid.Program()):
         chance, _ = network(options)
     # Adagrad's sums begin above 0: else even a first gradient that is 0 but for rounding would make a whole step.
-    fluid.optimizer.Adagrad(options.rate, initial_accumulator_value=1e-6).minimize(loss)
+    optimizer = fluid.optimizer.Adagrad(options.rate, initial_accumulator_value=1e-6)
+    if options.mixed:
+        optimizer = fluid.contrib.mixed_precision.decorate(optimizer)
+    optimizer.minimize(loss)
 
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())

@@ -25,6 +25,7 @@ def main() -> None:
     options.add_argument("--batch", type=int, default=64, help="samples of a step, of all trainers together")
     options.add_argument("--curve", type=int, default=0, help="steps from one point of the loss curve to the next; 0: no curve")
     options.add_argument("--at-least", type=float, default=90, help="per cent of right answers; with fewer it exits with 1")
+    options.add_argument("--mixed", action="store_true", help="store activations and their gradients in bfloat16")
     options = options.parse_args()
 
     fluid.default_startup_program().random_seed = 1
@@ -37,7 +38,10 @@ def main() -> None:
     train = fluid.reader.shuffle(images(fluid.dataset.mnist.train()), 60000, seed=1)
     steps = -(-60000 // options.batch)
     rate = fluid.layers.cosine_decay(0.002, step_each_epoch=steps, epochs=options.epochs)
-    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=rate), metrics={"accuracy": accuracy})
+    optimizer = fluid.optimizer.Adam(learning_rate=rate)
+    if options.mixed:
+        optimizer = fluid.contrib.mixed_precision.decorate(optimizer)
+    trainer = fluid.Trainer(loss, optimizer, metrics={"accuracy": accuracy})
     trainer.train(fluid.batch(train, options.batch), options.epochs,
                   fluid.Progress(options.epochs, steps, curve=options.curve, run=options.network))
     result = trainer.test(fluid.batch(images(fluid.dataset.mnist.test()), 500))

@@ -24,6 +24,7 @@ def main() -> None:
     options.add_argument("--batch", type=int, default=64, help="sentences of a step, of all trainers together")
     options.add_argument("--curve", type=int, default=25, help="steps from one point of the loss curve to the next")
     options.add_argument("--at-least", type=float, default=75, help="per cent right in the test; with fewer it exits with 1")
+    options.add_argument("--mixed", action="store_true", help="store activations and their gradients in bfloat16")
     options = options.parse_args()
 
     fluid.default_startup_program().random_seed = 1
@@ -37,12 +38,15 @@ def main() -> None:
     train = fluid.reader.firstn(fluid.reader.shuffle(polarity.train(dictionary), 10000, seed=1), options.sentences)
     steps = -(-options.sentences // options.batch)
     rate = fluid.layers.cosine_decay(0.001, step_each_epoch=steps, epochs=options.epochs)
-    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=rate), metrics={"accuracy": accuracy})
+    optimizer = fluid.optimizer.Adam(learning_rate=rate)
+    if options.mixed:
+        optimizer = fluid.contrib.mixed_precision.decorate(optimizer)
+    trainer = fluid.Trainer(loss, optimizer, metrics={"accuracy": accuracy})
     trainer.train(fluid.batch(train, options.batch), options.epochs,
                   fluid.Progress(options.epochs, steps, curve=options.curve, run=options.network))
     result = trainer.test(fluid.batch(polarity.test(dictionary), 200))
     if fluid.distributed.trainer_index() == 0:
-        print(f"test accuracy: {100 * result.metrics['accuracy']:.2f} % of {result.samples} sentences")
+        print(f"test accuracy: {100 * result.metrics['accuracy']:.2f} % of {result.samples} sentences; cost {result.cost:.4f}")
     if 100 * result.metrics["accuracy"] < options.at_least:
         sys.exit("the model has not learnt enough")
 

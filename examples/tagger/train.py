@@ -67,6 +67,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--curve", type=int, default=25, help="steps from one point of the loss curve to the next")
     options.add_argument("--at-least", type=float, default=95, help="F1 score in per cent; below it exits with 1")
+    options.add_argument("--mixed", action="store_true", help="store activations and their gradients in bfloat16")
     options = options.parse_args()
 
     fluid.default_startup_program().random_seed = options.seed
@@ -77,7 +78,10 @@ def main() -> None:
 
     steps = -(-options.sentences // options.batch)
     rate = layers.cosine_decay(0.005, step_each_epoch=steps, epochs=options.epochs)
-    trainer = fluid.Trainer(layers.mean(cost), fluid.optimizer.Adam(learning_rate=rate),
+    optimizer = fluid.optimizer.Adam(learning_rate=rate)
+    if options.mixed:
+        optimizer = fluid.contrib.mixed_precision.decorate(optimizer)
+    trainer = fluid.Trainer(layers.mean(cost), optimizer,
                             metrics={"found": found, "there": there, "right": right})
     train = fluid.reader.shuffle(reader(options.sentences, options.seed), options.sentences, seed=1)
     progress = fluid.Progress(options.epochs, steps, curve=options.curve, run=options.loss, test=lambda: test(trainer, 2000))

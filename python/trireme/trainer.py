@@ -14,6 +14,7 @@ from typing import Any
 
 from . import distributed, io
 from .callbacks.base import History
+from .contrib.mixed_precision import OptimizerWithMixedPrecision
 from .course import Course, Listener
 from .data_feeder import DataFeeder
 from .distributed.epochs import Means
@@ -32,7 +33,7 @@ class Trainer:
     ``metrics`` are variables to watch beside the loss, by name. A reader yields batches: lists of samples whose
     fields stand in the order of ``feed_order`` (default: that in which the data variables were made).
 
-    ``optimizer`` is the optimizer whose ``minimize`` is called with the loss.
+    ``optimizer`` is the optimizer whose ``minimize`` is called with the loss, or what ``fluid.contrib.mixed_precision.decorate`` has made of it.
 
     >>> x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1])
     >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
@@ -43,12 +44,12 @@ class Trainer:
     True
     """
 
-    def __init__(self, loss: Variable, optimizer: Optimizer, *, metrics: dict[str, Variable] | None = None,
+    def __init__(self, loss: Variable, optimizer: Optimizer | OptimizerWithMixedPrecision, *, metrics: dict[str, Variable] | None = None,
                  feed_order: Sequence[str] | None = None, place: Any = None, scope: Scope | None = None,
                  startup_program: Program | None = None) -> None:
         if not isinstance(loss, Variable):
             raise TypeError(f"Trainer: loss must be a Variable, got {loss!r}")
-        if not isinstance(optimizer, Optimizer):
+        if not isinstance(optimizer, (Optimizer, OptimizerWithMixedPrecision)):
             raise TypeError(f"Trainer: optimizer must be an Optimizer, got {optimizer!r}")
         self.loss = loss
         self.program: Program = loss.block.program

@@ -130,6 +130,26 @@ def test_dynamic_scaling_leaves_out_a_step_that_is_not_finite_and_shrinks_the_fa
     np.testing.assert_allclose(np.array(fluid.fetch_var("w")), before - 2, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["fluid", "contrib"])
+def test_trainers_take_a_decorated_optimizer(kind):
+    def network():
+        x, y = layers.data("x", [3]), layers.data("y", [1])
+        return layers.mean(layers.square_error_cost(layers.fc(layers.fc(x, 8, act="tanh"), 1), y))
+
+    random = np.random.default_rng(0)
+    samples = [(x, x[:1] - x[2:]) for x in random.standard_normal((64, 3)).astype("float32")]
+    optimizer = mixed_precision.decorate(fluid.optimizer.Adam(0.02))
+    if kind == "fluid":
+        trainer = fluid.Trainer(network(), optimizer)
+        trainer.train(lambda: [samples] * 150)
+        cost, program = trainer.test(lambda: [samples]).cost, trainer.program
+    else:
+        trainer = fluid.contrib.trainer.Trainer(network, lambda: optimizer)
+        trainer.train(150, lambda event: None, lambda: [samples], ["x", "y"])
+        cost, program = trainer.test(lambda: [samples], ["x", "y"])[0], trainer.train_program
+    assert cost < 0.1 and dtypes_of(program, "mul", "tanh") == {"mul": "bfloat16", "tanh": "bfloat16"}
+
+
 def test_a_fixed_factor_is_taken_out_of_the_gradients_again():
     grads = []
     for factor in (1.0, 64.0):

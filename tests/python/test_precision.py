@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, environment
+from job_support import SCRIPT, environment, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme import cli
@@ -268,6 +268,22 @@ def test_a_saved_job_refuses_words_that_are_none(tmp_path):
     data, out = loop_program(tmp_path)
     with pytest.raises(InvalidArgumentError, match="did you mean 'bfloat16'"):
         fluid.io.save_job(str(tmp_path / "fit.job"), data, fetch_list=[out], matmul_precision="bf16")
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_job_has_the_precision_that_its_launcher_environment_or_executor_says(tmp_path):
+    def trained(name, *args, options=(), **env):
+        launch(2, 2, "--steps", 20, *args, "--out", tmp_path / name, options=options, env=environment(**env), script=SCRIPT.with_name("digits.py"))
+        return results(tmp_path / name)
+
+    exact = trained("exact.npz")
+    rough = [trained("launcher.npz", options=("--matmul-precision", "bfloat16")), trained("environment.npz", **{VARIABLE: "bfloat16"}),
+             trained("executor.npz", "--precision", "bfloat16")]
+    assert 1e-6 < np.abs(exact["losses"] - rough[0]["losses"]).max() < 0.02
+    for other in rough[1:]:
+        for name, value in rough[0].items():
+            np.testing.assert_array_equal(other[name], value, err_msg=name)
 
 
 # -- Winograd's convolutions ------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ..executor import Executor, scope_guard
 from ..framework import Program, Variable, program_guard
 from ..optimizer import Optimizer
 from ..tensor import Scope
+from .mixed_precision import OptimizerWithMixedPrecision
 
 
 class BeginEpochEvent:
@@ -83,7 +84,7 @@ class Trainer:
     True
     """
 
-    def __init__(self, train_func: Callable[[], Any], optimizer_func: Callable[[], Optimizer], param_path: str | None = None,
+    def __init__(self, train_func: Callable[[], Any], optimizer_func: Callable[[], Optimizer | OptimizerWithMixedPrecision], param_path: str | None = None,
                  place: Any = None, parallel: bool = False, checkpoint_config: CheckpointConfig | None = None) -> None:
         if checkpoint_config is not None and not isinstance(checkpoint_config, CheckpointConfig):
             raise TypeError(f"Trainer: checkpoint_config must be a CheckpointConfig, got {checkpoint_config!r}")
@@ -96,7 +97,7 @@ class Trainer:
             self.train_func_outputs: list[Variable] = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
             self.test_program = self.train_program.clone(for_test=True)
             optimizer = optimizer_func()
-            if not isinstance(optimizer, Optimizer):
+            if not isinstance(optimizer, (Optimizer, OptimizerWithMixedPrecision)):
                 raise TypeError(f"Trainer: optimizer_func must return an Optimizer, got {optimizer!r}")
             optimizer.minimize(self.train_func_outputs[0])
         self._trained: Any = self.train_program

@@ -24,6 +24,7 @@ parser.add_argument("--clip", type=float)
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--mark", help="file to make after the first step")
 parser.add_argument("--mixed", help="the type of mixed precision: bfloat16 or float16")
+parser.add_argument("--precision", help="of the executor's products: float32 or bfloat16")
 parser.add_argument("--dgc", action="store_true", help="send the largest gradients alone")
 parser.add_argument("--out")
 args = parser.parse_args()
@@ -50,7 +51,7 @@ if args.dgc:
 if args.mixed:
     optimizer = fluid.contrib.mixed_precision.decorate(optimizer, init_loss_scaling=1024.0 if args.mixed == "float16" else 1.0, dtype=args.mixed)
 optimizer.minimize(loss)
-exe = fluid.Executor()
+exe = fluid.Executor(matmul_precision=args.precision)
 exe.run(fluid.default_startup_program())
 feeder = fluid.DataFeeder([pixel, label])
 
