@@ -87,6 +87,17 @@ def prepare(name, row, threads):
     return feeds, step
 
 
+def product_gflops(clock, precision, side=1024, tries=25):
+    """Return the speed, by this clock, of the best of some large products in float32."""
+    x, multiply, best = jnp.ones((side, side)), jax.jit(jnp.matmul), float("inf")
+    multiply(x, x).block_until_ready()
+    for _ in range(tries):
+        start = clock()
+        multiply(x, x).block_until_ready()
+        best = min(best, clock() - start)
+    return 2 * side ** 3 / best / 1e9
+
+
 def wait(loss):
     loss.block_until_ready()
 

@@ -29,7 +29,7 @@ def cpu_name() -> str:
 
 
 def measure(threads: int) -> dict:
-    """Return gemm_gflops and triad_gbps of so many threads, each on a core of its own."""
+    """Return gemm_gflops, triad_gbps and streams (machine.c) of so many threads, each on a core of its own."""
     import scipy_openblas32
     compiler = shutil.which("cc") or "gcc"
     library = Path(scipy_openblas32.get_lib_dir()) / f"lib{scipy_openblas32.get_library()}.so"
@@ -40,6 +40,12 @@ def measure(threads: int) -> dict:
         found = subprocess.run([program, library, "scipy_", str(threads)], check=True, capture_output=True, text=True,
                                preexec_fn=lambda: os.sched_setaffinity(0, cpus(threads)))
     return json.loads(found.stdout)
+
+
+def stream_gbps(power: dict, size: float) -> float:
+    """Return the speed of streams over `size` bytes. Between two measured sizes it is that of the smaller one, which is faster."""
+    fitting = [speed for measured, speed in power["streams"] if measured <= size]
+    return fitting[-1] if fitting else power["streams"][0][1]
 
 
 def cpus(threads: int) -> list[int]:

@@ -4,8 +4,8 @@
 
 Each side is a process that stays up (op_worker.py). Both start from the same inputs, and their results must agree before anything is
 timed. Then they take turns, as in run.py. PyTorch runs with its best settings: fused optimizers, and for images the faster of both
-layouts of memory, contiguous and channels_last; the table says which. *Floor* is the greater of the operations over the fastest product
-measured in this run, by any library, and the bytes over the triad bandwidth.
+layouts of memory, contiguous and channels_last; the table says which. *Floor* is the greater of two times: the operations at the speed of the
+fastest product or convolution of this run, by any side, and the bytes at the speed of the fastest stream over as many (machine.c).
 
 `--record` keeps the ratios in ops_record.json under this CPU's name. Every run compares with what is kept there for this CPU and names the
 operators whose ratio fell by more than a tenth. CPU time is compared unless there are two threads or more.
@@ -87,11 +87,10 @@ def clock_of(threads: int) -> str:
     return "cpu_ms" if threads == 1 else "ms"
 
 
-def measure(case: str, mode: str, ours: Side, peer: Side, options: argparse.Namespace, power: dict) -> dict:
+def measure(case: str, mode: str, ours: Side, peer: Side, options: argparse.Namespace) -> dict:
     clock = clock_of(options.threads)
     ours.ask("prepare", case, mode, ours.variants[0])
-    result = {"case": case, "mode": mode, "floor_ms": max(CASES[case].floor_flops(mode) / power["gemm_gflops"],
-                                                          CASES[case].floor_bytes(mode) / power["triad_gbps"]) / 1e6}
+    result = {"case": case, "mode": mode}
     calls, taken = ours.calls(clock), {"trireme": [], "torch": []}
     sides = [(ours, calls)]
     if not peer.skip:
@@ -104,6 +103,7 @@ def measure(case: str, mode: str, ours: Side, peer: Side, options: argparse.Name
         for side, count in sides if i % 2 == 0 else reversed(sides):
             taken[side.name].append(side.ask("time", count)[clock])
     result["ms"] = {name: statistics.median(ms) for name, ms in taken.items() if ms}
+    result["best_ms"] = {name: min(ms) for name, ms in taken.items() if ms}
     if not peer.skip:
         ratios = [theirs / own for theirs, own in zip(taken["torch"], taken["trireme"])]
         low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
@@ -111,23 +111,38 @@ def measure(case: str, mode: str, ours: Side, peer: Side, options: argparse.Name
     return result
 
 
-def power_of(ours: Side, peer: Side, threads: int) -> dict:
-    """Return the machine's speed; a side whose large product is faster than the library's sets the floor."""
-    power, clock = machine.measure(threads), clock_of(threads)
-    for side in (ours, peer):
-        if not side.skip:
-            side.ask("prepare", "matmul_1024", "forward", side.variants[0])
-            best = min(side.ask("time", 4)[clock] for _ in range(12))
-            power["gemm_gflops"] = max(power["gemm_gflops"], CASES["matmul_1024"].flops / best / 1e6)
-    return power
+def raise_product(power: dict, result: dict) -> None:
+    """Let the fastest product be that of this result, where a side was faster than all before."""
+    flops = CASES[result["case"]].floor_flops(result["mode"])
+    power["gemm_gflops"] = max(power["gemm_gflops"], *(flops / ms / 1e6 for ms in result["best_ms"].values()))
 
 
-def line(result: dict) -> str:
-    ms = [f"{result['ms'][side]:.3f}" if side in result["ms"] else "-" for side in ("trireme", "torch")]
-    ratio = f"{result['ratio']:.2f} | {result['quartiles'][0]:.2f}..{result['quartiles'][1]:.2f}" if "ratio" in result else "- | -"
-    settings = {"channels_last": "channels_last", None: "-"}.get(result.get("variant"), "")
-    return (f"| {result['case']} | {result['mode']} | {ms[0]} | {ms[1]} | {settings} | {ratio} | {result['floor_ms']:.3f} | "
-            f"{result['ms']['trireme'] / result['floor_ms']:.2f} |")
+def floor_ms(result: dict, power: dict) -> float:
+    case, mode = CASES[result["case"]], result["mode"]
+    size = case.floor_bytes(mode)
+    return max(case.floor_flops(mode) / power["gemm_gflops"], size / machine.stream_gbps(power, size)) / 1e6
+
+
+HEADINGS = ("case", "forward: trireme, torch", "ratio", "quartiles", "floor", "ours / floor", "with gradients: trireme, torch", "ratio",
+            "quartiles", "floor", "ours / floor", "target")
+
+
+def cells(result: dict | None, power: dict) -> list[str]:
+    """Return what the table says of one mode."""
+    if result is None:
+        return [""] * 5
+    floor = floor_ms(result, power)
+    ms = ", ".join(f"{result['ms'][side]:.3f}" for side in ("trireme", "torch") if side in result["ms"])
+    layout = " (channels_last)" if result.get("variant") == "channels_last" else ""
+    ratio, spread = (f"{result['ratio']:.2f}", "{:.2f}..{:.2f}".format(*result["quartiles"])) if "ratio" in result else ("-", "-")
+    return [ms + layout, ratio, spread, f"{floor:.3f}", f"{result['ms']['trireme'] / floor:.2f}"]
+
+
+def line(case: str, results: dict[str, dict], power: dict) -> str:
+    target = CASES[case].target
+    missed = [mode for mode, result in results.items() if result.get("ratio", target) < target]
+    words = f" ({'missed' if len(missed) == len(results) else ', '.join(missed) + ' missed'})" if missed else ""
+    return " | ".join(["| " + case, *cells(results.get("forward"), power), *cells(results.get("both"), power), f"{target:.2f}{words} |"])
 
 
 def key_of(result: dict) -> str:
@@ -161,19 +176,24 @@ def main() -> None:
     ours, peer = Side("trireme", options.threads, sys.executable), Side("torch", options.threads, options.peer_python)
     if ours.skip:
         sys.exit(f"trireme cannot run here: {ours.skip}")
-    power, cpu = power_of(ours, peer, options.threads), f"{machine.cpu_name()}, {options.threads} thread(s)"
+    power, cpu = machine.measure(options.threads), f"{machine.cpu_name()}, {options.threads} thread(s)"
+    results = []
+    for name in dict.fromkeys(["matmul_1024", *names]):      # the first one for the floor alone, if it is not asked for
+        for mode in CASES[name].modes:
+            result = measure(name, mode, ours, peer, options)
+            raise_product(power, result)
+            if name in names:
+                results.append(result)
+                print(f"{key_of(result)}: {result['ms']}", file=sys.stderr, flush=True)
+    ours.close()
+    peer.close()
     print(f"{date.today()}, {cpu}: product {power['gemm_gflops']:.0f} GFLOP/s, triad {power['triad_gbps']:.1f} GB/s")
     print(f"trireme {ours.version}; " + (f"torch left out: {peer.skip}" if peer.skip else
                                          f"torch {peer.version}: fused optimizers, the faster of contiguous and channels_last"))
     print(f"milliseconds of {'CPU' if options.threads == 1 else 'the clock'}, medians of {options.rounds}; ratio: torch / trireme")
-    print("| case | mode | trireme | torch | layout | ratio | quartiles | floor | ours / floor |\n|" + "---|" * 9)
-    results = []
+    print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
     for name in names:
-        for mode in CASES[name].modes:
-            results.append(measure(name, mode, ours, peer, options, power))
-            print(line(results[-1]), flush=True)
-    ours.close()
-    peer.close()
+        print(line(name, {result["mode"]: result for result in results if result["case"] == name}, power))
     records = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     compare(results, records.get(cpu), cpu)
     if options.record and not peer.skip:

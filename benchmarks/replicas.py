@@ -15,13 +15,13 @@ import statistics
 import sys
 
 from rows import ROWS
-from run import Crowd, Side, check_losses, quartiles, take_rounds
+from run import FIRST_STEPS, Crowd, Side, check_losses, quartiles, take_rounds
 
 
 def measure(name: str, options: argparse.Namespace) -> list[str]:
     sides = [Side("trireme", name, 1, sys.executable), Side("trireme", name, options.threads, sys.executable),
              Side("replicas", name, options.threads, sys.executable), Crowd("trireme", name, options.threads, sys.executable)]
-    check_losses(name, sides, 0.05)              # batch_norm takes the statistics of a slice
+    check_losses(name, sides, 0.05, steps=FIRST_STEPS)       # batch_norm takes the statistics of a slice, which makes another model of it
     sides[1].name = "threads"
     steps = {side.name: max(1, int(options.slice_ms / min(side.ask("time", 3)["ms"] for _ in range(5)))) for side in sides}
     others = take_rounds(sides, steps, options.rounds, options.patience, options.threads, "ms")

@@ -25,9 +25,9 @@ import machine
 from rows import ROWS
 
 HERE = Path(__file__).parent
-CHECKED_STEPS, TOLERANCE = 4, 1e-4
 PRECISIONS = ("float32", "bfloat16", "mixed")    # "mixed" stores activations and their gradients in bfloat16, too
-HALF_STEPS, HALF_TOLERANCE = 48, 0.02            # of rows in bfloat16; the tolerance is a part of the first loss
+CHECKED_STEPS, FIRST_STEPS = 48, 4
+HALF_TOLERANCE, FIRST_TOLERANCE = 0.02, 1e-4     # of a loss in bfloat16, and of the first ones in float32: as a part of the first one
 HALF_TARGETS = {"mlpbig_sgd": 1.2, "lstm": 1.2, "resnet20": 1.2, "widedeep_sgd": 1.2, "lenet5": 2.0, "widedeep_adam": 2.0,
                 "deepfm_adam": 2.0}              # beside PyTorch's autocast, with any number of threads
 SLICE_MS = 250                                  # of one side in one round
@@ -96,15 +96,18 @@ class Crowd(Side):
             side.close()
 
 
-def check_losses(row: str, sides: list[Side], tolerance: float = TOLERANCE, steps: int = CHECKED_STEPS, part: float = 0) -> float:
-    """Return how far the losses of trireme and a peer are apart at most: `tolerance`, or `part` of the first loss, is too far."""
+def check_losses(row: str, sides: list[Side], part: float, first: float = float("inf"), steps: int = CHECKED_STEPS) -> float:
+    """Return how far the losses of trireme and a peer are apart at most, as a part of the first loss.
+
+    More than `part` is too far, and more than `first` within the first steps. Then the program ends.
+    """
     losses = {side.name: side.ask("check", steps)["losses"] for side in sides}
     ours, furthest = losses["trireme"], 0.0
     for name, theirs in losses.items():
-        worst = max(abs(a - b) for a, b in zip(ours, theirs))
-        furthest = max(furthest, worst)
-        if not worst <= max(tolerance, part * abs(theirs[0])):
-            sys.exit(f"{row}: the losses of trireme {ours} and {name} {theirs} differ by {worst:.2g}: not the same model")
+        apart = [abs(a - b) / abs(theirs[0]) for a, b in zip(ours, theirs)]
+        furthest = max(furthest, *apart)
+        if not (max(apart) <= part and max(apart[:FIRST_STEPS]) <= first):
+            sys.exit(f"{row}: the losses of trireme {ours} and {name} {theirs} differ by {max(apart):.2g} of the first: not the same model")
     return furthest
 
 
@@ -143,9 +146,10 @@ def measure(name: str, threads: int, power: dict, options: argparse.Namespace) -
     if "trireme" in skipped:
         sys.exit(f"trireme cannot run here: {skipped['trireme']}")
     is_exact = options.precision == "float32"
-    apart = check_losses(name, sides) if is_exact else check_losses(name, sides, steps=HALF_STEPS, part=HALF_TOLERANCE)
+    apart = check_losses(name, sides, row.drift, FIRST_TOLERANCE) if is_exact else check_losses(name, sides, HALF_TOLERANCE)
     target = row.targets[min(threads, 2) - 1] if is_exact else HALF_TARGETS.get(name, 1.0)
-    gflops = power["gemm_gflops"] if is_exact else max(side.ask("product")["gflops"] for side in sides)
+    products = {side.name: side.ask("product")["gflops"] for side in sides}
+    gflops = max(*products.values(), power["gemm_gflops"] if is_exact else 0)
     steps = {}
     for side in sides:                           # the second slice knows how long a warm step takes
         for guess in (3, max(3, int(SLICE_MS / 4 / side.ask("time", 3)["ms"]))):
@@ -155,7 +159,8 @@ def measure(name: str, threads: int, power: dict, options: argparse.Namespace) -
               "version": {side.name: side.version for side in sides},
               "ms": {side.name: statistics.median(side.ms) for side in sides},
               "best_ms": {side.name: min(side.ms) for side in sides},
-              "product_gflops": gflops, "floor_ms": max(row.flops / gflops, row.bytes / power["triad_gbps"]) / 1e6}
+              "products_gflops": products, "product_gflops": gflops,
+              "floor_ms": max(row.flops / gflops, row.bytes / machine.stream_gbps(power, row.bytes)) / 1e6}
     peers = sides[1:]
     if peers:
         best = min(peers, key=lambda side: statistics.median(side.ms))

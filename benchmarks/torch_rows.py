@@ -194,9 +194,9 @@ def prepare(name, row, threads, precision="float32"):
     return feeds, globals()[name](row.params)
 
 
-def product_gflops(clock, side=1024, tries=25):
-    """Return the speed, by this clock, of the best of some large products in bfloat16."""
-    x = torch.ones(side, side, dtype=torch.bfloat16)
+def product_gflops(clock, precision, side=1024, tries=25):
+    """Return the speed, by this clock, of the best of some large products."""
+    x = torch.ones(side, side, dtype=torch.float32 if precision == "float32" else torch.bfloat16)
     out, best = torch.empty_like(x), float("inf")
     for _ in range(tries):
         start = clock()

@@ -185,11 +185,11 @@ def prepare(name, row, threads, precision="float32", replicas=0):
     return feeds, lambda feed: run(feed)[0]
 
 
-def product_gflops(clock, side=1024, tries=25):
-    """Return the speed, by this clock, of the best of some large products in bfloat16."""
+def product_gflops(clock, precision, side=1024, tries=25):
+    """Return the speed, by this clock, of the best of some large products."""
     with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
         x, y = layers.data("x", [side]), layers.create_parameter([side, side], "float32")
-        exe = fluid.Executor(fluid.CPUPlace(), matmul_precision="bfloat16")
+        exe = fluid.Executor(fluid.CPUPlace(), matmul_precision="float32" if precision == "float32" else "bfloat16")
         exe.run(fluid.default_startup_program())
         feed, best = {"x": np.ones((side, side), np.float32)}, float("inf")
         run = exe.prepare(fluid.default_main_program(), ["x"], [layers.mean(layers.mul(x, y))]).run

@@ -1,8 +1,8 @@
 """One side of a row in a process of its own, told over a pipe what to do: worker.py SIDE ROW THREADS [PRECISION].
 
-SIDE is trireme, torch or jax. PRECISION is one of run.PRECISIONS; a side that has no such precision says so and ends. It answers one line of JSON for each line it reads: to `check K` the losses of the first K
-steps, to `time N` the milliseconds of a step on average of N (by the clock, and of the CPU), to `memory` its peak, to `product` the GFLOP/s
-of a large product in bfloat16, where the side has such. It ends with its input.
+SIDE is trireme, torch or jax. PRECISION is one of run.PRECISIONS; a side that has no such precision says so and ends. It answers one line of JSON
+for each line it reads: to `check K` the losses of the first K steps, to `time N` the milliseconds of a step on average of N (by the clock, and of
+the CPU), to `memory` its peak, to `product` the GFLOP/s of a large product in this precision. It ends with its input.
 """
 
 import importlib
@@ -43,7 +43,7 @@ def main() -> None:
             answer(mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
             continue
         if command == "product":
-            answer(gflops=module.product_gflops(time.process_time if threads == 1 else time.perf_counter))
+            answer(gflops=module.product_gflops(time.process_time if threads == 1 else time.perf_counter, precision))
             continue
         count, losses, loss = int(count[0]), [], None
         start, start_cpu = time.perf_counter(), time.process_time()
