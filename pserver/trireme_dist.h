@@ -288,7 +288,7 @@ typedef struct tr_job_spec {
     const char           *checkpoints;        /* the folder for checkpoints; servers then reserve memory for copies of their state, and leave
                                                * SIGTERM to the trainers. NULL: no checkpoints */
     int                   own_count;  /* variables of the operator keep_variables of which a checkpoint has every trainer's value */
-    const tr_checkpoint_item *own;    /* these variables, without data; see job_own_part.h */
+    const tr_checkpoint_item *own;    /* these variables, with their present values; see job_own_part.h */
     const char           *compress;   /* how gradients travel, as for tr_compress_parse; NULL: uncompressed. TRIREME_COMPRESS
                                        * takes precedence */
     const char           *compress_parameters;        /* how parameters come back, as for tr_compress_parse_parameters; NULL: unchanged.

@@ -19,7 +19,7 @@ static tr_status describe(tr_checkpoint_item *out, tr_scope *scope, const tr_op_
     if (!var || !var->tensor.data)
         return tr_fail(TR_ENOTFOUND, "'%s' has no value: the job's startup program does not make it", name);
     *out = (tr_checkpoint_item){.name = name, .kind = TR_STATE_STATISTIC, .dtype = var->tensor.dtype,
-                                .rank = var->tensor.shape.rank, .dims = var->tensor.shape.dim};
+                                .rank = var->tensor.shape.rank, .dims = var->tensor.shape.dim, .data = var->tensor.data};
     return TR_OK;
 }
 

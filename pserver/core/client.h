@@ -83,6 +83,8 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
                              const tr_client_block *blocks);
 /* The mode goes on without a trainer that dies: trainers do not wait for each other's steps, but perhaps for their snapshots. */
 void     tr_client_survive_trainers(tr_client *client);
+/* In this mode all trainers take part in a snapshot, each behind a step of its own. */
+void     tr_client_snapshot_with_all(tr_client *client);
 uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
 /* The pieces of a large block, compressed (compress.h). The struct, and what it points to, lives until the ticket of the step's
  * end is done. */
@@ -176,8 +178,8 @@ bool     tr_client_may_begin_snapshot(const tr_client *client);
 void       tr_client_send_even(tr_client *client);
 /* Is a dead trainer's replacement to come, or to make its first step? A snapshot would be declined. */
 bool     tr_client_awaits_replacement(const tr_client *client);
-/* The newest snapshot that this trainer knows of, its own among them, and the last step of this trainer in it, where the initiator alone takes part. False:
- * there is none, or that step is not ended yet. It is known before the parameters that step + 2 computes with. */
+/* The newest snapshot that this trainer knows of, its own among them, and the last step of this trainer in it. False: there is none, or that step is
+ * not ended yet. It is known before the parameters that step + 2 computes with. */
 bool     tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client);
 /* The number of the last one that this trainer has begun. */
 uint32_t tr_client_own_snapshot(const tr_client *client);

@@ -102,6 +102,11 @@ void tr_client_survive_trainers(tr_client *client)
     client->survives_trainers = true;
 }
 
+void tr_client_snapshot_with_all(tr_client *client)
+{
+    client->snapshots_all = true;
+}
+
 void tr_client_keep_settled(tr_client *client)
 {
     client->keeps_settled = true;

@@ -49,8 +49,14 @@ static void see_snapshot(tr_client *client, uint32_t number, uint32_t step)
     client->seen_step = client->step + (uint64_t)(int64_t)(int32_t)(step - (uint32_t)client->step);
 }
 
+/* Where all trainers take part, a trainer that drains does so with its last step, and says nothing. */
 bool tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client)
 {
+    if (client->snapshots_all && client->is_draining && client->snapshot_known > client->seen_snapshot) {
+        *number = client->snapshot_known;
+        *step = client->step;
+        return true;
+    }
     *number = client->seen_snapshot;
     *step = client->is_draining && client->seen_step > client->step ? client->step : client->seen_step;
     return *number && *step <= client->step;
@@ -65,7 +71,8 @@ void tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_f
     const uint32_t over = ack->newest_snapshot - (ack->wanted_snapshot && ack->wanted_snapshot == ack->newest_snapshot);
     s->snapshot_over = over > s->snapshot_over ? over : s->snapshot_over;
     client->snapshot_known = ack->newest_snapshot > client->snapshot_known ? ack->newest_snapshot : client->snapshot_known;
-    see_snapshot(client, ack->newest_snapshot, ack->snapshot_step);
+    if (!client->snapshots_all)
+        see_snapshot(client, ack->newest_snapshot, ack->snapshot_step);
     if (ack->wanted_snapshot <= client->snapshot_wanted)
         return;
     client->snapshot_wanted = ack->wanted_snapshot;
@@ -118,6 +125,7 @@ int64_t tr__client_ask_again_for_answers(tr_client *client)
 static void take_part(tr_client *client)
 {
     client->snapshot = client->snapshot_wanted;
+    see_snapshot(client, client->snapshot, (uint32_t)client->step);
     for (int i = 0; i < client->stream_count; i++) {
         size_t   size;
         uint8_t *payload = client->pack_place(client->pack_self, &size, client->step);

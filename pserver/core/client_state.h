@@ -110,7 +110,7 @@ struct tr_client {
     uint64_t            report_at;      /* server 0 wants to know when so many steps are settled everywhere; 0: it does not */
     tr__task           *task;         /* that wait to be sent, in order */
     uint32_t            task_count, task_capacity;
-    bool                survives_trainers, keeps_settled;
+    bool                survives_trainers, keeps_settled, snapshots_all;
     int                 introduced;      /* a replacement: ranks that were told so; -1: no replacement */
     uint64_t            first_step;   /* steps behind it when it was set up */
     int                 stream_count, turn;

@@ -88,16 +88,22 @@ static tr_status wait_for_answers(tr__checkpointer *m)
     }
 }
 
-static tr_status write_manifest(tr__checkpointer *m, const tr__parts *p)
+static tr_status merge_places(tr_places *out, tr__checkpointer *m, const tr__parts *p)
+{
+    const tr_status status = tr_places_merge(out, tr_job_trainers(m->job), m->job->policy.snapshots_all, p->answers, p->answer);
+
+    m->is_given_up = status != TR_OK;
+    return status == TR_OK ? TR_OK : TR_EIO;           /* the job goes on */
+}
+
+/* Add what each trainer has of its own, and write the manifest. */
+static tr_status complete(tr__checkpointer *m, tr__parts *p, const tr_places *places)
 {
     const tr_checkpoint_facts facts = {.step = m->order.step, .mode = m->job->mode, .digest = m->order.digest};
-    tr_places                 places;
 
-    tr_status status = tr_places_merge(&places, tr_job_trainers(m->job), m->job->policy.snapshots_all, p->answers, p->answer);
-    m->is_given_up = status != TR_OK;
-    status = status == TR_OK ? tr__parts_write_manifest(p, m->order.folder, facts, m->order.snapshot, &places) : TR_EIO;   /* the job goes on */
-    tr_places_deinit(&places);
-    return status;
+    if (m->order.has_own)
+        TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->shared.own_part, m->order.folder, places));
+    return tr__parts_write_manifest(p, m->order.folder, facts, m->order.snapshot, places);
 }
 
 /* Write the own part, and join it with the servers' parts. A next snapshot can begin only when all servers have answered to this one. So
@@ -116,9 +122,12 @@ static tr_status put_together(tr__checkpointer *m, tr__parts *p)
     TR_TRY(tr__parts_hear(p, tr__job_client(&m->job->shared)));
     m->is_given_up = tr_places_are_given_up(p->servers, p->answer);
     TR_TRY(tr__parts_take(p));
-    if (m->order.has_own)
-        TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->shared.own_part, m->order.folder, tr_client_own_snapshot(tr__job_client(&m->job->shared))));
-    TR_TRY(write_manifest(m, p));
+    tr_places places;
+    tr_status status = merge_places(&places, m, p);
+    if (status == TR_OK)
+        status = complete(m, p, &places);
+    tr_places_deinit(&places);
+    TR_TRY(status);
     if (m->order.keep > 0)
         tr_checkpoint_prune(m->order.dir, m->order.keep);
     return TR_OK;

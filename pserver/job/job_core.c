@@ -166,6 +166,8 @@ static void set_up(tr_client *client, const tr__setup_call *call)
     tr_client_setup_all(client, call->server, call->block_count, call->block);
     if (call->survives_trainers)
         tr_client_survive_trainers(client);
+    if (call->snapshots_all)
+        tr_client_snapshot_with_all(client);
 }
 
 static void pull(tr_client *client, tr__pull_call *call)

@@ -31,6 +31,10 @@ struct tr__own_part {
     char           **name;            /* in the program */
     char            *folder;          /* FOLDER/.own-TRAINER; NULL: the job keeps no checkpoints */
     _Atomic(tr_trainer_vars *) kept;
+    _Atomic(void **) first;           /* the values before the first step of this process; NULL: unknown, or not needed any more */
+    uint64_t         first_step;      /* they are of this step */
+    _Atomic bool     is_collecting;
+    _Atomic bool    *is_gone;         /* trainer by trainer, while parts are collected: it is dead or has left */
     uint32_t         seen;            /* the newest snapshot that was taken here, or missed, */
     uint64_t         step;            /* of this step */
     bool             is_taken;
@@ -54,6 +58,15 @@ tr__own_part *tr__own_part_new(tr_job *job)
     return o;
 }
 
+static void forget_first(tr__own_part *o)
+{
+    void **first = atomic_exchange(&o->first, NULL);
+
+    for (int i = 0; first && i < o->count; i++)
+        free(first[i]);
+    free(first);
+}
+
 void tr__own_part_free(tr__own_part *o)
 {
     if (!o)
@@ -62,6 +75,8 @@ void tr__own_part_free(tr__own_part *o)
     if (o->folder)
         tr__checkpoint_remove(o->folder);
     tr_snapshot_free(o->snapshot);
+    forget_first(o);
+    free((void *)o->is_gone);
     for (int i = 0; i < o->count; i++) {
         free(o->name[i]);
         free((void *)(uintptr_t)o->item[i].name);
@@ -90,22 +105,60 @@ static void keep_items(tr__own_part *o, const tr_job_spec *spec)
     }
 }
 
+static uint64_t bytes_of(const tr_checkpoint_item *item)
+{
+    uint64_t bytes = (uint64_t)tr_dtype_size(item->dtype);
+
+    for (int i = 0; i < item->rank; i++)
+        bytes *= (uint64_t)item->dims[i];
+    return bytes;
+}
+
+/* No copy is made before the first step, and a trainer may have no step to make. */
+static void keep_first(tr__own_part *o, const tr_checkpoint_item *values)
+{
+    void **first = tr__must_array((size_t)o->count, sizeof *first);
+
+    for (int i = 0; i < o->count; i++)
+        first[i] = tr__must_copy(values[i].data, bytes_of(&o->item[i]));
+    o->first_step = (uint64_t)o->job->step;
+    atomic_store(&o->first, first);
+}
+
 tr_status tr__own_part_set_up(tr__own_part *o, const tr_job_spec *spec)
 {
     const tr_policy *p = &o->job->policy;
 
     if (!spec->own_count || tr_job_trainers(o->job) == 1)
         return TR_OK;
-    if (spec->checkpoints && (!p->is_lockstep || p->survives_trainers))
-        return tr_fail(TR_EUNSUPPORTED, "each of the %d trainers accumulates gradients of its own in '%s' and others (DGCMomentumOptimizer), and in mode '%s' there is no "
-                       "step at which a checkpoint could have all of them: train in mode sync, or leave out --checkpoint", tr_job_trainers(o->job),
-                       spec->own[0].name, spec->mode);
+    if (spec->checkpoints && p->survives_trainers && !p->snapshots_all)
+        return tr_fail(TR_EUNSUPPORTED, "each of the %d trainers accumulates gradients of its own in '%s' and others (DGCMomentumOptimizer). In mode '%s' one trainer alone takes "
+                       "part in a checkpoint, and it cannot tell a trainer that has died from one whose accumulators come late: train in another mode, or "
+                       "leave out --checkpoint", tr_job_trainers(o->job), spec->own[0].name, spec->mode);
     keep_items(o, spec);
     if (spec->checkpoints) {
+        o->is_gone = tr__must_alloc((size_t)tr_job_trainers(o->job) * sizeof *o->is_gone);
+        if (o->job->step == 0)
+            keep_first(o, spec->own);
         o->folder = folder_of(o->job, tr_job_index(o->job));
         tr__checkpoint_remove(o->folder);          /* what an earlier process has left is of another snapshot */
     }
     return TR_OK;
+}
+
+void tr__own_part_begin(tr__own_part *o, const tr_scope *scope)
+{
+    tr_checkpoint_item *now = tr__must_array((size_t)o->count + 1, sizeof *now);
+    bool                are_there = o->folder && !atomic_load(&o->first);
+
+    for (int i = 0; are_there && i < o->count; i++) {
+        const tr_var *var = tr_scope_find(scope, o->name[i]);
+        are_there = var && var->tensor.data && (uint64_t)tr_tensor_bytes(&var->tensor) == bytes_of(&o->item[i]);
+        now[i].data = are_there ? var->tensor.data : NULL;
+    }
+    if (are_there)
+        keep_first(o, now);
+    free(now);
 }
 
 bool tr__own_part_wants_copies(const tr__own_part *o)
@@ -138,13 +191,25 @@ static bool find(tr_trainer_var *out, const tr_trainer_vars *kept, uint64_t step
     return false;
 }
 
-static uint64_t bytes_of(const tr_checkpoint_item *item)
+static bool find_copies(tr__own_part *o, const tr_trainer_vars *kept)
 {
-    uint64_t bytes = (uint64_t)tr_dtype_size(item->dtype);
+    tr_trainer_var var;
 
-    for (int i = 0; i < item->rank; i++)
-        bytes *= (uint64_t)item->dims[i];
-    return bytes;
+    for (int i = 0; i < o->count; i++) {
+        if (!kept || !find(&var, kept, o->step, o->name[i]) || var.bytes != bytes_of(&o->item[i]))
+            return false;
+        o->item[i].data = var.data;
+    }
+    return true;
+}
+
+static bool find_first(tr__own_part *o)
+{
+    void **first = atomic_load(&o->first);
+
+    for (int i = 0; first && i < o->count; i++)
+        o->item[i].data = first[i];
+    return first && o->step == o->first_step;
 }
 
 /* The memory of a copy that the step after the next is overwriting is that of no step: then there is none. */
@@ -153,12 +218,9 @@ static bool take(tr__own_part *o)
     const tr_trainer_vars *kept = atomic_load(&o->kept);
     tr_trainer_var         var;
 
-    for (int i = 0; i < o->count; i++) {
-        if (!kept || !find(&var, kept, o->step, o->name[i]) || var.bytes != bytes_of(&o->item[i]))
-            return false;
-        o->item[i].data = var.data;
-    }
-    return tr_snapshot_take(o->snapshot, o->count, o->item) == TR_OK && tr_trainer_vars_find(&var, kept, o->step, 0);
+    if (find_copies(o, kept))
+        return tr_snapshot_take(o->snapshot, o->count, o->item) == TR_OK && tr_trainer_vars_find(&var, kept, o->step, 0);
+    return find_first(o) && tr_snapshot_take(o->snapshot, o->count, o->item) == TR_OK;
 }
 
 /* == writing it ==================================================================================== */
@@ -179,9 +241,14 @@ static void say_lost(const tr__own_part *o)
     free(why);
 }
 
+static char *part_name(int trainer)
+{
+    return tr__must_format("part-own-%05d.%016llx.data", trainer, (unsigned long long)tr_checkpoint_new_number());
+}
+
 static void write_part(tr__own_part *o)
 {
-    char    *name = tr__must_format("part-own-%05d.%016llx.data", tr_job_index(o->job), (unsigned long long)tr_checkpoint_new_number());
+    char    *name = part_name(tr_job_index(o->job));
     tr_part *part = NULL;
 
     if (tr_snapshot_write(&part, o->snapshot, o->folder, name) == TR_OK)
@@ -204,12 +271,27 @@ static void *run(void *self)
     return NULL;
 }
 
+/* A job that does not survive the death of a trainer waits for the process in its place. */
+static void look_for_trainers(tr__own_part *o)
+{
+    const tr_roster *roster = tr_comm_roster(o->job->shared.comm);
+
+    for (int i = 0; o->job->policy.survives_trainers && i < roster->trainers; i++)
+        atomic_store(&o->is_gone[i], !tr_roster_is_here(roster, roster->trainer_rank[i]));
+}
+
 void tr__own_part_poll(tr__own_part *o, const tr_client *client)
 {
     uint32_t number;
     uint64_t step;
 
-    if (!o->folder || !tr_client_sees_snapshot(&number, &step, client) || number == o->seen || tr_background_is_under_way(&o->background))
+    if (!o->folder)
+        return;
+    if (atomic_load_explicit(&o->is_collecting, memory_order_relaxed))
+        look_for_trainers(o);
+    if (atomic_load_explicit(&o->first, memory_order_relaxed) && tr_client_step(client) > o->first_step + 1)
+        forget_first(o);
+    if ( !tr_client_sees_snapshot(&number, &step, client) || number == o->seen || tr_background_is_under_way(&o->background))
         return;
     tr_background_join(&o->background);
     o->seen = number;
@@ -245,19 +327,25 @@ static tr_manifest *read_manifest(const char *folder)
     return manifest;
 }
 
-static tr_status await_manifest(tr_manifest **out, const tr_job *job, const char *folder, uint32_t number, int64_t deadline)
+/* *is_gone: the trainer is gone, and has left no part of this snapshot. */
+static tr_status await_manifest(tr_manifest **out, bool *is_gone, const tr__own_part *o, int trainer, const char *folder, int64_t deadline)
 {
+    const uint32_t number = tr_client_own_snapshot(tr__job_client(&o->job->shared));
+
     for (;;) {
+        *is_gone = atomic_load(&o->is_gone[trainer]);
         *out = read_manifest(folder);
-        if (*out && (*out)->snapshot == number)
-            return TR_OK;
+        if ((*out && (*out)->snapshot == number) || *is_gone)
+            break;
         tr_manifest_free(*out);
         *out = NULL;
-        TR_TRY(tr_comm_status(job->shared.comm));
+        TR_TRY(tr_comm_status(o->job->shared.comm));
         if (tr__clock() > deadline)
             return tr_fail(TR_ETIMEOUT, "its part did not come to '%s' within %lld s", folder, (long long)(PATIENCE / 1000000000));
         nanosleep(&(struct timespec){0, NAP}, NULL);
     }
+    *is_gone = !*out || (*out)->snapshot != number;
+    return TR_OK;
 }
 
 static tr_status move(const tr_part *part, const char *from, const char *to)
@@ -284,31 +372,91 @@ static tr_status take_from(tr__parts *parts, bool *is_lost, tr_manifest *manifes
     return TR_OK;
 }
 
-static tr_status collect(tr__parts *parts, bool *is_lost, const tr_job *job, int trainer, const char *folder, uint32_t number, int64_t deadline)
-{
-    char        *from = folder_of(job, trainer);
-    tr_manifest *manifest = NULL;
-    tr_status    status = await_manifest(&manifest, job, from, number, deadline);
+/* -- trainers that are gone ---------------------------------------------------------------------- */
 
+static bool has_place(const tr_places *places, int trainer)
+{
+    for (int i = 0; i < places->count; i++)
+        if (places->place[i]->index == (uint32_t)trainer)
+            return true;
+    return false;
+}
+
+/* Had it left before this snapshot, for all servers that know? */
+static bool had_left(const tr__parts *parts, int trainer)
+{
+    for (int s = 0; s < parts->answers; s++)
+        for (size_t i = 0; i < parts->answer[s]->n_left; i++)
+            if (parts->answer[s]->left[i] == (uint32_t)trainer)
+                return true;
+    return false;
+}
+
+/* What a trainer that is gone had accumulated is lost. Zeros say so to those that read the checkpoint, one in its place or another number of trainers. */
+static tr_status write_zeros(tr__parts *parts, const tr__own_part *o, int trainer, const char *folder)
+{
+    char               *name = part_name(trainer);
+    tr_checkpoint_item *item = tr__must_array((size_t)o->count, sizeof *item);
+    tr_snapshot        *snapshot = tr_snapshot_new();
+    tr_part            *part = NULL;
+
+    for (int i = 0; i < o->count; i++) {
+        const tr_checkpoint_item *from = &o->item[i];
+        item[i] = (tr_checkpoint_item){.name = tr_own_value_name(o->name[i], trainer), .param = from->param, .kind = from->kind, .dtype = from->dtype,
+                                       .rank = from->rank, .dims = from->dims, .data = tr__must_alloc(bytes_of(from))};
+    }
+    tr_status status = tr_snapshot_take(snapshot, o->count, item);
     if (status == TR_OK)
-        status = take_from(parts, is_lost, manifest, from, folder);
-    if (manifest)
-        tr__checkpoint_remove(from);               /* the trainer makes it again for its next part */
-    if (status != TR_OK)
-        tr_context(status, "trainer %d", trainer);
-    tr_manifest_free(manifest);
-    free(from);
+        status = tr_snapshot_write(&part, snapshot, folder, name);
+    tr__parts_add(parts, part);
+    for (int i = 0; i < o->count; i++) {
+        free((void *)(uintptr_t)item[i].name);
+        free((void *)(uintptr_t)item[i].data);
+    }
+    tr_snapshot_free(snapshot);
+    free(item);
+    free(name);
     return status;
 }
 
-tr_status tr__own_parts_collect(tr__parts *parts, bool *is_lost, tr__own_part *o, const char *folder, uint32_t number)
+static tr_status collect_from(tr__parts *parts, bool *is_lost, const tr__own_part *o, int trainer, const char *from, const char *to,
+                              const tr_places *places, int64_t deadline)
+{
+    const bool   is_apart = o->job->policy.snapshots_all && !has_place(places, trainer);
+    tr_manifest *manifest = NULL;
+    bool         is_gone = is_apart;
+
+    if (!is_apart)
+        TR_TRY(await_manifest(&manifest, &is_gone, o, trainer, from, deadline));
+    if (is_gone && !is_apart && !had_left(parts, trainer)) {
+        *is_lost = true;
+        return tr_fail(TR_EPEER, "it died before its part was written");
+    }
+    const tr_status status = is_gone ? write_zeros(parts, o, trainer, to) : take_from(parts, is_lost, manifest, from, to);
+    if (manifest)
+        tr__checkpoint_remove(from);               /* the trainer makes it again for its next part */
+    tr_manifest_free(manifest);
+    return status;
+}
+
+tr_status tr__own_parts_collect(tr__parts *parts, bool *is_lost, tr__own_part *o, const char *folder, const tr_places *places)
 {
     const int64_t deadline = tr__clock() + PATIENCE;
+    tr_status     status = TR_OK;
 
     *is_lost = false;
     if (!o->count)
         return TR_OK;
     for (int i = 0; i < tr_job_trainers(o->job); i++)
-        TR_TRY(collect(parts, is_lost, o->job, i, folder, number, deadline));
-    return tr_checkpoint_sync_folder(folder);
+        atomic_store(&o->is_gone[i], false);
+    atomic_store(&o->is_collecting, true);
+    for (int i = 0; i < tr_job_trainers(o->job) && status == TR_OK; i++) {
+        char *from = folder_of(o->job, i);
+        status = collect_from(parts, is_lost, o, i, from, folder, places, deadline);
+        if (status != TR_OK)
+            tr_context(status, "trainer %d", i);
+        free(from);
+    }
+    atomic_store(&o->is_collecting, false);
+    return status == TR_OK ? tr_checkpoint_sync_folder(folder) : status;
 }

@@ -1,15 +1,17 @@
 /* job_own_part.h - each trainer's own part of a checkpoint: variables of which every trainer has values of its own, such as what an
  * optimizer accumulates before it sends it.
  *
- * In mode sync the initiator alone takes part in a snapshot. The other trainers hear of it, and of its step, from the servers (see
- * tr_client_sees_snapshot). Each takes the copy that keep_variables has made behind that step, and a thread writes it into
- * FOLDER/.own-TRAINER beside a manifest with the snapshot's number. The initiator waits for all of them and moves them into the checkpoint.
+ * A trainer knows of each snapshot which step of its own is the last one in it (tr_client_sees_snapshot). In mode sync the servers say it. Where
+ * all trainers take part, it is the step behind which this trainer does. Each trainer takes the copy that keep_variables has made behind that step, and a
+ * thread writes it into FOLDER/.own-TRAINER beside a manifest with the snapshot's number. The initiator waits for all of them and moves them into
+ * the checkpoint. A trainer that died without a replacement has zeros there: what it had accumulated is lost.
  *
  * What must stay true: a copy is taken before the operator overwrites it, in the step after the next. The driver calls tr__own_part_poll, the
  * thread that writes the checkpoint tr__own_parts_collect, the owner the rest. */
 #ifndef TR_PSERVER_JOB_OWN_PART_H
 #define TR_PSERVER_JOB_OWN_PART_H
 
+#include "framework/scope.h"
 #include "pserver/job/job_shared.h"
 #include "pserver/memory/trainer_vars.h"
 #include "pserver/job/job_parts.h"
@@ -19,8 +21,10 @@ typedef struct tr__own_part tr__own_part;
 tr__own_part *tr__own_part_new(tr_job *job);
 /* When no driver polls any more. Waits for the thread, and removes what is left in the folder. */
 void      tr__own_part_free(tr__own_part *part);
-/* Before the first step. TR_EUNSUPPORTED: the job's mode has no moment at which all these values could be taken. */
+/* Before the first step. TR_EUNSUPPORTED: in the job's mode nobody could say which trainers' values belong to a checkpoint. */
 tr_status tr__own_part_set_up(tr__own_part *part, const tr_job_spec *spec);
+/* A start that goes on behind earlier steps, of whose values this host has no copy: it goes on with those in the scope. */
+void      tr__own_part_begin(tr__own_part *part, const tr_scope *scope);
 /* Is a copy of this trainer's variables wanted behind each step, whether or not they outlive the process? */
 bool      tr__own_part_wants_copies(const tr__own_part *part);
 /* The copies are here from now on; NULL: nowhere. */
@@ -31,8 +35,8 @@ void      tr__own_part_poll(tr__own_part *part, const tr_client *client);
 bool      tr__own_part_has(const tr__own_part *part, const char *name);
 /* May a checkpoint be made that needs these parts? TR_EUNSUPPORTED: the trainers have no folder to leave them in. */
 tr_status tr__own_parts_check(const tr__own_part *part);
-/* Wait for the parts of all trainers, add them to `parts` and move them to `folder`. *is_lost: a trainer that has taken a dead one's place does not
- * have its part. */
-tr_status tr__own_parts_collect(tr__parts *parts, bool *is_lost, tr__own_part *part, const char *folder, uint32_t number);
+/* Wait for the parts of all trainers in this trainer's newest snapshot, add them to `parts` and move them to `folder`. *is_lost: a trainer died
+ * meanwhile, or has taken a dead one's place and does not have its part. */
+tr_status tr__own_parts_collect(tr__parts *parts, bool *is_lost, tr__own_part *part, const char *folder, const tr_places *places);
 
 #endif

@@ -231,6 +231,7 @@ tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_jo
     tr_status status;
 
     out->survives_trainers = job->policy.survives_trainers;
+    out->snapshots_all = job->policy.snapshots_all;
     out->keeps_settled = !job->policy.is_lockstep;
     status = tr__facts_collect(&facts, job, spec);
     if (status == TR_OK)

@@ -57,23 +57,34 @@ static tr_status take_over(const tr_scope *scope, const tr_trainer_var *from)
     return TR_OK;
 }
 
-tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count)
+static tr_status load_all(int *count, const tr_job *job, const tr_scope *scope, uint64_t step)
 {
-    char           name[TR_SEGMENT_NAME];
-    int64_t        step;
-    bool           resumes;
     tr_trainer_var from;
 
-    *count = 0;
-    TR_TRY(tr_job_resumed(job, &resumes, &step));
-    if (step == 0 || !find_name(name, sizeof name, job) || (!job->own && tr_trainer_vars_attach(&job->own, name) != TR_OK))
-        return TR_OK;
-    tr__own_part_show(job->shared.own_part, job->own);
     for (int i = 0; i < tr_trainer_vars_count(job->own); i++)
-        if (tr_trainer_vars_find(&from, job->own, (uint64_t)step, i)) {
+        if (tr_trainer_vars_find(&from, job->own, step, i)) {
             TR_TRY(take_over(scope, &from));
             ++*count;
         }
+    return TR_OK;
+}
+
+tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count)
+{
+    char    name[TR_SEGMENT_NAME];
+    int64_t step;
+    bool    resumes;
+
+    *count = 0;
+    TR_TRY(tr_job_resumed(job, &resumes, &step));
+    if (step == 0)
+        return TR_OK;
+    if (find_name(name, sizeof name, job) && (job->own || tr_trainer_vars_attach(&job->own, name) == TR_OK)) {
+        tr__own_part_show(job->shared.own_part, job->own);
+        TR_TRY(load_all(count, job, scope, (uint64_t)step));
+    }
+    if (*count == 0 && job->step == step)
+        tr__own_part_begin(job->shared.own_part, scope);
     return TR_OK;
 }
 

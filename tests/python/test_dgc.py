@@ -339,11 +339,72 @@ def test_a_standby_in_a_trainers_place_makes_its_part_of_checkpoints(tmp_path):
         np.testing.assert_array_equal(last[f"{name}@TRAINER@{trainer}" if "dgc_" in name and name != "dgc_step_0" else name], array)
 
 
+def references(steps):
+    """The algorithm after so many steps of each trainer, and all that was sent until then."""
+    made, sent = [Reference(job.SIZES, 0.9, job.SPARSITY, job.BEGIN, job.PERIOD) for _ in steps], 0
+    for trainer, (reference, count) in enumerate(zip(made, steps)):
+        for gradient in job.gradients(trainer)[:count]:
+            sent = sent + reference.sent(gradient)
+    return made, sent
+
+
+def assert_accumulated(found, steps):
+    for trainer, reference in enumerate(references(steps)[0]):
+        np.testing.assert_allclose(found[f"w_dgc_v_0@TRAINER@{trainer}"], reference.v, atol=1e-3)
+        np.testing.assert_allclose(found[f"w_dgc_u_0@TRAINER@{trainer}"], reference.u, atol=1e-3)
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize(("mode", "fewer", "share"), [
+    ("async", 45, 0.5), ("geo(3)", 0, 0.25),
+    *(pytest.param(*one, marks=pytest.mark.soak) for one in [("ssp(1)", 0, 0.5), ("geo(3)", 45, 0.25), ("average(3)", 0, 0.25), ("sync(backups=1)", 0, None)])])
+def test_trainers_at_different_steps_leave_what_each_has_behind_its_own(mode, fewer, share, tmp_path):
+    """Also one that has made its last step, and one that has nothing to do after the resumption. What the parameter has, and what waits, is all that there was."""
+    keep = ("--checkpoint", tmp_path / "c", "--mode", mode)
+    started = Launched(2, 2, "--out", tmp_path / "r", "--fewer", fewer, "--mark", tmp_path / "begun", "--pause", 0.02, script=JOB, options=keep)
+    started.await_training(tmp_path / "begun")
+    time.sleep(0.6)
+    started.process.send_signal(signal.SIGUSR1)
+    code, text = started.end()
+    assert code == 75 and "stopped by SIGUSR1" in text, text
+    found = checkpoint.newest(tmp_path / "c")
+    found.verify()
+    assert 0 < found.step < job.STEPS
+    assert_accumulated(found, [found.trainer(i)[0] or found.step for i in range(2)])     # in lockstep the place of one is known
+    text = launch(2, 2, "--out", tmp_path / "r", "--fewer", fewer, script=JOB, options=(*keep, "--resume"))
+    assert f"going on from step {found.step}" in text, text
+    last = checkpoint.newest(tmp_path / "c")
+    steps = [job.STEPS, job.STEPS - fewer]
+    assert_accumulated(last, steps)
+    if share:
+        np.testing.assert_allclose(last["w"], 1 - share * references(steps)[1], atol=2e-3)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_what_a_dead_trainer_had_accumulated_is_lost_and_nothing_else(tmp_path):
+    started = Launched(1, 2, "--out", tmp_path / "r", "--mark", tmp_path / "begun", "--pause", 0.02, script=JOB,
+                       options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 10, "--mode", "async", "--restarts", 0))
+    ranks = started.ranks()
+    started.await_training(tmp_path / "begun")
+    os.kill(ranks.known[2].pid, signal.SIGKILL)
+    _, text = started.end()
+    assert "the others go on" in text, text
+    last = checkpoint.newest(tmp_path / "c")
+    last.verify()
+    assert last.step == job.STEPS
+    reference, = references([job.STEPS])[0]
+    np.testing.assert_allclose(last["w_dgc_v_0@TRAINER@0"], reference.v, atol=1e-3)
+    assert not last["w_dgc_v_0@TRAINER@1"].any() and not last["w_dgc_u_0@TRAINER@1"].any()
+
+
 @needs_mpi
 @pytest.mark.mpi
 def test_where_no_checkpoint_could_have_them_all_it_is_refused(tmp_path):
-    code, text = Launched(1, 2, "--out", tmp_path / "r", script=JOB, options=("--checkpoint", tmp_path / "c", "--mode", "async", "--restarts", 0)).end()
-    assert code != 0 and "each of the 2 trainers accumulates gradients of its own" in text and "train in mode sync" in text, text
+    code, text = Launched(1, 2, "--out", tmp_path / "r", script=JOB,
+                          options=("--checkpoint", tmp_path / "c", "--mode", "sync(fewer)", "--restarts", 0)).end()
+    assert code != 0 and "each of the 2 trainers accumulates gradients of its own" in text and "train in another mode" in text, text
     text = launch(1, 2, "--out", tmp_path / "r", "--steps", 2, "--save", tmp_path / "s", script=JOB)
     assert "start the job with --checkpoint FOLDER" in text and not checkpoint.steps(tmp_path / "s"), text
     text = launch(1, 2, "--out", tmp_path / "r", "--steps", 5, "--save", tmp_path / "s", script=JOB, options=("--checkpoint", tmp_path / "c"))

@@ -78,6 +78,7 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     t->fact = dead->corpse->fact;
     t->client = tr_client_new_replacement(r->roster, &options);
     tr_client_set_place(t->client, sim__pack_place, t);
+    memset(t->seen, 0, sizeof t->seen);
     r->trainer = t;
     tr_comm_set_core(comm, core_of(r));
     r->job->replacements++;
@@ -112,6 +113,7 @@ static tr_node rank_make(void *self, const tr_roster *roster)
         sim_trainer            *t = &job->trainer[own->index];
         t->client = tr_client_new(roster, &options);
         tr_client_set_place(t->client, sim__pack_place, t);
+        memset(t->seen, 0, sizeof t->seen);
         r->trainer = t;
     } else if (own->role == TR_ROLE_REPLICA && own->index < roster->servers) {
         sim__replica_new(r, own->index);
@@ -139,8 +141,10 @@ static uint64_t rank_done(void *self)
 {
     sim_rank *r = self;
 
-    if (r->trainer)
+    if (r->trainer) {
+        sim__see_snapshot(r->trainer);
         return tr_client_done(r->trainer->client);
+    }
     const bool is_over = r->server ? tr_server_is_done(r->server) : tr_roster_is_over(r->roster);
     if (is_over && !r->is_over) {
         r->is_over = true;

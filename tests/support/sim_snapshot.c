@@ -139,14 +139,38 @@ static int place_of(const sim_job *job, int trainer, const tr_places *places)
     return job->policy.snapshots_all || first > steps ? steps : first;
 }
 
+void sim__see_snapshot(sim_trainer *t)
+{
+    uint32_t number;
+    uint64_t step;
+
+    if (tr_client_sees_snapshot(&number, &step, t->client) && t->seen[number % 8].number != number) {
+        t->seen[number % 8].number = number;
+        t->seen[number % 8].step = step;
+    }
+}
+
+/* Where all trainers take part, a trainer leaves what it has of its own behind the step of its place in the snapshot. */
+static void check_moment(const sim_job *job, uint32_t number, const tr_places *places)
+{
+    for (int p = 0; job->policy.snapshots_all && p < places->count; p++) {
+        const sim_trainer *t = &job->trainer[places->place[p]->index];
+        if (t->seen[number % 8].number == number && t->seen[number % 8].step != places->place[p]->steps)
+            fail_msg("seed %llu: trainer %u is behind step %llu in snapshot %u, and takes its own part behind step %llu", (unsigned long long)job->options.seed,
+                     places->place[p]->index, (unsigned long long)places->place[p]->steps, number, (unsigned long long)t->seen[number % 8].step);
+    }
+}
+
 /* What job_checkpoint.c asks of servers' parts. */
-static bool take_places(const sim_job *job, sim_snapshot *to, Trireme__Pserver__SnapshotDone *const *done)
+static bool take_places(const sim_job *job, uint32_t number, sim_snapshot *to, Trireme__Pserver__SnapshotDone *const *done)
 {
     tr_places       places;
     const tr_status status = tr_places_merge(&places, to->trainers, job->policy.snapshots_all, job->options.servers, done);
 
     if (status != TR_OK && !strstr(tr_error(), "died while it was made"))
         fail_msg("seed %llu: %s", (unsigned long long)job->options.seed, tr_error());
+    if (status == TR_OK)
+        check_moment(job, number, &places);
     for (int i = 0; status == TR_OK && i < to->trainers; i++) {
         to->step[i] = place_of(job, i, &places);
         to->left[i] = job->trainer[i].steps - to->step[i];
@@ -185,7 +209,7 @@ static bool take_parts(const sim_trainer *t, sim_snapshot *to, Trireme__Pserver_
     }
     if (!is_whole && !tr_places_are_given_up(job->options.servers, done))
         fail_msg("seed %llu: nobody would begin a snapshot anew that a death has cost", (unsigned long long)job->options.seed);
-    if (!is_whole || !take_places(job, to, done))
+    if (!is_whole || !take_places(job, tr_client_own_snapshot(t->client), to, done))
         return false;
     for (int s = 0; s < job->options.servers; s++)
         take_part(job, to, s, done[s]->part.data);

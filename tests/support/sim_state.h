@@ -92,6 +92,7 @@ typedef struct sim_trainer {
     uint64_t    ticket, posted, made; /* the operation that it waits for; the last one that it has posted, and that its core has begun */
     float      *param, *grad;
     bool        takes_snapshot;           /* a snapshot that it has begun is not answered */
+    struct { uint32_t number; uint64_t step; } seen[8];       /* snapshots that it knew of, and its last steps in them */
     bool        has_answers;              /* the core has begun it: its answers are of this one */
     bool        last_is_whole;              /* the last one that it has begun was whole */
     int         snapshot_step, snapshot_run;          /* the step behind its last snapshot; snapshots that it has begun step by step until then */
@@ -274,6 +275,8 @@ bool       sim__is_there(const sim_applied *later);
 /* sim_snapshot.c */
 void      sim__store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *target);
 /* Where the trainer is, packed, as the client wants it for a snapshot that another has begun. */
+/* Note the snapshot that this trainer knows of. */
+void      sim__see_snapshot(sim_trainer *t);
 uint8_t  *sim__pack_place(void *self, size_t *size, uint64_t step);
 void      sim__snapshot(sim_trainer *t);
 void      sim__snapshot_command(sim_trainer *t, uint64_t step);

@@ -158,6 +158,8 @@ static void set_up_servers(sim_trainer *t)
     tr_client_setup_all(t->client, setups, (uint32_t)job->blocks, blocks);
     if (job->policy.survives_trainers)
         tr_client_survive_trainers(t->client);
+    if (job->policy.snapshots_all)
+        tr_client_snapshot_with_all(t->client);
     free(setups);
     free(blocks);
 }
