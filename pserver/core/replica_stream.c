@@ -4,12 +4,14 @@
 #include "framework/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct item {
     struct item *next;
     tr_wire      wire;
     const void  *payload;
     void        *owned;
+    bool         was_sent;
 } item;
 
 struct tr_replica_stream {
@@ -66,7 +68,7 @@ uint64_t tr_replica_stream_put(tr_replica_stream *m, const tr_wire *wire, const 
 {
     item *it = tr__must_bytes(sizeof *it);
 
-    *it = (item){NULL, *wire, payload, owned};
+    *it = (item){.wire = *wire, .payload = payload, .owned = owned};
     it->wire.seq = ++m->last;
     it->wire.sender = (uint32_t)m->self;
     *m->end = it;
@@ -107,6 +109,9 @@ bool tr_replica_stream_next(tr_replica_stream *m, tr_message *out)
     if (it == m->first)
         m->sent_at = m->now;
     *out = (tr_message){.peer = m->peer, .wire = it->wire, .payload = it->payload};
+    if (it->was_sent && it->payload)               /* the first copy may be acknowledged, and the payload go, while this one waits to be sent */
+        out->payload = out->owned = memcpy(tr__must_bytes(it->wire.bytes + 1), it->payload, it->wire.bytes);
+    it->was_sent = true;
     return true;
 }
 

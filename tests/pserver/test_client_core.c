@@ -264,6 +264,8 @@ TEST(what_is_not_answered_is_sent_again_in_order)
     r.node.tick(r.node.self, 1100);
     assert_int_equal(take(&r, again, 8), 5);
     assert_int_equal(again[0].wire.seq, 2);
+    for (int i = 0; i < 5; i++)
+        free(again[i].owned);
     unmake(&r);
 }
 

@@ -3,6 +3,7 @@
 
 #include "pserver/core/gather.h"
 #include "pserver/core/replica.h"
+#include "pserver/core/replica_stream.h"
 
 enum { SERVER, OTHER, TRAINER, REPLICA, OTHERS_REPLICA, RANKS };
 
@@ -178,6 +179,27 @@ TEST(what_counts_without_an_update_is_not_guessed)
     unmake(&r);
 }
 
+/* It may wait in the loop when the first copy is acknowledged. */
+TEST(what_is_sent_again_to_a_replica_outlives_its_acknowledgement)
+{
+    tr_replica_stream *stream = tr_replica_stream_new(0, 1);
+    char              *payload = strdup("state");
+    tr_message         first, again;
+
+    tr_replica_stream_set_retry(stream, 100);
+    tr_replica_stream_tick(stream, 1000);
+    tr_replica_stream_put(stream, &(tr_wire){.kind = TR_WIRE_REPLICA_POST, .bytes = 6}, payload, payload);
+    assert_true(tr_replica_stream_next(stream, &first));
+    assert_ptr_equal(first.payload, payload);
+    assert_null(first.owned);
+    tr_replica_stream_tick(stream, 1100);
+    assert_true(tr_replica_stream_next(stream, &again));
+    tr_replica_stream_acked(stream, 1);
+    assert_string_equal(again.payload, "state");
+    free(again.owned);
+    tr_replica_stream_free(stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +207,7 @@ int main(void)
         cmocka_unit_test(one_that_goes_back_by_an_update_has_at_once_what_counts_without_it),
         cmocka_unit_test(what_counts_without_an_update_is_not_guessed),
         cmocka_unit_test(what_is_nothing_for_a_replica_is_refused),
+        cmocka_unit_test(what_is_sent_again_to_a_replica_outlives_its_acknowledgement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
