@@ -42,8 +42,8 @@ typedef struct attrs {
 
 #define INPUT_DOC  "[rows, 4 width] float, of sequences: the projected input, as candidate, input, forget, output"
 #define BIAS_DOC   "[1, 4 width], in the order of Input; with use_peepholes [1, 7 width]: then what input, forget and output gate see of the cell"
-#define GATE_DOC   "[rows, 4 width]: the activated gates, step after step of the sequences ranked by length"
-#define ACTIVE_DOC "[rows, width], in the order of BatchGate: the activated cell"
+#define GATE_DOC   "[rows, 4 width]: the activated gates, in the order of Input"
+#define ACTIVE_DOC "[rows, width], step after step of the sequences ranked by length: the activated cell"
 
 static const tr_op_proto proto = {
     .doc = "Long short-term memory: c = candidate * input + c' * forget; Hidden = output * cell_activation(c).",
@@ -63,7 +63,7 @@ static const tr_op_proto projected_proto = {
                    {"Weight", "[narrow, 4 width], in the order of Input"}, {"ProjWeight", "[width, narrow]"}, {"Bias", BIAS_DOC}),
     .out = TR_SLOTS({"Projection", "[rows, narrow], with Input's sequences"}, {"Cell", "[rows, width], with Input's sequences"},
                     {"BatchGate", GATE_DOC, TR_SLOT_INTERMEDIATE}, {"BatchCellPreAct", ACTIVE_DOC, TR_SLOT_INTERMEDIATE},
-                    {"BatchHidden", "[rows, width], in the order of BatchGate: the hidden state", TR_SLOT_INTERMEDIATE}),
+                    {"BatchHidden", "[rows, width], in the order of BatchCellPreAct: the hidden state", TR_SLOT_INTERMEDIATE}),
     .attr = TR_ATTRS(COMMON_ATTRS,
                      TR_ATTR(attrs, cell_clip, FLOAT, "the cell is kept within +- this; 0 is no limit"),
                      TR_ATTR(attrs, proj_clip, FLOAT, "the projection is kept within +- this; 0 is no limit"),
@@ -208,13 +208,15 @@ static const tr_grad_rule projected_grad = {
     .makes = {TR_DIN(P_INPUT), TR_DIN(P_H0), TR_DIN(P_C0), TR_DIN(P_WEIGHT), TR_DIN(P_PROJECTION), TR_DIN(P_BIAS)},
 };
 
-TR_REGISTER_OP(lstm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lstm), .grad = &grad);
+TR_REGISTER_OP(lstm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lstm), .grad = &grad,
+               .inplace = {{INPUT, GATE}}, .inplace_count = 1);
 TR_REGISTER_OP(lstm_grad, .grad_of = &tr_op_record_lstm, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(lstm_grad),
-               .key = TR_KEY_IN_SLOT, .key_slot = G_CELL);
+               .key = TR_KEY_IN_SLOT, .key_slot = G_CELL, .inplace = {{G_GATE, G_DINPUT}}, .inplace_count = 1);
 TR_REGISTER_OP(lstmp, .proto = &projected_proto, .infer = infer_projected, .kernels = TR_FLOAT_KERNELS(lstmp),
-               .grad = &projected_grad);
+               .grad = &projected_grad, .inplace = {{P_INPUT, P_GATE}}, .inplace_count = 1);
 TR_REGISTER_OP(lstmp_grad, .grad_of = &tr_op_record_lstmp, .infer = infer_projected_grad,
-               .kernels = TR_FLOAT_KERNELS(lstmp_grad), .key = TR_KEY_IN_SLOT, .key_slot = PG_CELL);
+               .kernels = TR_FLOAT_KERNELS(lstmp_grad), .key = TR_KEY_IN_SLOT, .key_slot = PG_CELL,
+               .inplace = {{PG_GATE, PG_DINPUT}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */
 
@@ -258,7 +260,7 @@ static tr_status NAME(forward)(const tr_run *io, const parts *p)
     l.active_cell = p->active_cell ? p->active_cell->data : NULL;
     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){
         {&order, (size_t)tr_batches_size(s.offset, s.count) * sizeof *order},
-        {&l.gate, p->gate ? 0 : bytes_of(p->input)}, {&l.hidden, p->projection && !p->hidden ? bytes_of(p->cell) : 0},
+        {&l.hidden, p->projection && !p->hidden ? bytes_of(p->cell) : 0},
         {&l.room, (size_t)NAME(tr_lstm_room)(&l, s.count, p->cell->shape.dim[0]) * sizeof(T)}, {NULL, 0}}));
     tr_batches_make(&b, order, s.offset, s.count, a->is_reverse);
     NAME(tr_lstm_forward)(&l);

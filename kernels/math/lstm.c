@@ -3,7 +3,8 @@
  * Sequences do not know of each other, so groups of them (of ranks) go through all steps without a look at other groups: a
  * group is a slice for one thread, and what it hands from step to step stays in that thread's cache. Where a step is
  * so large that its product fills all threads, there is one group and each step is cut instead. Rows of the sequences are read and
- * written where they are; only what a product needs lies in batch order, or, for one step at a time, by rank in `room`. */
+ * written where they are; what a product needs lies by rank in `room`, for one step at a time. So an array that is read may be the one
+ * that is written: gate may be input, and dinput may be gate, which leaves more of the cache to the rest. */
 #ifndef T
 #include "kernels/math/lstm.h"
 
@@ -63,6 +64,7 @@ typedef struct {
     int64_t  groups;
     T       *zeros;                   /* [width]: the cell before the first row */
     T       *fed_back;                /* forward: out of the step before; backward: the gradient of out */
+    T       *sums;                    /* forward: the product of fed_back and weight */
     T       *dcell, *dgate;           /* backward */
     T       *dhidden;                 /* backward; without a projection fed_back */
     T       *dbias;                   /* backward: [groups, 4 width], the sums of dgate */
@@ -94,8 +96,8 @@ static const T *NAME(cell_before)(const NAME(lstm_run) *run, int64_t t, int64_t 
 /* -- forward ------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    const T *input, *bias, *peephole, *previous;
-    T       *gate, *cell, *active, *hidden;                  /* active may be hidden: then it is lost */
+    const T *sums, *input, *bias, *peephole, *previous;
+    T       *gate, *cell, *active, *hidden, *copy;           /* active may be hidden: then it is lost. copy: another hidden, or it */
 } NAME(forward_row);
 
 /* The activations and whether there are peepholes are constants where this is used. (An optional array in such a loop would be
@@ -103,19 +105,19 @@ typedef struct {
 TR_INLINE void NAME(forward_cells)(const NAME(forward_row) *r, int64_t width, T bound, bool peeps, tr_act gate_act,
                                    tr_act cell_act, tr_act candidate_act)
 {
-    const T *p = peeps ? r->peephole : NULL, *input = r->input, *bias = r->bias, *previous = r->previous;
-    T       *gate = r->gate, *cell = r->cell, *hidden = r->hidden, *active = r->active;
+    const T *p = peeps ? r->peephole : NULL, *sums = r->sums, *input = r->input, *bias = r->bias, *previous = r->previous;
+    T       *gate = r->gate, *cell = r->cell, *hidden = r->hidden, *active = r->active, *copy = r->copy;
 
     TR_IVDEP
     for (int64_t j = 0; j < width; j++) {
         const T before = previous[j];
-        const T candidate = NAME(tr_gate_act)(candidate_act, gate[j] + (input[j] + bias[j]));
-        const T in = NAME(tr_gate_act)(gate_act, gate[width + j] + (input[width + j] + bias[width + j]) +
+        const T candidate = NAME(tr_gate_act)(candidate_act, sums[j] + (input[j] + bias[j]));
+        const T in = NAME(tr_gate_act)(gate_act, sums[width + j] + (input[width + j] + bias[width + j]) +
                                                      (p ? p[j] * before : 0));
-        const T forget = NAME(tr_gate_act)(gate_act, gate[2 * width + j] + (input[2 * width + j] + bias[2 * width + j]) +
+        const T forget = NAME(tr_gate_act)(gate_act, sums[2 * width + j] + (input[2 * width + j] + bias[2 * width + j]) +
                                                          (p ? p[width + j] * before : 0));
         const T c = NAME(clip)(candidate * in + before * forget, bound);
-        const T out = NAME(tr_gate_act)(gate_act, gate[3 * width + j] + (input[3 * width + j] + bias[3 * width + j]) +
+        const T out = NAME(tr_gate_act)(gate_act, sums[3 * width + j] + (input[3 * width + j] + bias[3 * width + j]) +
                                                       (p ? p[2 * width + j] * c : 0));
         const T seen = NAME(tr_gate_act)(cell_act, c);
         gate[j] = candidate;
@@ -124,7 +126,7 @@ TR_INLINE void NAME(forward_cells)(const NAME(forward_row) *r, int64_t width, T 
         gate[3 * width + j] = out;
         cell[j] = c;
         active[j] = seen;
-        hidden[j] = out * seen;
+        hidden[j] = copy[j] = out * seen;
     }
 }
 
@@ -137,22 +139,23 @@ TR_INLINE void NAME(forward_rows)(const NAME(lstm_step) *s, int64_t begin, int64
 
     for (int64_t r = s->first + begin; r < s->first + end; r++) {
         const int64_t k = s->at + r, row = l->batches->row[k];
-        T            *fed_back = s->run->fed_back + r * l->out_width;
+        T            *fed_back = s->run->fed_back + r * l->out_width, *sums = s->run->sums + r * gates;
         NAME(forward_row) one = {
-            .input = l->input + row * gates, .bias = l->bias, .peephole = l->peephole,
-            .previous = NAME(cell_before)(s->run, s->t, r), .gate = l->gate + k * gates, .cell = l->cell + row * width,
+            .sums = sums, .input = l->input + row * gates, .bias = l->bias, .peephole = l->peephole,
+            .previous = NAME(cell_before)(s->run, s->t, r), .gate = l->gate ? l->gate + row * gates : sums, .cell = l->cell + row * width,
             .hidden = l->hidden ? l->hidden + k * width : fed_back,
         };
         const int64_t next = row_in_step(l->batches, s->t + 1, r);
         one.active = l->active_cell ? l->active_cell + k * width : one.hidden;
+        one.copy = l->projection ? one.hidden : l->out + row * width;
         if (next >= 0) {
             prefetch(l->input + next * gates, gates * (int64_t)sizeof(T));
+            if (l->gate && l->gate != l->input)
+                prefetch(l->gate + next * gates, gates * (int64_t)sizeof(T));
             prefetch(l->cell + next * width, width * (int64_t)sizeof(T));
             prefetch(l->out + next * l->out_width, l->out_width * (int64_t)sizeof(T));
         }
         NAME(forward_cells)(&one, width, bound, peeps, gate_act, cell_act, candidate_act);
-        if (!l->projection)
-            memcpy(l->out + row * width, fed_back, (size_t)width * sizeof(T));
     }
 }
 
@@ -209,11 +212,11 @@ static void NAME(forward_group)(void *payload, int64_t group)
     tr_slice_range(&first, &end, b->count, 1, run->groups, group);
     for (int64_t t = 0, rows; t < b->steps && (rows = alive_of(b, t, first, end)) > 0; t++) {
         NAME(lstm_step) s = {run, t, b->start[t], first};
-        T              *gate = l->gate + (s.at + first) * gates;
+        T              *sums = run->sums + first * gates;
         if (t > 0 || l->h0)
-            NAME(tr_gemm_factor)(rows, run->fed_back + first * l->out_width, l->out_width, &run->weight, 0, gate, gates);
+            NAME(tr_gemm_factor)(rows, run->fed_back + first * l->out_width, l->out_width, &run->weight, 0, sums, gates);
         else
-            memset(gate, 0, (size_t)(rows * gates) * sizeof(T));
+            memset(sums, 0, (size_t)(rows * gates) * sizeof(T));
         tr_parallel_range(rows, 1 + MIN_CELLS / (1 + l->width), NAME(forward_range), &s);
         if (l->projection)
             NAME(project)(&s, rows);
@@ -222,7 +225,8 @@ static void NAME(forward_group)(void *payload, int64_t group)
 
 int64_t NAME(tr_lstm_room)(const NAME(tr_lstm) *l, int64_t sequences, int64_t rows)
 {
-    return aligned(l->width) + aligned(sequences * l->out_width) + NAME(tr_factor_size)(4 * l->width, l->out_width, rows);
+    return aligned(l->width) + aligned(sequences * l->out_width) + aligned(sequences * 4 * l->width) +
+           NAME(tr_factor_size)(4 * l->width, l->out_width, rows);
 }
 
 void NAME(tr_lstm_forward)(const NAME(tr_lstm) *l)
@@ -232,11 +236,12 @@ void NAME(tr_lstm_forward)(const NAME(tr_lstm) *l)
     NAME(lstm_run)    run = {.l = l, .groups = groups_of(b->count, gates, l->out_width), .zeros = l->room};
 
     run.fed_back = run.zeros + aligned(l->width);
+    run.sums = run.fed_back + aligned(b->count * l->out_width);
     memset(run.zeros, 0, (size_t)l->width * sizeof(T));
     if (l->h0)
         tr_rows_gather(run.fed_back, l->h0, b->rank, b->count, state, -1);
     NAME(tr_factor_init)(&run.weight, false, gates, l->out_width, l->weight, gates, b->rows,
-                         run.fed_back + aligned(b->count * l->out_width));
+                         run.sums + aligned(b->count * gates));
     tr_parallel(run.groups, NAME(forward_group), &run);
 }
 
@@ -244,14 +249,14 @@ void NAME(tr_lstm_forward)(const NAME(tr_lstm) *l)
 
 typedef struct {
     const T *gate, *cell, *peephole, *previous, *dhidden;
-    T       *dcell, *dgate;                                  /* dcell becomes that of the step before */
+    T       *dcell, *dgate, *dinput;                         /* dcell becomes that of the step before; dinput is dgate once more */
 } NAME(backward_row);
 
 TR_INLINE void NAME(backward_cells)(const NAME(backward_row) *r, int64_t width, T bound, bool peeps, tr_act gate_act,
                                     tr_act cell_act, tr_act candidate_act)
 {
     const T *p = peeps ? r->peephole : NULL, *gate = r->gate, *cell = r->cell, *previous = r->previous, *dhidden = r->dhidden;
-    T       *dcell = r->dcell, *dgate = r->dgate;
+    T       *dcell = r->dcell, *dgate = r->dgate, *dinput = r->dinput;
 
     TR_IVDEP
     for (int64_t j = 0; j < width; j++) {
@@ -262,10 +267,10 @@ TR_INLINE void NAME(backward_cells)(const NAME(backward_row) *r, int64_t width, 
         const T dc = ((c < bound) & (c > -bound)) ? through : 0;
         const T din = NAME(tr_gate_dact)(gate_act, dc * candidate, in);
         const T dforget = NAME(tr_gate_dact)(gate_act, dc * before, forget);
-        dgate[j] = NAME(tr_gate_dact)(candidate_act, dc * in, candidate);
-        dgate[width + j] = din;
-        dgate[2 * width + j] = dforget;
-        dgate[3 * width + j] = dout;
+        dgate[j] = dinput[j] = NAME(tr_gate_dact)(candidate_act, dc * in, candidate);
+        dgate[width + j] = dinput[width + j] = din;
+        dgate[2 * width + j] = dinput[2 * width + j] = dforget;
+        dgate[3 * width + j] = dinput[3 * width + j] = dout;
         dcell[j] = dc * forget + (p ? p[j] * din + p[width + j] * dforget : 0);
     }
 }
@@ -290,16 +295,21 @@ TR_INLINE void NAME(backward_rows)(const NAME(lstm_step) *s, int64_t begin, int6
     const T                    bound = l->cell_clip > 0 ? l->cell_clip : (T)INFINITY;
 
     for (int64_t r = s->first + begin; r < s->first + end; r++) {
-        const int64_t k = s->at + r, row = l->batches->row[k];
+        const int64_t row = l->batches->row[s->at + r];
         const NAME(backward_row) one = {
-            .gate = l->gate + k * gates, .cell = l->cell + row * width, .peephole = l->peephole,
+            .gate = l->gate + row * gates, .cell = l->cell + row * width, .peephole = l->peephole,
             .previous = NAME(cell_before)(run, s->t, r), .dhidden = run->dhidden + r * width,
-            .dcell = run->dcell + r * width, .dgate = run->dgate + r * gates,
+            .dcell = run->dcell + r * width, .dgate = run->dgate + r * gates, .dinput = g->dinput + row * gates,
         };
         const int64_t next = row_in_step(l->batches, s->t - 1, r), before_next = row_in_step(l->batches, s->t - 2, r);
         if (next >= 0) {
-            prefetch(l->gate + (l->batches->start[s->t - 1] + r) * gates, gates * (int64_t)sizeof(T));
-            prefetch(g->dinput + next * gates, gates * (int64_t)sizeof(T));
+            prefetch(l->gate + next * gates, gates * (int64_t)sizeof(T));
+            if (g->dinput != l->gate)
+                prefetch(g->dinput + next * gates, gates * (int64_t)sizeof(T));
+            if (g->dout)
+                prefetch(g->dout + next * l->out_width, l->out_width * (int64_t)sizeof(T));
+            if (g->dcell)
+                prefetch(g->dcell + next * width, width * (int64_t)sizeof(T));
         }
         if (before_next >= 0)
             prefetch(l->cell + before_next * width, width * (int64_t)sizeof(T));
@@ -307,7 +317,6 @@ TR_INLINE void NAME(backward_rows)(const NAME(lstm_step) *s, int64_t begin, int6
             NAME(add_row)(run->fed_back + r * width, g->dout, row, width);
         NAME(add_row)(one.dcell, g->dcell, row, width);
         NAME(backward_cells)(&one, width, bound, peeps, gate_act, cell_act, candidate_act);
-        memcpy(g->dinput + row * gates, one.dgate, (size_t)gates * sizeof(T));
     }
 }
 

@@ -25,9 +25,9 @@ typedef struct NAME(tr_lstm) {
     const T *projection;              /* [width, out_width]; NULL: out is hidden */
     const T *bias;                    /* [4 width] */
     const T *h0, *c0;                 /* [count, ...], one row for each sequence; NULL: zeros */
-    const T *input;                   /* rows of the sequences, as are cell and out */
+    const T *input;                   /* rows of the sequences, as are cell, out and gate */
     T       *cell, *out;
-    T       *gate;                    /* in batch order */
+    T       *gate;                    /* forward: may be input; NULL: not wanted */
     T       *hidden;                  /* in batch order, with a projection; else NULL */
     T       *active_cell;             /* cell_act(cell) in batch order; NULL: not wanted */
     T       *room;                    /* tr_lstm_room elements, aligned to 64 bytes */
@@ -39,7 +39,7 @@ void    NAME(tr_lstm_forward)(const NAME(tr_lstm) *l);
 
 typedef struct NAME(tr_lstm_grads) {
     const T *dcell, *dout;            /* in: the gradients of cell and out; NULL: zeros */
-    T       *dinput;                  /* out: of the gates before their activation, rows of the sequences */
+    T       *dinput;                  /* out: of the gates before their activation, rows of the sequences; may be gate */
     T       *dprojected;              /* out, in batch order, with a projection: of its product; else NULL */
     T       *dh0, *dc0, *dbias;       /* out; NULL: not wanted. dbias is [4 width] */
     T       *room;                    /* tr_lstm_backward_room elements, aligned to 64 bytes */

@@ -86,7 +86,7 @@ static void reference_rows(op_values *v, lstm_row *s, double *out, double *cell,
             }
             memcpy(out + row * m, fed_back, (size_t)m * sizeof *out);
             memcpy(cell + row * n, state, (size_t)n * sizeof *cell);
-            memcpy(gates + at * 4 * n, gate, (size_t)(4 * n) * sizeof *gate);
+            memcpy(gates + row * 4 * n, gate, (size_t)(4 * n) * sizeof *gate);
             memcpy(actives + at * n, active, (size_t)n * sizeof *active);
             if (hiddens)
                 memcpy(hiddens + at * n, hidden, (size_t)n * sizeof *hidden);
