@@ -4,6 +4,7 @@
 #include "kernels/math/recurrent.h"
 
 #include "framework/compiler.h"
+#include "framework/threadpool.h"
 
 #include <string.h>
 
@@ -63,22 +64,40 @@ void tr_batches_previous(void *out, const void *state, const void *first, const 
     }
 }
 
+typedef struct shift {
+    char          *out;
+    const char    *state, *first;
+    const int64_t *offset;
+    int64_t        row_bytes;
+    bool           is_reverse;
+} shift;
+
+static void shift_sequences(void *payload, int64_t from, int64_t to)
+{
+    const shift *s = payload;
+
+    for (int64_t i = from; i < to; i++) {
+        const int64_t begin = s->offset[i], more = s->offset[i + 1] - begin - 1;       /* rows but the first */
+        char         *at = s->out + begin * s->row_bytes;
+        if (more < 0)
+            continue;
+        memcpy(s->is_reverse ? at : at + s->row_bytes, s->state + (begin + (s->is_reverse ? 1 : 0)) * s->row_bytes,
+               (size_t)(more * s->row_bytes));
+        at += s->is_reverse ? more * s->row_bytes : 0;
+        if (s->first)
+            memcpy(at, s->first + i * s->row_bytes, (size_t)s->row_bytes);
+        else
+            memset(at, 0, (size_t)s->row_bytes);
+    }
+}
+
 void tr_sequences_previous(void *out, const void *state, const void *first, const int64_t *offset, int64_t count,
                            bool is_reverse, int64_t row_bytes)
 {
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t begin = offset[i], more = offset[i + 1] - begin - 1;             /* rows but the first */
-        char         *to = (char *)out + begin * row_bytes;
-        if (more < 0)
-            continue;
-        memcpy(is_reverse ? to : to + row_bytes, (const char *)state + (begin + (is_reverse ? 1 : 0)) * row_bytes,
-               (size_t)(more * row_bytes));
-        to += is_reverse ? more * row_bytes : 0;
-        if (first)
-            memcpy(to, (const char *)first + i * row_bytes, (size_t)row_bytes);
-        else
-            memset(to, 0, (size_t)row_bytes);
-    }
+    enum { MIN_BYTES = 32768 };
+    shift         s = {out, state, first, offset, row_bytes, is_reverse};
+    const int64_t bytes = count > 0 ? (offset[count] - offset[0]) * row_bytes / count : 0;      /* of a sequence, on average */
+    tr_parallel_range(count, 1 + MIN_BYTES / (1 + bytes), shift_sequences, &s);
 }
 
 #define TR_TEMPLATE "kernels/math/recurrent.c"
