@@ -110,6 +110,28 @@ def test_dynamic_lstmp_feeds_its_projection_back(run, rng, random_biases):
     np.testing.assert_allclose(got[1], [row for _, c in want for row in c], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("projected", [False, True])
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_a_projected_input_that_is_kept_gives_the_same_bits_as_one_whose_memory_the_gates_take(exe, rng, is_reverse, projected):
+    x = layers.data("x", [5], dtype="float64", lod_level=1)
+    gates = layers.fc(x, 12)
+    if projected:
+        out, cell = layers.dynamic_lstmp(gates, 12, 2, is_reverse=is_reverse, dtype="float64")
+    else:
+        out, cell = layers.dynamic_lstm(gates, 12, is_reverse=is_reverse, dtype="float64")
+    loss = layers.reduce_sum(layers.elementwise_mul(out, out)) + layers.reduce_sum(cell)
+    grads = [grad.name for _, grad in fluid.backward.append_backward(loss)]
+    kept = [name for op in fluid.default_main_program().global_block().ops if op.type in ("lstm", "lstmp") for name in op.output("BatchGate")]
+    exe.run(fluid.default_startup_program())
+    feed = {"x": sequences(rng.normal(size=(6, 5)))}
+
+    alone = exe.run(feed=feed, fetch_list=[loss, *grads])
+    beside = exe.run(feed=feed, fetch_list=[loss, *grads, gates.name, gates.name + "@GRAD", *kept], return_numpy=False)
+
+    for one, other in zip(alone, beside):
+        np.testing.assert_array_equal(one, np.array(other))
+
+
 def test_dynamic_gru_is_gru_over_each_sequence(run, rng, random_biases):
     x, h0 = layers.data("x", [9], lod_level=1), layers.data("h0", [3])
     hidden = layers.dynamic_gru(x, 3, h_0=h0, bias_attr=random_biases)
