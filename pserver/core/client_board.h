@@ -1,4 +1,4 @@
-/* client_board.h - posts for other trainers, on the side of a trainer (server_board.h). */
+/* client_board.h - the trainer's side of posts: what a trainer posts for other trainers, and the posts that it gets (server_board.h). */
 #ifndef TR_PSERVER_CLIENT_BOARD_H
 #define TR_PSERVER_CLIENT_BOARD_H
 

@@ -1,13 +1,14 @@
-/* client_move.h - servers that serve and that die, as a trainer sees them; and what a replacement says of itself. */
+/* client_move.h - a trainer's side of failover: a server begins to serve, dies, or is succeeded by a standby. Also the messages by which a
+ * replacement introduces itself. */
 #ifndef TR_PSERVER_CLIENT_MOVE_H
 #define TR_PSERVER_CLIENT_MOVE_H
 
 #include "pserver/core/client_state.h"
 
-/* To this rank: I am this trainer now. */
+/* A REPLACE_DONE for rank `to`: this rank has become a trainer. */
 tr_message tr__client_replace_done(tr_client *client, int to);
 void       tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes);
-/* Fail when nobody takes the place of a dead server. Returns when to be called again. */
+/* Fail when a dead server has had no successor for too long. Returns the time of the next call. */
 int64_t    tr__client_watch_orphans(tr_client *client);
 
 #endif

@@ -4,14 +4,14 @@
 
 #include "pserver/core/client_state.h"
 
-/* What an acknowledgement says of snapshots. */
+/* Follow an ACK's fields about snapshots: the initiator, the wanted snapshot, the newest one. */
 void    tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_form_ack *ack);
 void    tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
-/* Ask again for answers that have not come. Returns when to be called again. */
+/* Repeat a SNAPSHOT whose answer has not come. Returns the time of the next call. */
 int64_t tr__client_ask_again_for_answers(tr_client *client);
 /* Is a SNAPSHOT still to be sent to this server, or to be acknowledged by it? */
 bool    tr__client_takes_snapshot(const tr__stream *s);
-/* The server died with its part of this trainer's snapshot: there is none. */
+/* The server died before it wrote its part of this trainer's snapshot: record that there will be no part. */
 void    tr__client_give_up_answer(tr__stream *s);
 
 #endif

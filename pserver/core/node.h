@@ -10,49 +10,49 @@
 
 #include "pserver/wire/wire.h"
 
-/* Memory of a core that messages show and that is to change one day: the core waits with that until nobody reads it. */
+/* A core lends a buffer to messages, which are sent from it without a copy. The core must not change the buffer while it has readers. */
 typedef struct tr_loan {
-    uint32_t readers;                 /* messages that were not sent yet */
-    bool     is_wanted;               /* the core waits */
-    bool     is_void;                 /* the peer is dead: what the driver still has of it counts no more */
+    uint32_t readers;                 /* messages from this buffer that were not sent yet */
+    bool     is_wanted;               /* the core waits for the end of the loan */
+    bool     is_void;                 /* the peer is dead, so the core ignores the messages that the driver still has */
 } tr_loan;
 
-/* A message to send. The driver frees `owned` when it was sent; without it the payload is memory that stays as it is until the
- * peer says that it has the message, or, with `loan`, until the driver has sent it, which it says there (outbox.h). */
+/* A message to send. The driver frees `owned` after sending. Without `owned` the payload is the core's memory: the core does not change it until the
+ * peer has acknowledged the message, or, with `loan`, until the driver has sent the message and has ended the loan (tr_message_over). */
 typedef struct tr_message {
     int         peer;
     tr_wire     wire;
     const void *payload;
     void       *owned;                /* the payload, malloc'ed; or NULL */
-    tr_loan    *loan;                 /* whose reader it is; or NULL */
-    bool        is_receipt;           /* it says what has come, and nothing else: see awaits_receipts */
+    tr_loan    *loan;                 /* the payload is a reader of this loan; or NULL */
+    bool        is_receipt;           /* a mere acknowledgement without other news: see awaits_receipts */
 } tr_message;
 
 typedef struct tr_node {
     void *self;
-    /* Where the payload of a message goes that does not lie in memory yet; NULL: nobody wants it. Every
-     * placed message is received after it, in order; only an unwanted one is not. */
+    /* Return the memory into which the driver receives this message's payload. NULL: the core does not want the message. The driver calls
+     * `receive` for every placed message, in order, and does not call it for an unwanted one. */
     void *(*place)(void *self, int peer, const tr_wire *wire);
-    /* A message is here. `is_placed`: its payload lies where `place` said; otherwise it is the driver's, aligned
-     * to 8, and gone after the call. */
+    /* A message has arrived. `is_placed`: the payload lies where `place` said. Otherwise the payload is a buffer of the driver, aligned
+     * to 8 bytes, and valid during the call. */
     void (*receive)(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
-    /* A peer is dead, and how that is known: "died", "was silent for 3.0 s". */
+    /* A peer is dead. `how` says why the driver thinks so: "died", "was silent for 3.0 s". */
     void (*lost)(void *self, int peer, const char *how);
-    /* Do what time demands. Returns when it wants to be called again; INT64_MAX: never. */
+    /* Do everything that is due at this time. Returns the time of the next call; INT64_MAX: never. */
     int64_t (*tick)(void *self, int64_t now);
     /* Take the next message to send; false: there is none now. Sent messages of one pair stay in order. */
     bool (*next)(void *self, tr_message *out);
-    /* TR_OK, or why this core has failed; the text is in *text then. */
+    /* TR_OK, or the failure of this core; *text is the failure's message. */
     tr_status (*status)(const void *self, const char **text);
-    /* What it waits for now: "the parameters of step 17"; "" for nothing. */
+    /* Describe what the core waits for: "the parameters of step 17"; "" for nothing. */
     void (*describe)(const void *self, char *out, size_t size);
-    /* Does it wait for loans? Then the driver copies what it has not begun to send of those that are wanted
-     * (tr_outbox_give_back). NULL: it lends nothing. */
+    /* Does the core wait for the end of loans? Then the driver copies the payloads of wanted loans that it has not begun to send
+     * (tr_outbox_give_back). NULL: this core has no loans. */
     bool (*awaits_loans)(const void *self);
-    /* A peer has said goodbye: it does no more, and takes nobody's place. NULL: that is nothing to this core. */
+    /* A peer has sent BYE: it does nothing more, and takes nobody's place. NULL: this core ignores that. */
     void (*left)(void *self, int peer);
-    /* Does a receipt let it send more, or (`owner_waits`) end what its owner waits for? Else whoever sends one need not wake this
-     * rank: it is read with the next message. NULL: always. */
+    /* Could a receipt let this core send more, or (`owner_waits`) end the wait of the core's owner? If not, a sender of a receipt does not wake this
+     * rank, and the receipt is read with the next message. NULL: the answer is always yes. */
     bool (*awaits_receipts)(const void *self, bool owner_waits);
 } tr_node;
 

@@ -20,7 +20,7 @@ tr_replica *tr_replica_new(const tr_roster *roster, const tr_store *store)
     r->server = roster->rank[roster->self].index;
     r->peer = r->server < roster->servers ? roster->server_rank[r->server] : -1;
     r->next = tr__replica_lists_new((size_t)roster->trainers);
-    r->word = tr__replica_lists_new((size_t)roster->trainers);
+    r->received = tr__replica_lists_new((size_t)roster->trainers);
     return r;
 }
 
@@ -33,7 +33,7 @@ void tr_replica_free(tr_replica *r)
     tr_effects_deinit(&r->effects);
     tr_shares_deinit(&r->shares);
     tr__replica_lists_free(&r->next);
-    tr__replica_lists_free(&r->word);
+    tr__replica_lists_free(&r->received);
     free(r->text);
     free(r);
 }

@@ -45,9 +45,9 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes, 
     const bool                is_good = !tr__replica_is_damaged(r, update) && update->updates == r->updates - 1;
 
     if (is_good) {
-        tr__replica_take_lists(r, &r->word, update);
-        const tr_commit commit = {.updates = --r->updates, .settled = r->word.settled, .trainer = r->word.flags,
-                                  .decided = r->word.decided, .decisions = r->word.decisions,
+        tr__replica_take_lists(r, &r->received, update);
+        const tr_commit commit = {.updates = --r->updates, .settled = r->received.settled, .trainer = r->received.flags,
+                                  .decided = r->received.decided, .decisions = r->received.decisions,
                                   .start = start};
         r->store.go_back(r->store.self, &commit);
     }

@@ -1,4 +1,4 @@
-/* replica_state.h - the base of a replica's core, which replica_copy.h (the state that its server has) and replica_update.h (what changes it) share. */
+/* replica_state.h - the base of a replica's core. replica_copy.h (the state from the server) and replica_update.h (updates) share it. */
 #ifndef TR_PSERVER_REPLICA_STATE_H
 #define TR_PSERVER_REPLICA_STATE_H
 
@@ -15,11 +15,11 @@ typedef struct tr_replica tr_replica;
 /* The rows that an update brings to a table. */
 typedef struct tr__replica_rows {
     tr_rows_part *part;
-    uint8_t     **payload;            /* of each part: its memory */
+    uint8_t     **payload;            /* the memory of each part */
     int           count, capacity;
 } tr__replica_rows;
 
-/* What an update says of each trainer. */
+/* The state of each trainer after an update, and the newest decision. */
 typedef struct tr__replica_lists {
     uint64_t *settled;
     uint8_t  *flags;
@@ -30,54 +30,55 @@ typedef struct tr__replica_lists {
 struct tr_replica {
     const tr_roster *roster;
     tr_store         store;
-    int              server, peer;    /* index; the rank that is this server now */
+    int              server, peer;    /* the index of the server; the rank that is this server now */
     tr_status        status;
     char            *text;
     tr_outbox        outbox;
     tr_effects       effects;
-    bool             is_at_work;      /* effects are being carried out */
+    bool             is_at_work;      /* the store is carrying out effects */
 
     Trireme__Pserver__Setup *setup;   /* NULL: there is no state yet */
-    uint32_t         check;           /* its checksum */
+    uint32_t         check;           /* the checksum of the setup */
     tr_policy        policy;
     uint8_t        **grad, **pulled;  /* of each block */
     tr__replica_rows *table;
-    tr_rows_update  *update;          /* of each table, as the store wants it */
-    tr_update        in_hand;         /* the update that the store is at */
-    const tr__replica_lists *committed;    /* what the next COMMIT says */
+    tr_rows_update  *update;          /* of each table, in the store's form */
+    tr_update        in_hand;         /* the update that the store computes */
+    const tr__replica_lists *committed;    /* the content of the next COMMIT */
 
-    uint64_t         accepted, update_seq;         /* of its messages; of the update that is being applied */
+    uint64_t         accepted;        /* the number of the server's last message that was taken */
+    uint64_t         update_seq;      /* the number of the message that began the update in hand */
     bool             owes_ack;
-    bool             is_whole;        /* it has a state that was committed, of `updates` */
-    bool             was_called;      /* in the middle of the job */
-    bool             counts;          /* it has all that its server tells others */
-    bool             is_broken;       /* it did not come so far, and will not */
-    bool             is_busy;         /* the store is at `updates` + 1 */
-    bool             owes_report;       /* what it has, to a new server */
-    bool             repeats;         /* that one sends the update anew that the store is at */
+    bool             is_whole;        /* there is a committed state, of update `updates` */
+    bool             was_called;      /* this rank became a replica in the middle of the job */
+    bool             counts;          /* the server waits for this replica in every update */
+    bool             is_broken;       /* the copy failed before the replica counted; it is not tried again */
+    bool             is_busy;         /* the store computes update `updates` + 1 */
+    bool             owes_report;     /* a new server must get REPLICA_STATE */
+    bool             repeats;         /* the new server sends the update in hand a second time */
     uint64_t         updates;
-    tr__replica_lists next, word;      /* of the update that is being applied; of a message */
+    tr__replica_lists next, received; /* of the update in hand; of the message that is being handled */
 
     tr_durable_tasks    tasks;
-    tr_board        *board;           /* NULL: nothing was posted */
+    tr_board        *board;           /* NULL: no trainer has posted */
 
-    tr_shares        shares;          /* of the update that is being applied */
+    tr_shares        shares;          /* gathered values of the update in hand */
 };
 
 tr__replica_lists tr__replica_lists_new(size_t trainers);
 void      tr__replica_lists_free(tr__replica_lists *l);
-/* Is the update none, or of another number of trainers? */
+/* Is the message NULL, or made for another number of trainers? */
 bool      tr__replica_is_damaged(const tr_replica *r, const Trireme__Pserver__Update *update);
-/* Of one that is not. */
+/* Copy the lists out of a checked message. */
 void      tr__replica_take_lists(const tr_replica *r, tr__replica_lists *l, const Trireme__Pserver__Update *update);
-/* Forget all that the replica has of a state. The store forgets it when the next one comes. */
+/* Drop the replica's state. The store drops its part when the next state begins. */
 void      tr__replica_forget(tr_replica *r);
 void      tr__replica_drop_rows(tr__replica_rows *t);
-/* The replica fails with tr_error()'s text. A replica that does not count yet is no loss: its server looks for another one. */
+/* The replica fails with tr_error()'s text. If the replica does not count yet, the job continues and the server looks for another replica. */
 tr_status tr__replica_break_off(tr_replica *r, tr_status status);
-/* Say to the server what is here: the state of this process, or of one before it. */
+/* Send REPLICA_STATE to the server: the state of this process, or the state that an earlier process left. */
 void      tr__replica_report(tr_replica *r);
-/* The same, if that is owed and known. */
+/* Send it if the server must get it and the state is known. */
 void      tr__replica_try_report(tr_replica *r);
 
 #endif

@@ -90,16 +90,16 @@ static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
  * hand here, or still in the server's. */
 static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
 {
-    tr__replica_take_lists(r, &r->word, update);
+    tr__replica_take_lists(r, &r->received, update);
     for (int i = 0; i < r->roster->trainers; i++) {
-        r->next.settled[i] = r->word.settled[i] > r->next.settled[i] ? r->word.settled[i] : r->next.settled[i];
-        r->next.flags[i] = (uint8_t)(r->word.flags[i] | (r->next.flags[i] & TR_TRAINER_GONE));
+        r->next.settled[i] = r->received.settled[i] > r->next.settled[i] ? r->received.settled[i] : r->next.settled[i];
+        r->next.flags[i] = (uint8_t)(r->received.flags[i] | (r->next.flags[i] & TR_TRAINER_GONE));
     }
-    r->next.decided = r->word.decided > r->next.decided ? r->word.decided : r->next.decided;
-    r->next.decisions = r->word.decisions;
+    r->next.decided = r->received.decided > r->next.decided ? r->received.decided : r->next.decided;
+    r->next.decisions = r->received.decisions;
     if (!r->is_whole)
         TR_TRY(r->store.ready(r->store.self));
-    commit(r, r->is_busy ? &r->word : &r->next, false);
+    commit(r, r->is_busy ? &r->received : &r->next, false);
     return TR_OK;
 }
 

@@ -1,10 +1,10 @@
-/* replica_update.h - a replica collects the parts of an update, lets the store apply it, commits it, and owes the acknowledgement. */
+/* replica_update.h - how a replica makes an update: it collects the parts, lets the store apply them, commits, and acknowledges. */
 #ifndef TR_PSERVER_REPLICA_UPDATE_H
 #define TR_PSERVER_REPLICA_UPDATE_H
 
 #include "pserver/core/replica_state.h"
 
-/* Where a piece of a gradient, or of the parameters that it was computed with, is to lie. NULL: there is no such piece. */
+/* The memory for a piece of a gradient, or of the parameters that the gradient was computed with. NULL: there is no such piece. */
 uint8_t  *tr__replica_gradient_place(const tr_replica *r, const tr_wire *wire);
 /* REPLICA_PUSH, REPLICA_ROWS. */
 tr_status tr__replica_on_push(tr_replica *r, const tr_wire *wire, const uint8_t *payload);

@@ -1,12 +1,12 @@
-/* roster.h - what a rank knows of all ranks of its job: role, number within the role, host, process, dead or alive.
+/* roster.h - a rank's list of all ranks of its job: role, number within the role, host, process, dead or alive.
  *
- * Each rank fills it from the HELLO of the others and numbers all ranks by the same rules, so all rosters agree without more messages. Ranks of a role have
- * numbers in rank order, with two exceptions. Where an earlier start of the job has left the states of all servers, on other hosts perhaps (replicas), each
- * server gets the number of the state on its host. A replica has the number of a server of another host; one that has a higher number than all servers
- * waits, as standbys do, to follow a server whose replica has died. Nothing here waits or sends.
+ * Each rank fills its roster from the HELLOs of the others and numbers all ranks by the same rules. So all rosters agree without more messages. Ranks of a
+ * role have numbers in rank order, with two exceptions. First, when an earlier start of the job has left the states of all servers, each server gets the
+ * number of the state on its host. Second, a replica has the number of a server of another host. A replica whose number is higher than those of all
+ * servers waits, as a standby does, to become the replica of a server whose replica has died. Functions of a roster neither wait nor send.
  *
- * Invariant: a complete roster changes only in which ranks are dead or have left, and which rank is which server or trainer; only the driver (comm.h) changes it.
- * Names and numbers of ranks do not change, and other threads may read them. */
+ * Invariant: only two things of a complete roster change: which ranks are dead or have left, and which rank is which server or trainer. Only the driver
+ * (comm.h) changes them. Names and numbers of ranks do not change, and other threads may read them. */
 #ifndef TR_PSERVER_ROSTER_H
 #define TR_PSERVER_ROSTER_H
 
@@ -14,15 +14,15 @@
 
 typedef struct tr_rank {
     bool     is_known, can_replace;
-    bool     is_dead, has_left;       /* has_left: it said goodbye to all (BYE), and takes nobody's place from then on; never both */
+    bool     is_dead, has_left;       /* has_left: it sent BYE to all, and takes nobody's place after that. Never both */
     tr_role  role;
     int      index;                   /* among the ranks of its role */
     uint32_t epoch;
     int64_t  pid;
-    int      doorbell;                /* the number of its file in that process; -1: it has none */
+    int      doorbell;                /* the file descriptor of its doorbell in that process; -1: it has none */
     char    *host, *host_id;
     char    *name;                    /* "rank 1 (server 1, host n03, pid 4711)" */
-    int       found_count;            /* of a server: states on its host, of earlier starts of the job */
+    int       found_count;            /* of a server: states that earlier starts of the job left on its host */
     uint32_t *found_server, *found_generation;
 } tr_rank;
 
@@ -37,53 +37,53 @@ typedef struct tr_roster {
 tr_roster *tr_roster_new(int self, int size);
 void       tr_roster_free(tr_roster *roster);
 
-/* What this process is: its Hello, malloc'ed. */
+/* Pack the Hello of this process; malloc'ed. */
 tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_replace,
                                int doorbell);
-/* Take in the Hello of a rank. TR_EPEER when its version is not ours. A second one is ignored. */
+/* Enter the Hello of a rank. TR_EPEER: the rank runs another version of Trireme. A second Hello of a rank is ignored. */
 tr_status tr_roster_on_hello(tr_roster *roster, int rank, const uint8_t *hello, size_t size);
 /* The same by hand, for tests. */
 void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
                         const char *host_id);
-/* Everyone is known: number them. TR_EPEER when a job of these ranks makes no sense. */
+/* All ranks are known: number them. TR_EPEER: no job can run on these ranks, for example because there is no server. */
 tr_status tr_roster_close(tr_roster *roster);
-/* Of any number; before a rank is known "rank 7". The text lives as long as the roster, or until this
+/* The name of a rank for messages; "rank 7" while the rank is unknown. The text lives as long as the roster; the text of an unknown rank, until this
  * thread's next call for an unknown rank. */
 const char *tr_roster_name(const tr_roster *roster, int rank);
-/* The standby that is to take a server's place: the first living one of its host; -1: there is none. */
+/* The standby that takes the place of a dead server: the first living standby of its host. -1: there is none. */
 int       tr_roster_standby_for(const tr_roster *roster, int rank);
-/* Neither dead nor has it left, for all that this rank knows. */
+/* Is this rank neither dead nor gone, as far as this process knows? */
 bool      tr_roster_is_here(const tr_roster *roster, int rank);
 /* The living replica of a server; -1: there is none. */
 int       tr_roster_replica_of(const tr_roster *roster, int server);
-/* Who may become the replica of a server that has none: a living rank that waits, on another host, and not one of `without` (rank by
- * rank); -1: there is none. */
+/* A rank that may become the replica of a server: a living standby, or replica without a server, on another host. `without`: rank by rank, true
+ * excludes the rank. -1: there is none. */
 int       tr_roster_standby_for_replica(const tr_roster *roster, int server, const bool *without);
-/* From here on this rank is that server's replica. False: it does not wait, or is the replica of another one. */
+/* Make this rank the replica of that server. False: the rank is no standby, or is the replica of another server. */
 bool      tr_roster_set_replica(tr_roster *roster, int server, int rank);
 /* The generation of the newest state of a server (tr_state_set_generation) on the hosts of all servers, when the job was started; -1: there was none. */
 int64_t   tr_roster_newest(const tr_roster *roster, int server);
-/* From here on this rank is that server, and who was it before is nobody. */
+/* Make this rank that server. The rank that was this server before loses the place. */
 void      tr_roster_replace_server(tr_roster *roster, int server, int rank);
-/* The standby that is to take a trainer's place: the first living one of its host that can, else of any; -1: there is none. */
+/* The standby that takes the place of a dead trainer: the first living standby that can, on the same host if possible. -1: there is none. */
 int       tr_roster_replacement_for(const tr_roster *roster, int rank);
-/* The same, but for `without` (rank by rank). */
+/* The same, where `without` excludes ranks (rank by rank). */
 int       tr_roster_replacement_without(const tr_roster *roster, int rank, const bool *without);
-/* From here on this standby is that trainer, with that epoch, and who was it before is nobody. False: it is no standby, or a newer one has
- * the place. */
+/* Make this standby that trainer, with that epoch. The rank that was this trainer before loses the place. False: the rank is no standby, or a
+ * replacement with a higher epoch has the place. */
 bool      tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_t epoch);
-/* The epoch of the next who takes that trainer's place, chosen by this rank: above all before and that of the last who was called (0: nobody
- * was), which may have taken the place elsewhere; and nobody else's. */
+/* The epoch for the next replacement of that trainer, chosen by this rank. It is higher than the trainer's epoch and than `called`, the epoch of
+ * the last standby that was called (0: none was). Another rank never chooses the same epoch. */
 uint32_t  tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called);
-/* Of the job, by the epoch of a rank that is no replacement, as servers and replicas are: 1, 2, ... A commit says in which it was made. */
+/* The number of this start of the job: 1, 2, ... It follows from the epoch of a rank that is no replacement. A commit contains the number. */
 uint32_t  tr_roster_start(const tr_roster *roster);
-/* Has a trainer of this epoch taken another one's place? */
+/* Does this epoch belong to a replacement? */
 bool      tr_roster_is_replacement(uint32_t epoch);
-/* May who waits leave: are all trainers out, or all servers, by a goodbye or by a death after which nobody is to take their place? Who
- * leaves is not there for the next that dies, so that a place which may be taken yet, for all that this rank knows, is waited for. A replica
- * stays as long as its server, which would not hear of its death behind its goodbye. */
+/* May a standby or replica leave? It may when all trainers, or all servers, have left or died without a successor. It stays while any place may still be
+ * taken, because it may be the rank that takes it. A replica also stays as long as its server: after the replica's BYE the server would not notice its
+ * death. */
 bool      tr_roster_is_over(const tr_roster *roster);
-/* "rank 2, rank 3": who is not known yet; for messages. */
+/* List the ranks that are not known yet, for messages: "rank 2, rank 3". */
 void      tr_roster_missing(const tr_roster *roster, char *out, size_t size);
 
 #endif

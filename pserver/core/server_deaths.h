@@ -1,7 +1,7 @@
-/* server_deaths.h - what it means for all protocols of a server that a trainer leaves, dies, or is replaced.
+/* server_deaths.h - what all protocols of a server do when a trainer leaves, dies, or is replaced.
  *
- * What a server keeps of a dead trainer: the steps that had ended here, and the places of its stream. What there is of a step that had not ended
- * is in server_contributions.h. The replacement begins behind the smallest number of settled steps of all servers and sends each server the steps that it
+ * A server keeps the steps that a dead trainer had ended here. server_contributions.h says what happens to a step that had not ended.
+ * The replacement continues after the smallest number of settled steps of all servers, and sends each server the steps that this server
  * lacks. Only committed steps are settled, so the successor of a dead server gives the same answer.
  *
  * In lockstep modes one server may have a step in its parameters that other servers lack. The replacement computes this step again with the
@@ -16,21 +16,21 @@
 
 #include "pserver/core/server_state.h"
 
-/* The trainer has said that it makes no more steps: GOODBYE, or (`is_draining`) DRAIN. */
+/* The trainer makes no more steps: it has sent GOODBYE, or (`is_draining`) DRAIN. */
 void      tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool is_draining);
-/* The trainer, which was draining, is there no more. */
+/* A draining trainer has left or died. */
 void      tr__deaths_drained(tr_server *server, tr__trainer *trainer);
-/* This server hears that the trainer died. If the mode does not survive that and there is no standby, the job fails. Otherwise nothing changes
- * before server 0 has decided what becomes of the trainer (server_members.h). */
+/* This server learns that the trainer died. If the mode does not survive that and there is no standby, the job fails. Otherwise nothing changes
+ * before server 0 has decided about the trainer (server_members.h). */
 void      tr__deaths_died(tr_server *server, const tr__trainer *trainer, const char *how);
 /* It is decided that the trainer died, and that a standby is called. The trainer's place becomes empty, also if the trainer had said goodbye to
  * this server. */
 void      tr__deaths_vacate(tr_server *server, tr__trainer *trainer);
-/* The standby that was called for a vacant trainer has become this trainer. `done`: what it has said. */
+/* The standby that was called for a vacant trainer has become this trainer. `done`: its REPLACE_DONE. */
 void      tr__deaths_arrive(tr_server *server, tr__trainer *trainer, const tr_form_replace_done *done);
-/* It is decided that the trainer died without a replacement. What it had ended counts. */
+/* It is decided that the trainer died without a replacement. The steps that it had ended still count. */
 void      tr__deaths_lose(tr_server *server, tr__trainer *trainer);
-/* No standby is left for a trainer without which the mode cannot go on: the job fails. */
+/* No standby is left for a trainer, and the mode cannot continue without this trainer: the job fails. */
 void      tr__deaths_not_replaced(tr_server *server, const tr__trainer *trainer);
 /* The replacement has made a step, or will make none: a snapshot need not wait for it. */
 void      tr__deaths_replaced(tr_server *server, tr__trainer *trainer);

@@ -8,15 +8,16 @@
 
 #include "pserver/core/server_state.h"
 
-/* What a server has said of a trainer. */
+/* A server's report about a trainer. */
 typedef struct tr__report {
-    uint64_t step;                    /* all of it is there; 0: none yet */
+    uint64_t step;                    /* the server has all of this step; 0: of no step yet */
     uint64_t pulled;                  /* the update whose parameters the step was computed with */
 } tr__report;
 
-/* Decide about updates, in `server->decided`. `report`: of each server, then each trainer. False: there is nothing to decide now. */
+/* Decide about updates; the decision goes into `server->decided`. `report`: server by server, then trainer by trainer. False: no decision is
+ * possible now. */
 bool tr__decide_update(tr_server *server, const tr__report *report);
-/* Decide whether the newest snapshot is taken. `gathered`: the newest snapshot that each server has gathered. False: there is nothing to decide now. */
+/* Decide whether the newest snapshot is taken. `gathered`: the newest snapshot that each server has gathered. False: no decision is possible now. */
 bool tr__decide_snapshot(tr_server *server, const uint32_t *gathered);
 
 #endif

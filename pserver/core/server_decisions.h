@@ -5,11 +5,11 @@
  * sync(fewer), which contributions make an update (server_decide.h). Every server, server 0 too, carries out exactly what is decided. A job with one
  * server does the same without messages.
  *
- * Decisions are numbered. A decision contains everything that earlier decisions said, so a server that missed some needs only the newest one.
- *   Repetition. A server repeats a report until that is decided, less and less often. Server 0 answers it with the newest decision.
+ * Decisions are numbered. A decision contains everything of earlier decisions, so a server that missed some needs only the newest one.
+ *   Repetition. A server repeats a report, less and less often, until server 0 has decided. Server 0 answers a report with the newest decision.
  *   Death of server 0. Server 0 commits a decision before it sends it, so its successor sends the same one. The others then repeat their reports.
- *   Death of another server. Server 0 forgets its reports. Its successor reports when trainers have sent it again what it lacks.
- * A snapshot that is being gathered outlives no server: the others give it up when they hear that another process serves.
+ *   Death of another server. Server 0 drops the dead server's reports. The successor reports again when trainers have repeated their requests.
+ * A snapshot that is being gathered is given up when any server dies: the other servers give it up when the successor begins to serve.
  *
  * Updates. A step that every server has may be in an update. No server is more than one update behind: a step that may be in an update was computed
  * with the parameters of the update before, as every server had them, or its trainer took part in that update. If a trainer dies after a decision
@@ -24,29 +24,29 @@
 
 void      tr__decisions_new(tr_server *server);
 void      tr__decisions_free(tr_server *server);
-/* All trainers agree, or a state was taken over: begin with what is settled. `commit`: what the server that died had committed; NULL: nothing. */
+/* All trainers have joined, or this is a failover: begin with the settled steps. `commit`: the commit of the dead server; NULL: there is none. */
 tr_status tr__decisions_begin(tr_server *server, const tr_commit *commit);
-/* Every trainer is out, and all that was decided is carried out. */
+/* Is every trainer out, and is every decision carried out? */
 bool      tr__decisions_are_complete(const tr_server *server);
 /* READY, MEMBER, SNAPSHOT_NEWS, DECISION or SERVING of a server. */
 tr_status tr__decisions_on_message(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload);
-/* Say again what was not answered. Returns when to look again. */
+/* Repeat the reports that are not decided. Returns the time of the next call. */
 int64_t   tr__decisions_tick(tr_server *server, int64_t now);
-/* What others have not said, in words; false: nothing. */
+/* Describe the reports or the decision that this server waits for. False: it waits for none. */
 bool      tr__decisions_describe(const tr_server *server, char *out, size_t size);
 
 /* == carrying out == */
-/* What server 0 has decided of a snapshot holds here. */
+/* Carry out server 0's decision about the snapshot. */
 void      tr__decisions_follow_snapshot(tr_server *server);
-/* Drop the late steps that are here. Returns whether a round goes on. */
+/* Drop the steps that came too late for their update. Returns whether a round has changed. */
 bool      tr__decisions_drop_late(tr_server *server);
-/* Queue the decided update if all of it is here. Fails when it never will be. */
+/* Queue the decided update if all of its contributions are here. The core fails if they can never arrive. */
 void      tr__decisions_queue_update(tr_server *server);
-/* A trainer that is decided to be lost, and counts here yet. NULL: there is none. */
+/* A trainer that is decided to be lost, and is not in the state LOST here yet. NULL: there is none. */
 tr__trainer *tr__decisions_next_lost(tr_server *server);
 /* Decide about updates and snapshots (server 0), or report. Returns whether there is something new to carry out. */
 bool      tr__decisions_advance(tr_server *server);
-/* The same about members. *hopeless: a trainer that has died, and that can be neither replaced nor done without; else it stays as it is. */
+/* The same about members. *hopeless is set when a trainer has died, cannot be replaced, and the mode needs it; otherwise it is unchanged. */
 bool      tr__decisions_advance_members(tr_server *server, const tr__trainer **hopeless);
 
 #endif

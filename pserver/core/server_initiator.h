@@ -8,11 +8,11 @@
 
 #include "pserver/core/server_state.h"
 
-/* What acknowledgements say: TR_INITIATOR_NONE, TR_INITIATOR_OVER, or the number of the trainer. */
+/* The field `initiator` of acknowledgements: TR_INITIATOR_NONE, TR_INITIATOR_OVER, or the number of the trainer. */
 uint32_t tr__initiator_code(const tr_server *server);
-/* The job's last checkpoint is made, or was tried; or (false) it is not the last one any more. */
+/* Set whether the job's last checkpoint is made or was tried. False: a trainer makes steps again, so another one will be needed. */
 void     tr__initiator_set_last(tr_server *server, bool has_last);
-/* Another trainer is the initiator, or a snapshot is over: trainers that drain may leave, or begin the last one. */
+/* The initiator has changed, or a snapshot is over: let draining trainers leave, or let one begin the last snapshot. */
 void     tr__initiator_release_draining(tr_server *server);
 
 #endif

@@ -104,7 +104,7 @@ static report *heard(const tr_server *server, int from, int trainer)
 tr_status tr__members_on_news(tr_server *server, int from, const tr_form_member *news)
 {
     if (server->self != 0 || news->trainer >= (uint32_t)server->trainer_count)
-        return tr_fail(TR_EPEER, "server %d has_reported to %s what has become of trainer %u", from,
+        return tr_fail(TR_EPEER, "server %d reports to %s what has become of trainer %u", from,
                        tr_roster_name(server->roster, server->roster->self), news->trainer);
     *heard(server, from, (int)news->trainer) = (report){true, news->news, news->rank};
     return TR_OK;

@@ -1,7 +1,7 @@
 /* server_pulls.h - pulls: parameters are sent when the policy of the job allows it.
  *
- * Parameters are sent from where they lie. In lockstep policies nobody reads a buffer any more when the next update writes it: that update has a
- * gradient of the trainer that has pulled. In the other policies messages hold the buffer on loan, and the update that would write it waits. */
+ * Parameters are sent without a copy. In lockstep policies no message reads a buffer any more when an update writes it, because that update needs a
+ * gradient of the trainer that has pulled. In the other policies messages have the buffer on loan, and the update that would write it waits. */
 #ifndef TR_PSERVER_SERVER_PULLS_H
 #define TR_PSERVER_SERVER_PULLS_H
 
@@ -9,42 +9,42 @@
 
 void      tr__pulls_new(tr_server *server);
 void      tr__pulls_free(tr_server *server);
-/* First values are here. Where delay is compensated, keep what each trainer has: these values. */
+/* The first values are here. If the mode compensates delay (compensate.h), copy them as the parameters that each trainer has. */
 tr_status tr__pulls_keep_copies(tr_server *server);
-/* PULL; and a PULL that was taken before and has come again. */
+/* PULL; and a repeated PULL. */
 tr_status tr__pulls_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 void      tr__pulls_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-/* Answer the pulls whose time has come. */
+/* Answer all pulls that the policy allows now. */
 void      tr__pulls_answer(tr_server *server);
-/* The trainer is dead: its questions are forgotten. */
+/* The trainer is dead: drop its pulls. */
 void      tr__pulls_forget(tr_server *server, const tr__trainer *trainer);
 
 /* == when == */
-/* May the trainer have parameters as of its step? `own`: steps that it has made itself, which is what ssp bounds. */
+/* Does the policy allow parameters as of `step` for this trainer? `own`: the steps that the trainer has made itself, which ssp bounds. */
 bool      tr__pulls_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own);
-/* Steps of all trainers that are in what is here. UINT64_MAX: no trainer makes steps. */
+/* The number of steps that the state contains of every trainer. UINT64_MAX: no trainer makes steps. */
 uint64_t  tr__pulls_clock(const tr_server *server);
-/* Are the parameters as of `step` those before the last update? Then the trainer is a replacement, and makes a step again that others lack. */
+/* Are the parameters as of `step` those before the last update? Then the trainer is a replacement that repeats a step for other servers. */
 bool      tr__pulls_wants_before(const tr_server *server, const tr__trainer *trainer, uint64_t step);
 
 /* == what a trainer has == */
-/* The trainer gets parameters or rows as they are now. */
+/* Record that the trainer gets the present parameters or rows, as of `step`. */
 void      tr__pulls_record(tr_server *server, const tr__trainer *trainer, uint64_t step);
-/* The trainer has, or will get, the parameters of update `update`. `step`: it has got some of them as of this step; UINT64_MAX: it has got nothing yet. */
+/* The trainer has, or will get, the parameters of update `update`. `step`: the step as of which it got some of them; UINT64_MAX: it got none yet. */
 void      tr__pulls_set(tr_server *server, const tr__trainer *trainer, uint64_t update, uint64_t step);
-/* Updates in the oldest parameters that the trainer has got for its step. */
+/* The number of updates in the oldest parameters that the trainer got for its step. */
 uint64_t  tr__pulls_update_of(const tr_server *server, const tr__trainer *trainer);
 /* The parameters that the trainer has, block by block, where delay is compensated; else NULL. */
 uint8_t **tr__pulls_copy_of(const tr_server *server, const tr__trainer *trainer);
 
 /* == loans == */
-/* Would the next update write a buffer that is being sent to a living rank? Such messages are asked back. */
+/* Would the next update write a buffer that is being sent to a living rank? If so, these loans are marked as wanted. */
 bool      tr__pulls_are_read(tr_server *server);
-/* Does an update wait for such messages? */
+/* Does an update wait for the end of loans? */
 bool      tr__pulls_await_loans(const tr_server *server);
-/* A rank is dead: what it was being sent counts no more. */
+/* A rank is dead: ignore its loans. */
 void      tr__pulls_void_loans(tr_server *server, int rank);
-/* Whose messages the next update waits for, in words. */
+/* Write the names of the ranks whose messages the next update waits for. */
 void      tr__pulls_describe_readers(const tr_server *server, char *out, size_t size);
 
 #endif
