@@ -1,5 +1,5 @@
-/* server_requests.h - messages as they arrive at a server: the sender's epoch is checked, each request is taken once and in order, and is handed to the protocol
- * that it belongs to. */
+/* server_requests.h - a server receives messages: it checks the sender's epoch, takes each request once and in order, and calls the handler of the
+ * request's protocol. */
 #ifndef TR_PSERVER_SERVER_REQUESTS_H
 #define TR_PSERVER_SERVER_REQUESTS_H
 
@@ -7,11 +7,11 @@
 
 /* As tr_node.place. */
 void *tr__requests_place(tr_server *server, int peer, const tr_wire *wire);
-/* As tr_node.receive; what is due runs behind it. */
+/* As tr_node.receive. The caller runs the rules afterwards. */
 void  tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void *payload, bool is_placed);
-/* Take in the requests of trainers that were parked and are not any more. */
+/* Handle the waiting requests of trainers that are not parked any more. */
 void  tr__requests_unpark(tr_server *server);
-/* All servers have gathered something for the update in hand: the replica, which computes the same update, needs it. `before`: gatherings that were done. */
+/* If a gathering was completed since `before` were done, send its values to the replica, which needs them for the same update. */
 void  tr__requests_pass_share_on(tr_server *server, uint64_t before);
 
 #endif

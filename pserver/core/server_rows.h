@@ -1,7 +1,7 @@
-/* server_rows.h - sparse tables: rows are sent, and gradients of rows are kept until their step is applied.
+/* server_rows.h - sparse tables: rows are sent, and gradients of rows are stored until their step is applied.
  *
- * server_updates.c alone says what an update is and which trainers are in it, for tables, too. Here the pieces of these trainers are listed, trainer
- * by trainer; they are merged when the update is applied. A table has one copy, which an update changes in place. So rows are sent between two
+ * server_updates.c alone decides which trainers are in an update, for tables, too. This file lists the pieces of these trainers, trainer
+ * by trainer; the store merges them when it applies the update. A table has one copy, which an update changes in place. So rows are sent between two
  * updates, never during one.
  *
  * A contribution has a piece for every table, also where that piece is empty, because the contribution's weight travels with it. */
@@ -10,7 +10,7 @@
 
 #include "pserver/core/server_state.h"
 
-/* Behind SETUP. TR_EFORMAT: a table has rows that cannot be. */
+/* After SETUP. TR_EFORMAT: a table's row size is invalid. */
 tr_status             tr__rows_new(tr_server *server);
 void                  tr__rows_free(tr_server *server);
 
@@ -21,20 +21,20 @@ tr_status             tr__rows_on_push(tr_server *server, tr__trainer *trainer, 
 const char           *tr__rows_first_missing(const tr_server *server, const tr__trainer *trainer);
 /* The trainer has ended a step. */
 void                  tr__rows_ended(tr_server *server, const tr__trainer *trainer);
-/* The trainer is dead: forget what it has pushed of a step that it has not ended, and its questions. */
+/* The trainer is dead: drop the gradients of a step that it has not ended, and its pulls. */
 void                  tr__rows_abandon(tr_server *server, const tr__trainer *trainer);
-/* What the trainers that take part in an update (trainer by trainer) have sent for the step behind their last settled one. One for each table. */
+/* The gradients for an update, one entry for each table: those that the trainers in `takes_part` sent for the step after their last settled one. */
 const tr_rows_update *tr__rows_update(tr_server *server, const bool *takes_part);
-/* Pieces of the trainer's gradients that are kept, of all steps. */
+/* The number of stored pieces of the trainer's gradients, of all steps. */
 uint64_t              tr__rows_stored(const tr_server *server, const tr__trainer *trainer);
-/* Forget the gradients of settled steps. */
+/* Drop the gradients of settled steps. */
 void                  tr__rows_forget_settled(tr_server *server);
 
 /* == rows out == */
-/* PULL_ROWS or READ_ROWS; and one that was taken before and has come again. */
+/* PULL_ROWS or READ_ROWS; and a repeated one. */
 tr_status             tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 void                  tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-/* Answer the questions whose time has come. */
+/* Answer all pulls that can be answered now. */
 void                  tr__rows_answer(tr_server *server);
 /* WRITE_ROWS, before the first step. */
 tr_status             tr__rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);

@@ -1,4 +1,4 @@
-/* server_serving.h - SERVING: a server tells a rank that it serves, and from what on. */
+/* server_serving.h - SERVING: a server tells a rank that it serves, and which updates and steps its state has. */
 #ifndef TR_PSERVER_SERVER_SERVING_H
 #define TR_PSERVER_SERVER_SERVING_H
 

@@ -1,11 +1,11 @@
-/* server_state.h - the base of a server core: what all of its protocols share.
+/* server_state.h - the base of a server core: the state that all of its protocols share.
  *
- * Each protocol has one pair of files, such as server_pulls.h and server_pulls.c. The struct with its state is in the .c file, and the other protocols see it
- * through the functions of the .h file. The protocols stand above one another in the order of the pointers in `struct tr_server`: a file calls
- * only those before it. server_rules.c has the rules between them: which protocol has to look again when something has changed.
+ * Each protocol has one pair of files, such as server_pulls.h and server_pulls.c. The struct with its state is in the .c file, and the other protocols use it
+ * through the functions of the .h file. The protocols are layered in the order of the pointers in `struct tr_server`: a file calls
+ * only those before it. server_rules.c has the rules between them: which protocol must act when something has changed.
  *
  * A message, a death, a time or a report of the store is an *input* (server.c). A protocol's handler changes its own state, queues messages
- * (`outbox`) and effects (effects.h), and notes by tr__server_due which rules are due. Then the rules run, one at a time, until none is due. So no
+ * (`outbox`) and effects (effects.h), and marks by tr__server_due which rules are due. Then the rules run, one at a time, until none is due. So no
  * protocol calls another one back in the middle of a change. */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
@@ -23,34 +23,34 @@ typedef struct tr_server tr_server;
 
 /* The rules, in the order in which they run when several are due; server_rules.c has them. */
 typedef enum tr__rule {
-    TR__RULE_UNPARK,                  /* requests that were parked are taken in */
+    TR__RULE_UNPARK,                  /* parked requests are handled */
     TR__RULE_FINISH,                  /* the update in hand is over */
-    TR__RULE_SETTLED,                 /* steps were settled: rows are forgotten, tasks may be done */
-    TR__RULE_ANSWER,                  /* parameters and rows that were asked for may leave */
+    TR__RULE_SETTLED,                 /* steps were settled: gradients of rows are dropped, tasks may be done */
+    TR__RULE_ANSWER,                  /* pulls of parameters and rows may be answered */
     TR__RULE_BOARD,                   /* questions about posts may be answered */
     TR__RULE_SNAPSHOT,                /* a snapshot may be taken */
     TR__RULE_COPY,                    /* the replica may get the state */
     TR__RULE_BEGIN,                   /* the next update may begin */
     TR__RULE_ROUNDS,                  /* rounds may be full */
     TR__RULE_DECIDE,                  /* decisions about updates and snapshots may be made, carried out, or reported */
-    TR__RULE_MEMBERS,                 /* the same about members: something has become of a trainer */
-    TR__RULE_INITIATOR,               /* another trainer begins snapshots, or trainers that drain may leave */
+    TR__RULE_MEMBERS,                 /* the same for decisions about members, after a trainer died, left or was replaced */
+    TR__RULE_INITIATOR,               /* the initiator may have changed, or draining trainers may leave */
     TR__RULE_COUNT
 } tr__rule;
 
-/* A trainer as all protocols see it. What one protocol alone knows of it is in that protocol's struct, at `index`. */
+/* A trainer as all protocols see it. A protocol's own data about a trainer are in that protocol's struct, at `index`. */
 typedef struct tr__trainer {
     int           index, rank;
     uint32_t      epoch;
     tr_membership state;              /* changed by tr__server_move alone */
     uint64_t      ended;              /* steps whose STEP_END is here */
-    uint64_t      settled;            /* of them in an update, or dropped. Invariant: settled <= ended */
+    uint64_t      settled;            /* steps that are in an update, or were dropped. Invariant: settled <= ended */
 } tr__trainer;
 
 typedef struct tr__block {
     tr_dtype dtype;
     uint64_t bytes;
-    uint64_t first_chunk, chunks;     /* its chunks among all */
+    uint64_t first_chunk, chunks;     /* its chunks, in the numbering of the chunks of all blocks */
 } tr__block;
 
 typedef struct tr__table {
@@ -58,23 +58,23 @@ typedef struct tr__table {
     uint64_t stride;                  /* of a packed row */
 } tr__table;
 
-/* What server 0 has decided, as far as this server knows (server_decisions.h). */
+/* The newest decision that this server knows (server_decisions.h). Arrays have an entry for each trainer. */
 typedef struct tr__decided {
     uint64_t   number;                /* of the newest decision */
-    uint64_t   update;                /* decided: `updates`, or the next one; 0 where server 0 does not decide about updates */
-    uint64_t  *settled;               /* of each trainer, when that update is made; the same */
-    uint8_t   *trainer;               /* of each: TR_TRAINER_IN, _OUT, _LOST */
-    tr_member *member;                /* of each: the process that is this trainer, or is called to become it */
+    uint64_t   update;                /* the decided update: `updates`, or the next one; 0 where server 0 does not decide about updates */
+    uint64_t  *settled;               /* steps that are settled when that update is made; 0 where server 0 does not decide about updates */
+    uint8_t   *trainer;               /* TR_TRAINER_IN, _OUT, _LOST */
+    tr_member *member;                /* the process that is this trainer, or is called to become it */
     tr_decided_snapshot snapshot;
 } tr__decided;
 
-/* Where the store wants what all servers gather for the update in hand, and how many bytes each of them has. */
+/* A gathering for the update in hand: the store's memory for the values of all servers, and the size of one value. */
 typedef struct tr__share {
     const void *to;
     uint32_t    bytes;
 } tr__share;
 
-/* What each protocol keeps to itself. */
+/* The private state of each protocol. */
 typedef struct tr__meters tr__meters;
 typedef struct tr__streams tr__streams;
 typedef struct tr__rounds tr__rounds;
@@ -97,17 +97,17 @@ struct tr_server {
     tr_store         store;
     int              self;            /* index among the servers */
     int64_t          now;             /* the time of the last input */
-    int64_t          retry;           /* what was lost is said again after so long; 0: nothing is lost */
+    int64_t          retry;           /* lost messages are repeated after so many nanoseconds; 0: the transport is reliable */
 
     tr_status        status;
-    char            *text;            /* of a failure */
+    char            *text;            /* the message of a failure */
     tr_outbox        outbox;
     tr_effects       effects;
-    unsigned         due;             /* rules, a bit each */
+    unsigned         due;             /* the rules that are due, one bit each */
     bool             is_at_work;      /* the rules are running */
     uint8_t         *pool;            /* free buffers of one chunk; the first word of each links the next */
 
-    /* What trainers have agreed on: there from SETUP on, fixed. */
+    /* The facts that trainers have agreed on; set by SETUP, and never changed after it. */
     Trireme__Pserver__Setup *setup;
     tr_policy        policy;
     tr_compress      compress;
@@ -115,12 +115,12 @@ struct tr_server {
     uint32_t         block_count, table_count;
     tr__block       *block;
     tr__table       *table;
-    bool             is_running;      /* first values are here, and all trainers have agreed */
+    bool             is_running;      /* all first values are here, and all trainers have joined */
 
     int              trainer_count;
     tr__trainer     *trainer;
-    uint64_t         updates;         /* applied */
-    tr_update        update;          /* in hand */
+    uint64_t         updates;         /* number of applied updates */
+    tr_update        update;          /* the update in hand: the store computes it */
     tr__share        share;
     tr__decided      decided;
     bool             has_last_snapshot;       /* server_initiator.c */
@@ -133,8 +133,8 @@ struct tr_server {
     tr__pulls         *pulls;
     tr__rows          *rows;
     tr__replication   *replication;
-    tr__tasks         *tasks;         /* NULL: none are handed out */
-    tr__board         *board;         /* NULL: nobody has posted */
+    tr__tasks         *tasks;         /* NULL: the job has no tasks */
+    tr__board         *board;         /* NULL: no trainer has posted */
     tr_gather         *gather;
     tr__places        *places;
     tr__snapshots     *snapshots;
@@ -155,11 +155,11 @@ static inline bool tr__server_is_due(const tr_server *server, tr__rule rule)
 }
 
 /* == failing == */
-/* The core fails with tr_error()'s text: every trainer is refused. Returns the status. */
+/* The core fails with tr_error()'s text, and sends REFUSED to every trainer. Returns the status. */
 tr_status tr__server_fail(tr_server *server, tr_status status);
-/* The job has failed: this trainer is told why. */
+/* The core has failed: send this trainer REFUSED with the reason. */
 void      tr__server_send_failure(tr_server *server, const tr__trainer *trainer);
-/* A process that was replaced is told so. */
+/* Send REPLACED to a process whose place another process has. */
 void      tr__server_refuse(tr_server *server, int rank, uint32_t epoch);
 
 /* == trainers == */
@@ -170,18 +170,18 @@ tr__trainer *tr__server_trainer_of(tr_server *server, int peer);
 void         tr__server_move(tr_server *server, tr__trainer *trainer, tr_membership to);
 /* Has the trainer neither left nor been lost? */
 bool         tr__server_is_present(const tr__trainer *trainer);
-/* Is this step of a replacement one that the dead trainer had ended here? */
+/* Does a replacement repeat a step that the dead trainer had ended on this server? */
 bool         tr__server_has_ended(const tr__trainer *trainer, uint64_t step);
-/* May a replacement ask as of this step, which is the one before its last ended step? */
+/* May a replacement pull as of this step, which is the one before its last ended step? */
 bool         tr__server_lags(const tr__trainer *trainer, uint64_t step);
 /* The trainer that begins snapshots: the first one that makes steps, else the first one that drains. -1: there is none. */
 int          tr__server_initiator(const tr_server *server);
-/* Is a replacement awaited, or has one made no step yet? Then no snapshot begins. Only server 0 hears whether a replacement has made a step. */
+/* Is a trainer vacant, or has its replacement made no step yet? Then no snapshot begins. */
 bool         tr__server_awaits_replacement(const tr_server *server);
 /* TR_EPEER when the message is not for `step`, or comes before the server is running. */
 tr_status    tr__server_check_step(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t step);
 
-/* == decisions, as facts == */
+/* == questions about decisions == */
 /* Does server 0 decide what makes an update? */
 bool tr__server_decides_updates(const tr_server *server);
 /* Is an update decided that is not made? */
@@ -192,12 +192,12 @@ bool tr__server_is_out(const tr_server *server, int trainer);
 bool tr__server_is_decided_lost(const tr_server *server, int trainer);
 
 /* == memory and messages == */
-/* A buffer of at least one chunk; used again when it is freed. */
+/* A buffer of at least one chunk. A freed buffer goes back to the pool. */
 uint8_t  *tr__server_buffer_new(tr_server *server, uint64_t bytes);
 void      tr__server_buffer_free(tr_server *server, uint8_t *buffer);
 /* Free the buffers that are not in use. */
 void      tr__server_buffers_free(tr_server *server);
-/* Queue a message with a packed payload, which is taken over; NULL: it has none. `wire` lacks the sender. */
+/* Queue a message. `payload` is malloc'ed and freed after sending; NULL: none. This fills in the sender of `wire`. */
 void      tr__server_send(tr_server *server, int rank, tr_wire wire, uint8_t *payload);
 
 #endif

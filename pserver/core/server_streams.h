@@ -12,23 +12,23 @@
 
 typedef enum tr__open { TR__OPEN_JOIN, TR__OPEN_PUSH, TR__OPEN_STEP, TR__OPEN_DRAIN, TR__OPEN_PARKED, TR__OPEN_COUNT } tr__open;
 
-/* A request whose time has not come. */
+/* A request that was taken and waits for its turn. */
 typedef struct tr__deferred {
     struct tr__deferred *next;
     tr_wire          wire;
     uint8_t         *payload;         /* a buffer of the pool, or NULL */
 } tr__deferred;
 
-/* Requests that wait, in the order of their numbers. */
+/* Deferred requests, in the order of their numbers. */
 typedef struct tr__deferred_list {
     tr__deferred *first, *last;
 } tr__deferred_list;
 
-/* Put a request at the end. Takes the payload over if it is a buffer of the pool (`is_owned`), else copies it. */
+/* Append a request. A payload that is a buffer of the pool (`is_owned`) then belongs to the list; any other one is copied. */
 void      tr__deferred_put(tr_server *server, tr__deferred_list *list, const tr_wire *wire, uint8_t *payload, bool is_owned);
-/* Take the first one out; its payload and itself are the caller's. NULL: there is none. */
+/* Remove the first request. The caller frees it and its payload. NULL: there is none. */
 tr__deferred *tr__deferred_take(tr__deferred_list *list);
-/* Forget all. */
+/* Free all requests of the list. */
 void      tr__deferred_drop(tr_server *server, tr__deferred_list *list);
 
 void      tr__streams_new(tr_server *server);
@@ -41,29 +41,29 @@ uint64_t  tr__stream_taken(const tr_server *server, const tr__trainer *trainer);
 void      tr__stream_take(tr_server *server, const tr__trainer *trainer, uint64_t seq);
 /* The first open request of this kind is number `seq`; 0: none is open. */
 void      tr__stream_open(tr_server *server, const tr__trainer *trainer, tr__open kind, uint64_t seq);
-/* All requests up to this one are done. */
+/* The number of the last request of which it and all requests before it are done. */
 uint64_t  tr__stream_done(const tr_server *server, const tr__trainer *trainer);
 
 /* The trainer is to get an acknowledgement. */
 void      tr__stream_owe(tr_server *server, const tr__trainer *trainer);
 void      tr__stream_owe_nothing(tr_server *server, const tr__trainer *trainer);
-/* Every trainer that makes steps, or stays after its last step, is to get one. */
+/* Every trainer that makes steps, or drains, is to get an acknowledgement. */
 void      tr__streams_owe_all(tr_server *server);
-/* A trainer that is owed one, which it is from here on no more. NULL: there is none. */
+/* Take a trainer that is to get an acknowledgement; the caller sends it. NULL: there is none. */
 const tr__trainer *tr__streams_next_owed(tr_server *server);
 
 bool      tr__stream_is_parked(const tr_server *server, const tr__trainer *trainer);
 void      tr__stream_park(tr_server *server, const tr__trainer *trainer);
-/* Does the trainer make steps, and is it not parked? Then it will do another step by itself. */
+/* Does the trainer make steps, and is it not parked? Then its next step does not depend on other trainers. */
 bool      tr__stream_is_moving(const tr_server *server, const tr__trainer *trainer);
-/* A request of a parked trainer waits. */
+/* Defer a request of a parked trainer. */
 void      tr__stream_defer(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
-/* The trainer is parked no more, and TR__RULE_UNPARK takes its requests in. */
+/* Unpark the trainer; TR__RULE_UNPARK then handles its deferred requests. */
 void      tr__stream_unpark(tr_server *server, const tr__trainer *trainer);
 void      tr__streams_unpark_all(tr_server *server);
-/* The requests that wait, which are the caller's from here on; nothing while the trainer is parked. */
+/* Remove and return the deferred requests of a trainer that is not parked. While it is parked the list is empty. */
 tr__deferred_list tr__stream_take_parked(tr_server *server, const tr__trainer *trainer);
-/* The trainer is dead: what was parked is forgotten, and it is parked no more. */
+/* The trainer is dead: drop its deferred requests, and unpark it. */
 void      tr__stream_forget_parked(tr_server *server, const tr__trainer *trainer);
 
 #endif

@@ -1,5 +1,4 @@
-/* shares.h - the values that all servers have gathered (gather.h) in an update, in order, for a replica, which makes the same update at another
- * time.
+/* shares.h - gathered values (gather.h) of an update, which a replica gets from its server and uses when it computes the same update.
  *
  * Invariant: an update takes the values in the order in which its server gathered them. */
 #ifndef TR_PSERVER_SHARES_H
@@ -13,21 +12,21 @@
 typedef struct tr_shares {
     struct tr_share *item;
     size_t           count, taken, capacity;
-    size_t           skip;            /* that come again, and were taken */
-    uint8_t         *to;              /* somebody waits for the next; NULL: nobody */
-    uint64_t         done;            /* were waited for, and came */
+    size_t           skip;            /* values that are sent a second time and were taken already */
+    uint8_t         *to;              /* the next value goes to this memory; NULL: no one waits for it */
+    uint64_t         done;            /* number of values that were written to a waiting caller */
 } tr_shares;
 
 void tr_shares_deinit(tr_shares *shares);
-/* The next one has come; it is copied. */
+/* The next value has arrived; it is copied. */
 void tr_shares_put(tr_shares *shares, const void *data, uint64_t bytes);
-/* Somebody waits for the next. */
+/* Write the next value to `to`, now or when it arrives. */
 void tr_shares_ask(tr_shares *shares, void *to);
-/* The same are told anew, from the update's first on. */
+/* The values will be sent again, beginning with the first value of the update: skip those that were taken. */
 void tr_shares_restart(tr_shares *shares);
-/* Who waits gets so many zeros. */
+/* No value will arrive: write `bytes` zeros to the caller that waits. */
 void tr_shares_give_up(tr_shares *shares, uint64_t bytes);
-/* The update is over. */
+/* The update is over: drop its values. */
 void tr_shares_drop(tr_shares *shares);
 
 #endif

@@ -1,7 +1,7 @@
-/* tasks.h - the core that deals tasks out: which are to be done, which are leased to whom until when, which are done.
+/* tasks.h - the core that leases tasks: which tasks are to do, which are leased to which trainer and until when, and which are done.
  *
- * It never reads a clock (times are nanoseconds of any origin, given) and knows nothing of messages. Its state is some
- * bytes a task, as many for any state: for a checkpoint, or for whoever takes a server's place. */
+ * The core never reads a clock: the caller passes times, in nanoseconds of any origin. The core knows no messages. Its packed state has a fixed
+ * number of bytes for each task; it is stored in checkpoints and for a server's successor. */
 #ifndef TR_PSERVER_TASKS_H
 #define TR_PSERVER_TASKS_H
 
@@ -10,40 +10,40 @@
 
 typedef struct tr_tasks tr_tasks;
 
-enum { TR_TASK_FAILURES = 3 };        /* of one task in one pass: then it is the task's fault */
+enum { TR_TASK_FAILURES = 3 };        /* the job fails after so many failures of one task in one pass */
 
 tr_tasks *tr_tasks_new(const tr_tasks_spec *spec);
 void      tr_tasks_free(tr_tasks *tasks);
 const tr_tasks_spec *tr_tasks_spec_of(const tr_tasks *tasks);
 
-/* The next task for a trainer. Leases that ran out by now are over first. */
+/* Lease the next task to a trainer. Leases that have expired by `now` end first. */
 tr_task   tr_tasks_lease(tr_tasks *tasks, int64_t now, int trainer);
 /* Are all passes done? */
 bool      tr_tasks_are_done(const tr_tasks *tasks);
-/* A lease has ended well; false: it was over already, and the task is or was another's. */
+/* The trainer has finished the task of this lease. False: the lease had expired, and the task was leased to another trainer. */
 bool      tr_tasks_done(tr_tasks *tasks, int trainer, uint64_t lease);
-/* A lease has ended badly. TR_EPEER when that was the task's last chance. */
+/* The trainer has failed on the task of this lease. TR_EPEER: the task has failed too often. */
 tr_status tr_tasks_failed(tr_tasks *tasks, int trainer, uint64_t lease);
-/* A trainer has left or died: its tasks are to be done by others. */
+/* A trainer has left or died: its tasks can be leased to others. */
 void      tr_tasks_leave(tr_tasks *tasks, int trainer);
-/* So many steps of this lease's task were made; nothing if it is over. */
+/* Record how many steps of this lease's task were made. An expired lease is ignored. */
 void      tr_tasks_made(tr_tasks *tasks, int trainer, uint64_t lease, uint32_t steps);
-/* The task of a lease that a trainer has, as it was given; TR_TASK_WAIT: it has it no more. */
+/* The task of this trainer's lease, as it was given out. TR_TASK_WAIT: the lease has expired. */
 tr_task   tr_tasks_leased(const tr_tasks *tasks, int trainer, uint64_t lease);
-/* The same tasks are gone over `passes` times in all, with leases of `lease` seconds. */
+/* Set the total number of passes over the tasks, and the duration of later leases in seconds. */
 void      tr_tasks_extend(tr_tasks *tasks, uint32_t passes, double lease);
 
 typedef struct tr_tasks_counts {
-    uint32_t pass;                    /* being made; `passes` when all are */
+    uint32_t pass;                    /* number of the current pass, from 0; `passes` when all passes are done */
     uint32_t to_do, leased, done;     /* tasks of this pass */
-    uint64_t leases;                  /* given out so far */
-    uint64_t ran_out;                 /* of them, in vain: too slow, or their trainer left */
+    uint64_t leases;                  /* leases that were given out so far */
+    uint64_t ran_out;                 /* leases that ended without a result: they expired, or their trainer left */
     uint64_t failed;
 } tr_tasks_counts;
 
 tr_tasks_counts tr_tasks_count(const tr_tasks *tasks);
 
-/* The state as bytes (malloc'ed), and back; the time of leases begins anew then. Damaged ones are refused. */
+/* save: pack the state into malloc'ed bytes. load: unpack it; the duration of every lease starts again. TR_EFORMAT: the bytes are damaged. */
 tr_status tr_tasks_save(void **out, size_t *size, const tr_tasks *tasks);
 tr_status tr_tasks_load(tr_tasks **out, const void *bytes, size_t size);
 size_t    tr_tasks_size(uint32_t count);

@@ -1,8 +1,8 @@
-/* frozen.h - the variables of a server's program as they were at one moment; a new replica is made of them while the program goes on.
+/* frozen.h - a frozen state: the variables of a server's program at one moment. A new replica gets this state while updates continue.
  *
- * Dense values are copied. Of tables, the rows of that moment are read while updates change the table (table.h).
+ * Dense values are copied. Tables are not: a snapshot of the table gives the rows of that moment while updates change the table (table.h).
  *
- * What must stay true: the thread that updates makes and frees it, between two updates. Another thread may read it meanwhile. */
+ * What must stay true: the thread that computes updates creates and frees a frozen state, between two updates. Another thread may read it meanwhile. */
 #ifndef TR_PSERVER_FROZEN_H
 #define TR_PSERVER_FROZEN_H
 
