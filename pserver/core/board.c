@@ -11,8 +11,8 @@ enum { CHAINS = 1024, POST_OVERHEAD = 128 };
 struct tr_board {
     tr_durable_board  durable;
     int            trainers;
-    uint64_t       bytes;             /* of all items */
-    uint64_t       forgotten;         /* the newest collective that is */
+    uint64_t       bytes;             /* size of all items */
+    uint64_t       forgotten;         /* the highest number of a deleted collective */
     uint32_t       stops;
     tr_board_item *first, **end;
     tr_board_item *chain[CHAINS];
@@ -123,7 +123,7 @@ static void forget_first(tr_board *board)
     free_item(oldest, board->trainers);
 }
 
-/* The newest item stays: it was added just now. */
+/* Delete the oldest complete items until the board is within the limit. The newest item stays, because it was added just now. */
 static void forget(tr_board *board, uint64_t limit)
 {
     while (board->bytes > limit && board->first && board->first->next && is_settled(board->first))
@@ -132,7 +132,7 @@ static void forget(tr_board *board, uint64_t limit)
 
 /* == kept ========================================================================================= */
 
-/* Room for what is complete, and for two collectives that are not. */
+/* The size of half of the durable memory: space for the complete items, and for two collectives that are not complete. */
 static uint64_t half_of(int trainers)
 {
     return TR_BOARD_LIMIT + 2 * (uint64_t)trainers * (TR_BOARD_POST + 4096) + (1 << 16);
@@ -144,14 +144,14 @@ static void write_again(void *self, uint8_t *packed, size_t size)
     free(packed);
 }
 
-/* In a full half the older part of what is complete makes room. */
+/* Store a post in durable memory. When a half is full, the older complete items are deleted before the rest moves to the other half. */
 static void make_durable(tr_board *board, const uint8_t *packed, size_t size)
 {
     if (tr_durable_board_add(&board->durable, packed, size))
         return;
     forget(board, TR_BOARD_LIMIT / 2);
     tr_durable_board_begin(&board->durable);
-    tr_board_each(board, write_again, &board->durable);       /* with the new one, which is on the board by now */
+    tr_board_each(board, write_again, &board->durable);       /* includes the new post, which is on the board already */
     tr_durable_board_switch(&board->durable);
 }
 
@@ -163,7 +163,7 @@ static void read_durable(tr_board *board)
     size_t              size;
     bool                is_new;
 
-    board->durable.memory = NULL;                     /* what comes from there is not written there */
+    board->durable.memory = NULL;                     /* posts that are read from the memory must not be appended to it */
     while ((packed = tr_durable_board_next(&durable, &at, &size)))
         if (tr_board_put(&is_new, board, packed, size) != TR_OK)
             break;

@@ -29,14 +29,14 @@ static tr__request *pull_of(tr__stream *s, const tr_wire *wire)
     return r && r->wire.kind == TR_WIRE_PULL && !r->is_done ? r : NULL;
 }
 
-/* Does this message of the answer go where it belongs? Small ones before it, which are not placed, may be here and not be received yet: so it need
- * not be the next, unless one was lost. What is being written is not written a second time. */
+/* May this message of an answer be received directly into its final place? Small messages before it are not placed, and may wait to be received. So the
+ * message need not be the next one, unless a message was lost. A message that is already being placed is not placed a second time. */
 static bool is_to_be_placed(const tr__request *r, uint32_t number)
 {
     return (r->has_gap ? number == r->parts : number >= r->parts) && (!r->pending || number >= r->placed);
 }
 
-/* The pull of rows that this message answers; one that is placed is not placed again. */
+/* The pull of rows that this message answers. NULL: there is none, or its rows are being placed already. */
 static tr__request *row_pull_of(tr__stream *s, const tr_wire *wire)
 {
     for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next)
@@ -45,10 +45,10 @@ static tr__request *row_pull_of(tr__stream *s, const tr_wire *wire)
     return NULL;
 }
 
-/* A part of a block's answer: where it arrives, and what becomes of it there. */
+/* A part of the answer to a pull of a block: where it is received, and how it is stored. */
 typedef struct arrival {
-    uint8_t *to;                      /* NULL: nobody has asked for it */
-    uint8_t *values;                  /* the parameter's own, of `bytes` bytes */
+    uint8_t *to;                      /* NULL: the trainer has no pull of this block */
+    uint8_t *values;                  /* the part of the parameter, of `bytes` bytes */
     uint64_t bytes;
     bool     is_rounded;
 } arrival;
@@ -75,7 +75,7 @@ static void take_arrival(const arrival *a)
         tr_rounded_widen(a->values, a->bytes);
 }
 
-/* The same of rows. */
+/* The memory into which rows of `bytes` bytes are received. */
 static uint8_t *rows_place(const tr__request *r, uint64_t bytes)
 {
     return r->wire.pull_rows.is_rounded ? tr_rounded_place(r->to, 2 * bytes) : r->to;
@@ -139,7 +139,7 @@ static void on_data(tr_client *client, tr__stream *s, const tr_wire *wire, const
     r->pending -= is_placed && r->pending;
     r->has_gap = number_of(wire) > r->parts || (r->has_gap && number_of(wire) < r->parts);
     if (r->parts != number_of(wire))
-        return;                                    /* or it comes again */
+        return;                                    /* or the message is a repetition */
     r->parts++;
     if (wire->kind == TR_WIRE_DATA_MANY) {
         got = 0;
@@ -237,6 +237,6 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
         if (client->has_tasks)
             tr__client_send_tasks(client);
     }
-    if (is_placed && wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_ROWS)    /* placed where they belong */
+    if (is_placed && wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_ROWS)    /* other placed payloads were malloc'ed by `place` */
         free(payload);
 }

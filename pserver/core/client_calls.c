@@ -172,8 +172,8 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
         tr__stream *s = &client->stream[b->server];
         tr__client_gather(&s->pulls, (uint32_t)blocks[i], NULL, op, 4);
         s->pulls.wanted += tr_rounded_bytes(b->bytes, b->is_rounded);
-        /* What is asked for first is whole while the rest is on its way. Where trainers do not wait for each other there may be an
-         * update between two answers, and a server's blocks are to be of one. */
+        /* Several small pulls let the trainer use the first blocks while the others arrive. Where trainers do not wait for each other, an update may happen
+         * between two answers. There all blocks of a server are pulled at once, so that they are of the same update. */
         if (s->pulls.wanted >= client->options.chunk_bytes / 2 && !client->survives_trainers)
             tr__client_flush_pulls(client, s);
     }
@@ -181,7 +181,7 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
     return op;
 }
 
-/* Where it was is said once. */
+/* The trainer sends its last place once: in DRAIN, or, if it has not drained, in GOODBYE. */
 static uint64_t send_last_place(tr_client *client, tr_wire_kind kind)
 {
     const uint64_t op = tr__client_op_begin(client);
@@ -191,7 +191,7 @@ static uint64_t send_last_place(tr_client *client, tr_wire_kind kind)
         size_t   size = 0;
         uint8_t *place = client->block && client->pack_place ? client->pack_place(client->pack_self, &size, client->step) : NULL;
         const tr_wire leave = {.kind = kind, .leave = {.step = tr__client_step_of(client, &client->stream[i])}};
-        if (i == 0 && client->has_tasks)               /* what it made of its tasks counts */
+        if (i == 0 && client->has_tasks)               /* server 0 gets it after all servers have settled the steps, so that its tasks are done */
             tr__client_task_later(client, &(tr_client_task){.wire = leave}, place, size, op);
         else
             tr__client_add(client, &client->stream[i], &leave, op, place, size)->owned = place;

@@ -1,12 +1,11 @@
-/* client_move.c - when servers change: one serves, dies, and a standby serves in its place; and the start of a trainer that replaces a dead
- * one. */
+/* client_move.c - a trainer's side of failover: servers begin to serve, die, and are succeeded by standbys. Also the start of a replacement. */
 #include "pserver/core/client_move.h"
 
 #include "framework/memory.h"
 #include "pserver/core/client_requests.h"
 #include "pserver/core/client_snapshot.h"
 
-/* Have all servers settled the same steps of the dead trainer, and none has another one of it? Then the replacement makes none again. */
+/* Have all servers settled the same steps of the dead trainer, and has no server a further step of it? Then the replacement repeats no step. */
 static bool has_equal_steps(const tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)
@@ -24,7 +23,8 @@ void tr_client_send_even(tr_client *client)
         client->stream[i].must_introduce = true;
 }
 
-/* A server that has taken a dead one's place hears no Join that the dead one has acknowledged. */
+/* The progress field of this replacement's REPLACE_DONE. A successor of a dead server does not get the JOIN that the dead server has acknowledged, so it
+ * needs this field. */
 static tr_replacement_progress progress_of(tr_client *client, int to)
 {
     const tr__stream *s = tr__client_stream_of(client, to);
@@ -61,12 +61,12 @@ static void on_state_of(tr_client *client, tr__stream *s, const Trireme__Pserver
     for (int i = 0; i < client->stream_count; i++)
         is_all &= client->stream[i].is_serving;
     if (serving->snapshot > client->snapshot_known)
-        client->snapshot_known = serving->snapshot;          /* the next is to be another */
+        client->snapshot_known = serving->snapshot;          /* the number of the next snapshot must differ */
     if (is_all && !was_serving)
         tr__client_op_count_down(client, 1);
 }
 
-/* What the new server does not have is to be sent to it, under numbers from 1 on. */
+/* Queue the requests that the new server lacks once more, under numbers from 1 on. */
 static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
 {
     s->last_seq = 0;
@@ -78,7 +78,7 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
         if (is_settled || is_missed)
             tr__client_finish(client, s, r);
         if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.pull_rows.step < settled)
-            r->wire.pull_rows.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
+            r->wire.pull_rows.step = settled;                /* this pull is a step old: the trainer sent it ahead and has not waited for it */
         r->is_needed_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN ||
                       (r->wire.kind == TR_WIRE_SNAPSHOT && !is_missed && r->wire.snapshot.number > s->snapshot_over);
         r->sent_at = 0;
@@ -88,12 +88,12 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
         if (!r->is_done || r->is_needed_again)
             r->wire.seq = ++s->last_seq;
         else
-            r->wire.seq = s->last_seq;             /* it takes no part any more */
+            r->wire.seq = s->last_seq;             /* a done request is not sent again, so its number only marks its place */
     }
     s->unsent = s->open = s->first;
 }
 
-/* Another rank serves in the place of one that died, known to be dead or not yet. */
+/* Another rank serves in a server's place. This trainer may not know yet that the server died. */
 static void move_stream(tr_client *client, tr__stream *s, int peer, const Trireme__Pserver__Serving *serving)
 {
     const int self = client->roster->rank[client->roster->self].index;
@@ -106,7 +106,7 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
     s->rank = peer;
     s->is_orphan = s->awaits_replacement = false;
     client->has_news = true;
-    s->must_introduce = tr__client_is_replacement(client);         /* that must know who this is */
+    s->must_introduce = tr__client_is_replacement(client);         /* the new server may not know this replacement */
     if (!client->block) {
         on_state_of(client, s, serving);
         return;

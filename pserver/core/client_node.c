@@ -38,7 +38,7 @@ tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_op
     client->introduced = 0;
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
-        s->initiator = TR_INITIATOR_NONE;                  /* servers may be writing what the dead one has begun */
+        s->initiator = TR_INITIATOR_NONE;                  /* servers may still be writing a snapshot that the dead trainer began */
         s->is_orphan = roster->rank[s->rank].is_dead;
         s->how = s->is_orphan ? tr__must_strdup("died") : NULL;
     }
@@ -131,7 +131,7 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
         const int peer = s->is_orphan ? tr_roster_standby_for(client->roster, s->rank) : s->rank;
         *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING_ASK, .epoch = client->epoch,
                                                    .sender = (uint32_t)client->roster->self}};
-        if (tr__client_is_replacement(client))            /* it is answered as a question */
+        if (tr__client_is_replacement(client))            /* a server answers REPLACE_DONE by SERVING, as it answers SERVING_ASK */
             *out = tr__client_replace_done(client, peer);
         return true;
     }
@@ -148,7 +148,7 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
     }
     s->unsent = r->next;
     *out = (tr_message){.peer = s->rank, .wire = r->wire, .payload = r->payload};
-    if (r->sent_at && r->payload)                  /* the first copy may be acknowledged, and the payload go, while this one waits to be sent */
+    if (r->sent_at && r->payload)                  /* an ACK of the first copy may free the payload while this copy waits to be sent */
         out->payload = out->owned = memcpy(tr__must_bytes(r->wire.bytes + 1), r->payload, r->wire.bytes);
     r->sent_at = client->now ? client->now : 1;
     return true;
@@ -176,17 +176,17 @@ static bool next(void *self, tr_message *out)
     return false;
 }
 
-/* Send again all that is not done. */
+/* Mark all requests that are not done to be sent again. */
 static void rewind_stream(const tr_client *client, tr__stream *s)
 {
-    s->must_introduce = tr__client_is_replacement(client);         /* it may not know who this is */
+    s->must_introduce = tr__client_is_replacement(client);         /* the server may not know this replacement */
     s->unsent = s->first;
     s->in_flight = 0;
     for (tr__request *r = s->first; r; r = r->next)
         r->is_flying = false;
 }
 
-/* What the server said when it began to serve was lost; or what a standby said that has taken its place. */
+/* Decide whether to send SERVING_ASK: the SERVING of a server, or of the standby in its place, may have been lost. Returns the time of the next call. */
 static int64_t ask_who_serves(const tr_client *client, tr__stream *s, int64_t now)
 {
     s->asks = false;
@@ -257,7 +257,7 @@ static void describe_request(const tr_wire *wire, int server, char *out, size_t 
         snprintf(out, size, "server %d to take its gradients of step %llu", server, step);
         break;
     case TR_WIRE_SNAPSHOT:
-        snprintf(out, size, "server %d to cut behind step %llu", server, step);
+        snprintf(out, size, "the snapshot of server %d after step %llu", server, step);
         break;
     case TR_WIRE_DRAIN:
         snprintf(out, size, "server %d to say that the last checkpoint is made", server);
@@ -279,7 +279,7 @@ static void describe_request(const tr_wire *wire, int server, char *out, size_t 
     }
 }
 
-/* The oldest thing that is not done says it best. */
+/* Describe what this trainer waits for: its oldest request that is not done. */
 static void describe(const void *self, char *out, size_t size)
 {
     const tr_client *client = self;
@@ -296,7 +296,7 @@ static void describe(const void *self, char *out, size_t size)
     }
 }
 
-/* Has the server heard the goodbye, so that there is nothing more to do for it? */
+/* Has the server acknowledged the GOODBYE and everything before it? */
 static bool has_left(const tr_client *client, const tr__stream *s)
 {
     bool is_done = client->has_left;
@@ -306,7 +306,7 @@ static bool has_left(const tr_client *client, const tr__stream *s)
     return is_done;
 }
 
-/* Servers alone know whom they miss: a trainer that died behind its goodbye is missed by nobody. */
+/* Only a server's death matters here. Whether a trainer's death matters is for the servers to decide: the trainer may have left already. */
 static void lost(void *self, int peer, const char *how)
 {
     tr_client  *client = self;
@@ -332,7 +332,7 @@ static void lost(void *self, int peer, const char *how)
     tr__client_fail(client, TR_EPEER);
 }
 
-/* A server says goodbye when all trainers have. It has heard this one's, if nothing else was on the way, though its answer may be lost. */
+/* A server sends BYE when all trainers have left. So it has taken this trainer's GOODBYE, even if the acknowledgement was lost. */
 static void left(void *self, int peer)
 {
     tr_client   *client = self;
@@ -345,9 +345,9 @@ static void left(void *self, int peer)
         tr__client_finish(client, s, r);
 }
 
-/* An owner that waits for the answer to a pull which comes last needs none: a server takes requests in order, and says what is done
- * before it rests behind that answer, so that the last of what it waits for always comes with more than receipts. What waits for room, or until
- * steps are settled everywhere, does need them. */
+/* An owner that waits for the answer to its last pull needs no receipts. A server takes requests in order and acknowledges them before it answers the
+ * pull, so the awaited data arrives after the receipts and wakes this rank. Receipts matter to a trainer whose window is full, and to one that waits until
+ * all servers have settled its steps. */
 static bool awaits_receipts(const void *self, bool owner_waits)
 {
     const tr_client *client = self;

@@ -44,8 +44,8 @@ void tr__client_op_count_down(tr_client *client, uint64_t op)
 
 /* == requests ===================================================================================== */
 
-/* Steps behind this server: after a new start of the job it may have settled more than others. Where servers keep step with each
- * other a replacement wants what they had together. */
+/* The number of steps after which this trainer works with the server. After a restart a server may have settled more steps than the trainer has ended.
+ * In modes where servers can undo an update, a replacement uses its own number, which is the smallest of all servers. */
 uint64_t tr__client_step_of(const tr_client *client, const tr__stream *s)
 {
     if (tr__client_is_replacement(client) && !client->keeps_settled)
@@ -102,7 +102,7 @@ static void land(tr__stream *s, tr__request *r)
     r->is_flying = false;
 }
 
-/* Mark it done and tell its operations. It leaves its stream by `reap`. */
+/* A finished request stays in its stream until tr__client_reap. */
 void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
 {
     land(s, r);
@@ -125,8 +125,8 @@ static bool is_last_place(const tr__request *r)
     return r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
 }
 
-/* Does a server forget the request when it dies, so that its successor needs it? Where this trainer was when it left, servers remember for
- * checkpoints. A snapshot is gathered until it is over. */
+/* Is a done request lost with its server, so that the successor needs it? That holds for this trainer's last place, which servers need for
+ * checkpoints, and for a SNAPSHOT whose snapshot is not over. */
 static bool must_repeat(const tr__stream *s, const tr__request *r)
 {
     return is_last_place(r) || (tr__client_is_push(r) && tr_wire_step(&r->wire) > s->settled) ||
@@ -145,10 +145,10 @@ tr__request *tr__client_open(tr__stream *s)
     return s->open;
 }
 
-/* Take what is over off the head of the stream. */
+/* Free the done requests at the head of the stream. */
 void tr__client_reap(tr_client *client, tr__stream *s)
 {
-    tr__client_open(s);                            /* it must not be what goes */
+    tr__client_open(s);                            /* moves `open` past the requests that are freed below */
     while (s->first && is_over(s, s->first) && s->first != s->unsent && s->first != s->open) {
         tr__request *done = s->first;
         s->first = done->next;
@@ -177,7 +177,7 @@ void tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t o
     l->bytes += bytes;
 }
 
-/* The operations of a list move to its request. */
+/* Make the request a part of the operations of all items in the list. */
 static void take_ops(tr__request *r, const tr__list *l)
 {
     r->op = tr__must_bytes(l->count * sizeof *r->op);

@@ -1,4 +1,4 @@
-/* client_snapshot.c - a trainer's part in snapshots: the initiator begins one, and the other trainers take part behind their next step. */
+/* client_snapshot.c - a trainer's part in snapshots: the initiator begins one, and the other trainers take part after their next step. */
 #include "pserver/core/client_snapshot.h"
 
 #include "framework/memory.h"
@@ -40,7 +40,7 @@ uint64_t tr_client_updates(const tr_client *client)
     return client->stream[0].updates_now;
 }
 
-/* Of the step's number, a server says the lower half. */
+/* Learn a snapshot's number and step from an ACK, which has only the lower 32 bits of the step. */
 static void see_snapshot(tr_client *client, uint32_t number, uint32_t step)
 {
     if (number <= client->seen_snapshot)
@@ -83,7 +83,7 @@ void tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_f
 
 static void ask_for_snapshot(tr_client *client, tr__stream *s, uint32_t number, uint32_t initiator, uint8_t *payload, size_t size)
 {
-    /* A server that has more steps of this trainer declines. */
+    /* A server that has more steps of this trainer declines the snapshot. */
     const uint64_t step = tr__client_is_uneven(client) ? client->step : tr__client_step_of(client, s);
     const tr_wire  ask = {.kind = TR_WIRE_SNAPSHOT, .snapshot = {.step = step, .number = number, .initiator = initiator}};
 
@@ -105,7 +105,7 @@ void tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_
     }
 }
 
-/* An answer may have been lost. It is written by now, or not yet: then there will be a next time, which is returned. */
+/* An answer may have been lost. A server that has not written its part yet answers later, so the question is repeated. */
 int64_t tr__client_ask_again_for_answers(tr_client *client)
 {
     const int64_t patience = 4 * client->options.retry;

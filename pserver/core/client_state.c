@@ -1,4 +1,4 @@
-/* client_state.c - the base of a trainer's core: what all of its files ask of its state, and its failure. */
+/* client_state.c - the base of a trainer's core: questions about its state that all of its files share, and its failure. */
 #include "pserver/core/client_state.h"
 
 #include "framework/memory.h"
@@ -27,7 +27,7 @@ bool tr__client_is_uneven(const tr_client *client)
     return tr__client_is_replacement(client) && client->step == client->first_step && !client->is_evened;
 }
 
-/* The least of what the servers have: what one of them lacks is made again. */
+/* The job continues from the smallest number of steps of all servers: a step that one of them lacks is repeated. */
 bool tr_client_resumes(const tr_client *client, uint64_t *step)
 {
     *step = UINT64_MAX;

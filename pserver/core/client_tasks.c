@@ -1,11 +1,11 @@
-/* client_tasks.c - a trainer's messages about leased tasks, to server 0. They go with its steps, in order, but for what must not
- * be said before all servers have settled the steps before it: that it begins with tasks, and that it leaves. */
+/* client_tasks.c - a trainer's messages about leased tasks, to server 0. They are sent in the order of the trainer's steps. Two of them wait until all
+ * servers have settled the steps before them: TASKS, with which work on tasks begins, and GOODBYE. */
 #include "pserver/core/client_tasks.h"
 
 #include "framework/memory.h"
 #include "pserver/core/client_requests.h"
 
-/* Is there something to wait for? A lone server knows by itself. */
+/* Have all servers settled all steps that this trainer has ended? A single server needs no report about other servers. */
 static bool is_even(const tr_client *client)
 {
     return client->stream_count == 1 || tr__client_everywhere(client) == client->step;
@@ -13,7 +13,7 @@ static bool is_even(const tr_client *client)
 
 /* == steps that others have made ================================================================== */
 
-/* Steps that some server has, of this process or of one before it; or (`of_all`) of any trainer. */
+/* The highest number of steps that a server has of this trainer, or (`of_all`) of any trainer. */
 static uint64_t most_ended(const tr_client *client, bool of_all)
 {
     uint64_t most = tr_client_even_from(client);
@@ -26,8 +26,8 @@ static uint64_t most_ended(const tr_client *client, bool of_all)
     return most;
 }
 
-/* Of a process before this one some servers may have steps that others have not: batches of tasks that are given out anew. Servers that
- * lack them leave these steps out. So they do with those that others are ahead, where they would wait for this trainer. */
+/* Some servers may have steps of an earlier process of this trainer that others lack. The batches of these steps are leased again, so the servers that
+ * lack the steps get them as steps without a gradient. With `keeps_pace` the trainer also ends empty steps until it has as many as the fastest trainer. */
 static void even_out(tr_client *client, uint64_t op, bool keeps_pace)
 {
     const uint64_t to = most_ended(client, keeps_pace);
@@ -64,7 +64,7 @@ static void send(tr_client *client, const tr__task *t)
     tr__client_op_count_down(client, t->op);
 }
 
-/* Behind the end of a task: it is done when its last step is settled everywhere. */
+/* Report to server 0 that all servers have settled the last step of a task, so that the task is done. */
 static void send_settled(tr_client *client)
 {
     if (!client->report_at || client->stream_count == 1 || tr__client_everywhere(client) < client->report_at)

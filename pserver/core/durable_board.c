@@ -4,10 +4,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* In front of the two halves. A record is its size and its bytes, padded to 8. */
+/* The header of the memory; the two halves follow. A record is its size and its bytes, padded to 8 bytes. */
 typedef struct head {
     uint64_t         half;
-    _Atomic uint64_t side;            /* that counts */
+    _Atomic uint64_t side;            /* the valid half */
     _Atomic uint64_t used[2];
 } head;
 
@@ -75,7 +75,7 @@ const uint8_t *tr_durable_board_next(const tr_durable_board *durable, uint64_t *
     return record + RECORD;
 }
 
-/* Have memory up to here. */
+/* Grow the memory up to the offset `end`. False: the store has no more memory. */
 static bool reach(tr_durable_board *durable, uint64_t end)
 {
     uint64_t bytes = (end + STEP - 1) / STEP * STEP;

@@ -4,11 +4,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* In front of all; the trainers' numbers and the two places follow. */
+/* The header of the memory; the trainers' numbers and the two copies of the state follow. */
 typedef struct head {
     _Atomic uint64_t current;
-    uint64_t         size;            /* of a state */
-    _Atomic uint64_t puts;            /* 0: none counts yet */
+    uint64_t         size;            /* size of a state */
+    _Atomic uint64_t puts;            /* number of states that were stored; 0: no copy is valid */
     uint64_t         trainers;
 } head;
 

@@ -12,14 +12,14 @@
 /* A gathering's number: its update, and its place among those of the update, 1, 2, ... */
 enum { PLACE_BITS = 16 };
 
-/* What one server has of one gathering. */
+/* One server's value in one gathering. */
 typedef struct share {
     uint64_t number;                  /* 0: nothing yet */
     uint32_t bytes;
     uint8_t  data[TR_GATHER_MAX];
 } share;
 
-/* Of this gathering and the next, in any order. */
+/* Values of another server, for the present gathering and the next one, in any order. */
 typedef struct places {
     share of[2];
 } places;
@@ -27,12 +27,12 @@ typedef struct places {
 struct tr_gather {
     const tr_roster *roster;
     int              self;            /* index among the servers */
-    int64_t          repeat, ask_at;  /* INT64_MAX: not known yet */
-    uint64_t         first, begun, done;   /* numbers; 0: none */
-    uint64_t         count;           /* done in this process */
-    share           *own;             /* of this update and the one before, in order */
+    int64_t          repeat, ask_at;  /* ask_at INT64_MAX: it is set by the next tick */
+    uint64_t         first, begun, done;   /* numbers of gatherings; 0: none */
+    uint64_t         count;           /* gatherings that this process has completed */
+    share           *own;             /* this server's values of this update and the one before, in order */
     size_t           own_count, own_capacity;
-    places          *server;          /* of the others */
+    places          *server;          /* server by server */
     uint8_t         *all;
     tr_outbox        outbox;
 };
@@ -59,7 +59,7 @@ void tr_gather_free(tr_gather *g)
     free(g);
 }
 
-/* What this server has said, or another one; NULL: nothing that is still known. */
+/* The value of a server in this gathering. NULL: it has not come, or is not stored any more. */
 static const share *share_of(const tr_gather *g, int server, uint64_t number)
 {
     if (server != g->self) {
@@ -83,7 +83,7 @@ static void send_own(tr_gather *g, int server, const share *own, bool asks)
                  .share = {.number = own->number, .asks = asks}}});
 }
 
-/* The gathering that was begun is done when all have sent theirs. */
+/* Complete the gathering if the values of all servers are here. */
 static tr_status try_finish(tr_gather *g)
 {
     if (g->begun == g->done)
@@ -106,7 +106,7 @@ static tr_status try_finish(tr_gather *g)
     return TR_OK;
 }
 
-/* Room for one more, without those of updates before the last. */
+/* Make a new entry for an own value, and drop the values of updates before the last one. */
 static share *new_own(tr_gather *g, uint64_t update)
 {
     size_t old = 0;
@@ -150,7 +150,7 @@ static tr_status answer(tr_gather *g, uint64_t updates, int server, uint64_t num
     if (own)
         send_own(g, server, own, false);
     else if (number >> PLACE_BITS <= updates && number < (g->first ? g->first : UINT64_MAX))
-        return tr_fail(TR_EPEER, "server %d misses the sums of update %llu of %s, which has taken the place of who had them",
+        return tr_fail(TR_EPEER, "server %d asks for the sums of update %llu, which only the predecessor of %s had",
                        server, (unsigned long long)(number >> PLACE_BITS), tr_roster_name(g->roster, g->roster->self));
     return TR_OK;
 }
@@ -161,7 +161,7 @@ tr_status tr_gather_receive(tr_gather *g, uint64_t updates, int peer, const tr_w
     const uint64_t number = wire->share.number;
 
     if (rank->role == TR_ROLE_STANDBY)
-        return TR_OK;                              /* it was a server, and somebody has its place */
+        return TR_OK;                              /* the sender was a server, and another rank has its place now */
     if (rank->role != TR_ROLE_SERVER || rank->index == g->self || wire->bytes > TR_GATHER_MAX || number == 0)
         return tr_fail(TR_EPEER, "%s shares %llu bytes of gathering %llu with %s", tr_roster_name(g->roster, peer),
                        (unsigned long long)wire->bytes, (unsigned long long)number,

@@ -10,11 +10,11 @@
 
 enum { LINES_MAX = 12 };
 
-/* The facts of one trainer, looked up by key. Two trainers say them in the same order nearly always, so a fact is looked for at its place
- * in the other's list; only where it is not there, all keys go into a map. */
+/* The facts of one trainer, for look-ups by key. Two trainers nearly always list facts in the same order. So a fact is looked up at the same position of the
+ * other list first; only if it is not there, all keys are put into a map. */
 typedef struct fact_index {
     const Trireme__Pserver__Join *join;
-    tr_map                        value;           /* by key; of the first fact of that key */
+    tr_map                        value;           /* key -> value of the first fact with this key */
 } fact_index;
 
 static const char *value_of(fact_index *facts, size_t place, const char *key)
@@ -29,7 +29,7 @@ static const char *value_of(fact_index *facts, size_t place, const char *key)
     return tr_map_find(&facts->value, key);
 }
 
-/* One line of a diff, while there is room. */
+/* Append one line to a diff, if it still fits. */
 static void print_difference(char *out, size_t size, const char *key, const char *a, const char *b)
 {
     const size_t used = strlen(out);
@@ -37,7 +37,7 @@ static void print_difference(char *out, size_t size, const char *key, const char
              a ? "\"" : "", b ? "\"" : "", b ? b : "nothing", b ? "\"" : "");
 }
 
-/* The facts of `a` that `b` does not have, or has otherwise; returns how many differences there are now. */
+/* Append the facts of `a` that `b` lacks or has with another value. `differences`: their number so far. Returns the new number. */
 static int print_differences(char *out, size_t size, const fact_index *a, fact_index *b, int differences)
 {
     for (size_t i = 0; i < a->join->n_facts; i++) {

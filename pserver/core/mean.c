@@ -75,7 +75,7 @@ void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int
 void tr_mean_finish(tr_mean *mean, tr_dtype dtype, void *sum, int64_t count)
 {
     mean->is_whole = true;
-    if (mean->total == 0)                          /* nobody had a sample: no step in any direction */
+    if (mean->total == 0)                          /* no trainer had a sample, so the mean is 0 */
         memset(sum, 0, (size_t)(count * tr_dtype_size(dtype)));
     else if (mean->is_uneven)
         scale(dtype, sum, count, 1.0 / mean->total);

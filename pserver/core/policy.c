@@ -1,4 +1,4 @@
-/* policy.c - the modes of policy: what each means, and their texts: NAME, NAME(NUMBER), NAME(key=NUMBER) or NAME(word).
+/* policy.c - the consistency modes: the policy of each mode, and the parser of their texts: NAME, NAME(NUMBER), NAME(key=NUMBER) or NAME(word).
  *
  * To add a mode, add a function that fills in its policy and a line in `forms`. */
 #include "pserver/trireme_dist.h"
@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A mode's text: its name, what may stand in parentheses behind the name, and the policy that it means. */
+/* The form of a mode's text: its name, the argument in parentheses, and the function that makes its policy. */
 typedef struct form {
     const char *name, *key;           /* key "": a bare number */
-    bool        is_needed, is_whole;  /* the number */
+    bool        is_needed, is_whole;  /* the number is required; the number must be an integer */
     double      low, high;
-    const char *what;                 /* the number is */
-    const char *word;                 /* may stand in the place of the number; or NULL */
+    const char *what;                 /* the meaning of the number, for messages */
+    const char *word;                 /* a word that may stand in place of the number; or NULL */
     void      (*fill)(tr_policy *out, double number, bool has_suffix);
 } form;
 

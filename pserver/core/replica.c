@@ -59,7 +59,7 @@ tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store
     return r;
 }
 
-/* Who asks does not know it, or has not heard its word. */
+/* REPLICA_CALL of a server whose replica this rank is already, or of another server: the REPLICA_DONE was lost, so send it again. */
 static void on_called_again(tr_replica *r, int peer)
 {
     send_done(r, peer);
@@ -71,7 +71,7 @@ static void on_serving(tr_replica *r, int peer, const uint8_t *payload, uint64_t
 {
     Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, bytes, payload);
 
-    /* Said again to a rank whose answer was lost, or that has not been heard yet. */
+    /* Report again to a server whose COPY message was lost, and to a successor from which no message has come yet. */
     if (serving && serving->server == (uint32_t)r->server && (peer != r->peer || !r->accepted)) {
         r->peer = peer;
         r->owes_report = true;
@@ -96,13 +96,13 @@ static void carry_out(tr_replica *r, const tr_effect *effect)
     }
 }
 
-/* Behind an input: carry out what it has brought. */
+/* Run after each input: carry out the effects that it has queued. */
 static void run_until_idle(tr_replica *r)
 {
     tr_effect effect;
 
     if (r->is_at_work)
-        return;                                    /* the store reports from within an effect: the loop below is on the stack */
+        return;                                    /* the store reports from within an effect, so the loop below is running already */
     r->is_at_work = true;
     while (tr_effects_take(&r->effects, &effect))
         carry_out(r, &effect);
@@ -111,7 +111,7 @@ static void run_until_idle(tr_replica *r)
 
 /* == messages ================================================================================== */
 
-/* A gradient goes to where it is read, unless something reads there. */
+/* A gradient is received directly into the update's memory, unless the store is reading that memory. */
 static void *place(void *self, int peer, const tr_wire *wire)
 {
     tr_replica *r = self;
@@ -204,7 +204,7 @@ static bool next(void *self, tr_message *out)
     return true;
 }
 
-/* Others mourn; a server's place is taken, or the job ends. */
+/* A replica does nothing about a death: other ranks decide, and SERVING names the successor of its server. */
 static void lost(void *self, int peer, const char *how)
 {
     (void)self;

@@ -37,8 +37,8 @@ static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, b
     return r->store.setup(r->store.self, r->setup, &r->policy, packed, bytes, resume);
 }
 
-/* The update that is ahead of the server and what counts with it go at once: who takes this state over in between would miss steps. It is a state of
- * the start in which it was left, because what server 0 has heard of tasks comes later. */
+/* Undo an update that the server does not have, and commit the state before it at once. Otherwise a process that finds this state would count steps
+ * that no server has. The commit has the number of the start in which the state was left, because server 0's state of tasks is still that of this start. */
 static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes, uint32_t start)
 {
     Trireme__Pserver__Update *update = trireme__pserver__update__unpack(NULL, bytes, payload);
@@ -53,7 +53,7 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes, 
     }
     if (update)
         trireme__pserver__update__free_unpacked(update, NULL);
-    return is_good ? TR_OK : tr_fail(TR_EFORMAT, "what counts behind update %llu is damaged", (unsigned long long)r->updates - 1);
+    return is_good ? TR_OK : tr_fail(TR_EFORMAT, "the committed steps after update %llu are damaged", (unsigned long long)r->updates - 1);
 }
 
 static void begin_to_count(tr_replica *r, uint32_t generation)
@@ -63,7 +63,7 @@ static void begin_to_count(tr_replica *r, uint32_t generation)
         r->store.counts(r->store.self, generation);
 }
 
-/* Go on from what is here. */
+/* COPY_KEEP: continue from the state that is on this host. */
 static tr_status keep_state(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
     const void *packed;
@@ -73,14 +73,14 @@ static tr_status keep_state(tr_replica *r, const tr_wire *wire, const uint8_t *p
 
     if (is_first) {
         if (!r->store.last_commit(r->store.self, &commit, &packed, &bytes))
-            return tr_fail(TR_EPEER, "it is to go on from update %llu, of which nothing is here", (unsigned long long)wire->copy.update);
+            return tr_fail(TR_EPEER, "it must continue from update %llu, and has no state", (unsigned long long)wire->copy.update);
         TR_TRY(take_setup(r, packed, bytes, true));
         r->updates = commit.updates;
     }
     if (r->updates == wire->copy.update + 1 && !r->is_busy)
         TR_TRY(go_back(r, payload, wire->bytes, commit.start));
     if (r->updates != wire->copy.update)
-        return tr_fail(TR_EPEER, "it is to go on from update %llu, and has %llu", (unsigned long long)wire->copy.update,
+        return tr_fail(TR_EPEER, "it must continue from update %llu, and its state has %llu", (unsigned long long)wire->copy.update,
                        (unsigned long long)r->updates);
     if (is_first)
         TR_TRY(r->store.ready(r->store.self));
@@ -95,7 +95,7 @@ tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t 
         begin_to_count(r, wire->copy_generation.generation);
         return TR_OK;
     }
-    if (!r->is_busy) {                             /* an update that is gone back from has settled more */
+    if (!r->is_busy) {                             /* an update that is being undone has settled more steps */
         memset(r->next.settled, 0, (size_t)r->roster->trainers * sizeof *r->next.settled);
         memset(r->next.flags, 0, (size_t)r->roster->trainers);
         r->next.decided = 0;

@@ -1,4 +1,4 @@
-/* replica_state.c - the base of a replica: its memory, what it says to its server, its failure. */
+/* replica_state.c - the base of a replica: its memory, its reports to the server, its failure. */
 #include "pserver/core/replica_state.h"
 
 #include "framework/memory.h"
@@ -82,9 +82,9 @@ bool tr__replica_is_damaged(const tr_replica *r, const Trireme__Pserver__Update 
     return !update || update->n_settled != trainers || update->trainer.len != trainers || update->n_takes_part != trainers;
 }
 
-/* == words to the server ======================================================================= */
+/* == reports to the server ===================================================================== */
 
-/* What it has: of this process, or of one before it. */
+/* The reported state is that of this process, or that of an earlier one on this host. */
 void tr__replica_report(tr_replica *r)
 {
     Trireme__Pserver__Replica report = TRIREME__PSERVER__REPLICA__INIT;
@@ -96,7 +96,7 @@ void tr__replica_report(tr_replica *r)
     if (!r->counts && !r->is_broken)
         tr__replica_forget(r);
     for (size_t i = 0; !r->is_busy && r->table && i < r->setup->n_tables; i++)
-        tr__replica_drop_rows(&r->table[i]);                   /* of an update that comes again from its beginning */
+        tr__replica_drop_rows(&r->table[i]);                   /* the new server sends the update again from its beginning */
     r->repeats = r->is_busy;
     r->accepted = r->update_seq = 0;
     tr_shares_restart(&r->shares);
@@ -121,8 +121,8 @@ void tr__replica_report(tr_replica *r)
         .wire = {.kind = TR_WIRE_REPLICA_STATE, .sender = (uint32_t)r->roster->self, .bytes = size}});
 }
 
-/* While the store computes, what it comes to is not known; but one that waits for what servers gather waits for the new server.
- * Where it is not used anyway, anything will do. */
+/* While the store computes an update, its result is not known yet, so the report waits. But an update that waits for gathered values waits for the new
+ * server, which waits for this report. So the report is sent at once, or, where the state will not be used, zeros let the update end. */
 void tr__replica_try_report(tr_replica *r)
 {
     if (!r->owes_report)

@@ -1,4 +1,4 @@
-/* replica_stream.c - a list of what is not acknowledged, and a place in it. */
+/* replica_stream.c - a list of the unacknowledged messages, with a pointer to the first unsent one. */
 #include "pserver/core/replica_stream.h"
 
 #include "framework/memory.h"
@@ -16,7 +16,7 @@ typedef struct item {
 
 struct tr_replica_stream {
     int      self, peer;
-    int64_t  retry, sent_at;          /* when the first was sent last, or the stream last moved; 0: nothing is on its way */
+    int64_t  retry, sent_at;          /* when the first message was last sent, or the last ACK came; 0: no message is unacknowledged */
     int64_t  now;
     uint64_t last, done, bytes;
     item    *first, **end, *unsent;

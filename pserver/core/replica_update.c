@@ -86,8 +86,8 @@ static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
     r->is_whole = true;
 }
 
-/* No update: trainers have left, or were told that a gradient was dropped. It holds behind the newest update, too, which is in
- * hand here, or still in the server's. */
+/* REPLICA_COMMIT: steps were settled without an update, because trainers have left or gradients were dropped. They are settled also after the newest
+ * update, which the replica or the server may still be computing. */
 static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
 {
     tr__replica_take_lists(r, &r->received, update);
@@ -108,7 +108,7 @@ static tr_status do_update(tr_replica *r, const tr_wire *wire, const Trireme__Ps
     const bool is_update = wire->kind == TR_WIRE_REPLICA_UPDATE;
 
     if (!r->setup || tr__replica_is_damaged(r, update) || (is_update ? update->updates != r->updates + 1 : r->updates - update->updates > 1))
-        return tr_fail(TR_EFORMAT, "its update is damaged, or not the one behind %llu", (unsigned long long)r->updates);
+        return tr_fail(TR_EFORMAT, "its update is damaged, or does not follow update %llu", (unsigned long long)r->updates);
     if (!is_update)
         return settle(r, update);
     tr__replica_take_lists(r, &r->next, update);
@@ -148,7 +148,7 @@ void tr__replica_computed(tr_replica *r, tr_status status)
 
 /* == what servers gather ========================================================================= */
 
-/* Room for it is made by whoever asks: as much as all servers may gather. */
+/* tr_replica_share gives the memory for these values: TR_GATHER_MAX bytes for each server. */
 tr_status tr__replica_on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
     if (wire->bytes > (uint64_t)r->roster->servers * TR_GATHER_MAX)

@@ -43,7 +43,7 @@ void tr_roster_free(tr_roster *roster)
     free(roster);
 }
 
-/* A pid means the same process to two ranks when they see the same boot of a kernel and the same namespace. */
+/* The identity of a host. Two ranks with the same boot of a kernel and the same PID namespace mean the same process by a pid. */
 static void read_host_id(char *out, size_t size)
 {
     char  boot[64] = "", space[64] = "";
@@ -60,10 +60,10 @@ static void read_host_id(char *out, size_t size)
     if (boot[0] && space[0])
         snprintf(out, size, "%s %s", boot, space);
     else
-        out[0] = '\0';                             /* not known: equal to nobody's */
+        out[0] = '\0';                             /* unknown; it is equal to no other identity */
 }
 
-/* What earlier starts of this job have left on this host. */
+/* List the states that earlier starts of this job have left on this host. */
 static void add_found(Trireme__Pserver__Hello *hello)
 {
     const char     *prefix = getenv("TRIREME_STATE");
@@ -186,7 +186,7 @@ int64_t tr_roster_newest(const tr_roster *roster, int server)
     return newest;
 }
 
-/* Every server where the newest of its states is, if that can be; `ranks` are those of the servers in rank order. */
+/* Number the servers so that each one is on the host with the newest of its states, if that is possible. `ranks`: the servers' ranks, ascending. */
 static void number_servers(tr_roster *roster, const int *ranks)
 {
     const int count = roster->servers;
@@ -207,7 +207,7 @@ static void number_servers(tr_roster *roster, const int *ranks)
     free(may);
 }
 
-/* Every server has a replica on another host; those that are left over are numbered behind. */
+/* Give every server a replica on another host. Replicas that are left over get the numbers after those. */
 static tr_status number_replicas(tr_roster *roster, const int *ranks)
 {
     const int servers = roster->servers, count = roster->replicas;
@@ -286,7 +286,7 @@ static bool waits(const tr_roster *roster, int rank)
     return tr_roster_is_here(roster, rank) && (r->role == TR_ROLE_STANDBY || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
 }
 
-/* What would be lost with a rank's host, and how much less is ready there when it has become a replica. */
+/* How unsuitable a rank is as a replica: 2 for each state on its host, which the host's loss would take, and 1 if the host would lose a standby. */
 static int burden(const tr_roster *roster, int rank)
 {
     int count = roster->rank[rank].role == TR_ROLE_STANDBY;
@@ -384,7 +384,8 @@ bool tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_
     return true;
 }
 
-/* Starts of the job are counted below. Who chooses is server 0, and who follows it in its place has a higher rank. */
+/* The lower bits of an epoch count the starts of the job, the higher ones the replacements. Server 0 chooses the higher bits, and its successor has a higher
+ * rank. */
 enum { REPLACEMENT_BITS = 16 };
 
 uint32_t tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called)
@@ -417,7 +418,7 @@ static bool are_out(const tr_roster *roster, const int *rank, int count, int (*f
     return true;
 }
 
-/* Does this rank keep what a server has that is not out? The server waits for its answers. */
+/* Is this rank the replica of a server that has not left? Then the server waits for its answers. */
 static bool is_wanted_replica(const tr_roster *roster)
 {
     for (int s = 0; s < roster->servers; s++)

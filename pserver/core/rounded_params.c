@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 typedef struct rounded_block {
-    uint8_t *buffer[2];               /* of even and odd updates; NULL: nobody has asked */
-    uint64_t update[2];               /* that a buffer is of */
+    uint8_t *buffer[2];               /* for even and odd updates; NULL: not asked for yet */
+    uint64_t update[2];               /* the update whose parameters the buffer has */
 } rounded_block;
 
 struct tr__rounded_params {

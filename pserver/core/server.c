@@ -34,7 +34,7 @@
 
 /* == life ==================================================================================== */
 
-/* A message between servers that is missing for so long was lost: nanoseconds. */
+/* A message between servers that has not come after so many nanoseconds is asked for again. */
 static const int64_t ASK_AGAIN = 500000000;
 
 static void make_trainers(tr_server *server)
@@ -108,8 +108,8 @@ void tr_server_free(tr_server *server)
     free(server);
 }
 
-/* Server 0 has left, since all was decided: the successor of a dead server hears of it no more. Or server 0 is dead without a successor, and there is nothing to
- * decide: trainers are lost, or have left with all settled. */
+/* Is this server done although no decision says so? Server 0 may have left because everything was decided; then a successor of another server gets no
+ * decision any more. Or server 0 is dead without a successor, and no decision is needed: all trainers are lost, or all of their steps are settled. */
 static bool nobody_decides(const tr_server *server)
 {
     const int      rank = server->roster->server_rank[0];
@@ -190,13 +190,13 @@ static void carry_out(tr_server *server, const tr_effect *effect)
     }
 }
 
-/* Behind an input: come to rest. */
+/* Run after each input: carry out effects and rules until none is left. */
 static void run_until_idle(tr_server *server)
 {
     tr_effect effect;
 
     if (server->is_at_work)
-        return;                                    /* the store reports from within an effect: the loop below is on the stack */
+        return;                                    /* the store reports from within an effect, so the loop below is running already */
     server->is_at_work = true;
     do {
         while (tr_effects_take(&server->effects, &effect))
@@ -212,8 +212,8 @@ static void *place(void *self, int peer, const tr_wire *wire)
     return tr__requests_place(self, peer, wire);
 }
 
-/* Will nobody take the place of a server that is missed, now that this server is dead, or this standby is not there? A server that is done misses
- * nobody. */
+/* Does this server need a dead server whose place no standby can take? `peer`: the server that died, or a standby that has become unavailable. A
+ * server that is done needs no other server. */
 static bool waits_in_vain(const tr_server *server, int peer)
 {
     const tr_roster *roster = server->roster;
@@ -226,7 +226,7 @@ static bool waits_in_vain(const tr_server *server, int peer)
     return roster->rank[peer].role != TR_ROLE_STANDBY && tr_roster_standby_for(roster, peer) < 0;
 }
 
-/* A standby takes no place any more: it is dead, has left, or has become a server or a replica. */
+/* A standby is not available any more: it is dead, has left, or has become a server or a replica. */
 static void on_standby_gone(tr_server *server)
 {
     for (int i = 0; i < server->roster->servers && server->status == TR_OK; i++) {
@@ -252,11 +252,11 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
 static void trainer_lost(tr_server *server, tr__trainer *trainer, const char *how)
 {
     if (trainer->state == TR_MEMBER_VACANT)
-        tr__server_due(server, TR__RULE_MEMBERS);   /* its replacement died on the way */
+        tr__server_due(server, TR__RULE_MEMBERS);   /* the process was a replacement that had been called */
     else if (!tr_membership_is_over(trainer->state))
         tr__deaths_died(server, trainer, how);
     else if (trainer->state == TR_MEMBER_DRAINING)
-        tr__deaths_drained(server, trainer);       /* all that it has done is here, and nobody misses it */
+        tr__deaths_drained(server, trainer);       /* all of its steps are here, so it needs no replacement */
 }
 
 static void rank_lost(tr_server *server, int peer, const char *how)
@@ -267,10 +267,10 @@ static void rank_lost(tr_server *server, int peer, const char *how)
         tr__copy_drop_replica(server);
     if (role == TR_ROLE_REPLICA)
         return;
-    tr__server_due(server, TR__RULE_MEMBERS);       /* a standby that was called comes no more */
+    tr__server_due(server, TR__RULE_MEMBERS);       /* a standby that was called may have died */
     if (role == TR_ROLE_STANDBY)
         on_standby_gone(server);
-    if (waits_in_vain(server, peer))               /* else trainers wait for the standby that takes the place, not this server */
+    if (waits_in_vain(server, peer))               /* otherwise a standby takes the dead server's place */
         tr__describe_failure(server, peer, how);
 }
 
@@ -287,7 +287,7 @@ static void lost(void *self, int peer, const char *how)
     run_until_idle(server);
 }
 
-/* A process that takes a dead server's place does not know which trainers drain: of those that have left, none does. */
+/* A peer has sent BYE. A successor of a dead server may believe that this trainer drains; a trainer that has left does not. */
 static void left(void *self, int peer)
 {
     tr_server   *server = self;
@@ -296,7 +296,7 @@ static void left(void *self, int peer)
     if (trainer && trainer->state == TR_MEMBER_DRAINING)
         tr__deaths_drained(server, trainer);
     if (tr__replication_is_replica(server, peer))
-        tr__copy_drop_replica(server);             /* nobody hears what is sent to it from here on */
+        tr__copy_drop_replica(server);             /* it receives no more messages */
     tr__server_due(server, TR__RULE_MEMBERS);
     if (server->roster->rank[peer].role == TR_ROLE_STANDBY)
         on_standby_gone(server);
@@ -314,7 +314,7 @@ static int64_t tick(void *self, int64_t now)
     int64_t    again;
 
     server->now = now;
-    if (tr__pulls_await_loans(server))             /* what was being sent is gone, perhaps */
+    if (tr__pulls_await_loans(server))             /* messages may have been sent, which ends loans */
         tr__server_due(server, TR__RULE_BEGIN);
     again = tr_gather_tick(server->gather, now);
     again = earlier(again, tr__snapshots_tick(server, now));
@@ -383,7 +383,7 @@ uint64_t tr_server_shared(const tr_server *server)
 
 /* == taking a dead server's place ============================================================= */
 
-/* Trainers may have died while another process served here, or none did. */
+/* After failover: trainers may have died while another process, or none, served in this place. */
 static void find_deaths(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count && server->status == TR_OK; i++) {
@@ -400,14 +400,14 @@ tr_status tr_server_take_over(tr_server *server)
     if (status != TR_OK)
         return tr__server_fail(server, status);
     find_deaths(server);
-    on_standby_gone(server);                       /* this process was one */
+    on_standby_gone(server);                       /* this process was a standby until now */
     run_until_idle(server);
     return server->status;
 }
 
 /* == messages out ============================================================================= */
 
-/* Acknowledgements are made when messages are taken, so that one stands for all that came in between. */
+/* An acknowledgement is built only when the driver takes it. So one acknowledgement covers all requests that came before that. */
 static bool next_ack(tr_server *server, tr_message *out)
 {
     const tr__trainer *t = tr__streams_next_owed(server);
@@ -420,7 +420,7 @@ static bool next_ack(tr_server *server, tr_message *out)
                  .ack = {.updates = server->updates, .initiator = tr__initiator_code(server),
                          .wanted_snapshot = tr__snapshots_wanted(server), .newest_snapshot = tr__snapshots_number(server),
                          .snapshot_step = (uint32_t)tr__snapshots_step(server), .stops = tr__board_stops(server), .declines = tr__snapshots_must_wait(server)}}};
-    out->is_receipt = !out->wire.ack.wanted_snapshot;      /* where a snapshot is wanted it is news */
+    out->is_receipt = !out->wire.ack.wanted_snapshot;      /* one that asks for a snapshot is more than a receipt */
     return true;
 }
 

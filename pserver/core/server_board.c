@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A trainer's last question. */
+/* The last POST of a trainer that waits for an answer. */
 typedef struct question {
     uint64_t      seq;
     uint32_t      epoch;
@@ -41,7 +41,7 @@ static const char *called(const tr_post *post)
     return post->call && post->call[0] ? post->call : "a collective";
 }
 
-/* "all_gather() at train.py:41"; of a post that did not say where, without. */
+/* Print the call of a post: "all_gather() at train.py:41", or without the place if the post has none. */
 static void print_call(char *out, size_t size, const tr_post *post)
 {
     const bool has_line = post->line && post->line[0];
@@ -77,7 +77,7 @@ static tr_status put(tr_server *server, uint8_t *packed, size_t size)
     const tr_status status = tr_board_put(&is_new, server->board->board, packed, size);
 
     if (tr__board_stops(server) != stops)
-        tr__streams_owe_all(server);               /* acknowledgements say it */
+        tr__streams_owe_all(server);               /* acknowledgements contain the new value */
     if (is_new)
         tr__replication_post(server, packed, size);
     else
@@ -85,7 +85,7 @@ static tr_status put(tr_server *server, uint8_t *packed, size_t size)
     return status;
 }
 
-/* All trainers' calls must be the same. */
+/* All posts of a collective must be of the same call. */
 static tr_status check_call(const tr_server *server, const tr__trainer *trainer, const tr_post *post)
 {
     const tr_board      *board = server->board->board;
@@ -139,7 +139,7 @@ static tr_status complete(tr_server *server, const question *q)
     return put(server, packed, size);
 }
 
-/* What the question waits for has come. */
+/* Can the question be answered now? */
 static bool is_due(tr_server *server, const question *q)
 {
     const tr_board_item *item = tr_board_find(server->board->board, q->number, q->name);
@@ -238,7 +238,7 @@ tr_status tr__board_on_post(tr_server *server, tr__trainer *trainer, const tr_wi
     if (status == TR_OK) {
         ask(server, trainer, wire, post);
         tr__server_due(server, TR__RULE_BOARD);
-        tr__server_due(server, TR__RULE_DECIDE);   /* perhaps the others' next update does not wait for this trainer now */
+        tr__server_due(server, TR__RULE_DECIDE);   /* the next update may not need to wait for this trainer now */
     }
     if (post)
         trireme__pserver__post__free_unpacked(post, NULL);
@@ -261,7 +261,7 @@ static void replicate_post(void *self, uint8_t *packed, size_t size)
 void tr__board_replicate(tr_server *server)
 {
     if (server->is_running)
-        tr__board_take_over(server);        /* what an earlier process has left is the replica's, too */
+        tr__board_take_over(server);        /* read the stored posts first, because the replica needs them, too */
     if (server->board)
         tr_board_each(server->board->board, replicate_post, server);
 }

@@ -174,7 +174,7 @@ TEST(what_counts_without_an_update_is_not_guessed)
 
     say(&r, (tr_wire){.kind = TR_WIRE_COPY_KEEP, .copy = {.update = 6}}, "");
     assert_int_equal(status_of(&r, &text), TR_EFORMAT);
-    assert_non_null(strstr(text, "what counts behind update 6 is damaged"));
+    assert_non_null(strstr(text, "the committed steps after update 6 are damaged"));
     assert_int_equal(s.updates, 7);
     unmake(&r);
 }
