@@ -11,6 +11,7 @@
 #include "pserver/core/server_deaths.h"
 #include "pserver/core/server_decided.h"
 #include "pserver/core/server_decisions.h"
+#include "pserver/core/server_describe.h"
 #include "pserver/core/server_initiator.h"
 #include "pserver/core/server_members.h"
 #include "pserver/core/server_meters.h"
@@ -27,7 +28,6 @@
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_tasks.h"
 #include "pserver/core/server_updates.h"
-#include "pserver/core/server_describe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -419,7 +419,8 @@ static bool next_ack(tr_server *server, tr_message *out)
         .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self, .seq = tr__stream_done(server, t),
                  .ack = {.updates = server->updates, .initiator = tr__initiator_code(server),
                          .wanted_snapshot = tr__snapshots_wanted(server), .newest_snapshot = tr__snapshots_number(server),
-                         .snapshot_step = (uint32_t)tr__snapshots_step(server), .stops = tr__board_stops(server), .declines = tr__snapshots_must_wait(server)}}};
+                         .snapshot_step = (uint32_t)tr__snapshots_step(server), .stops = tr__board_stops(server),
+                         .declines = tr__snapshots_must_wait(server)}}};
     out->is_receipt = !out->wire.ack.wanted_snapshot;      /* one that asks for a snapshot is more than a receipt */
     return true;
 }

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What there is of a trainer's next step. */
+/* The state of a trainer's next step on this server. */
 typedef struct contribution {
     uint8_t      *pushed;             /* one bit for each chunk that it has pushed */
     uint64_t      pushed_count;
     uint64_t      dead_step;          /* the step that `dead_epoch` is about */
-    uint32_t     *dead_epoch;         /* of each chunk: the epoch of the dead trainer that has pushed it; 0: none has. NULL: nobody died */
-    uint64_t      left_out_from, left_out_to;   /* steps without a gradient; 0: none */
-    tr__deferred_list held;               /* pushes whose turn has not come, in order of seq */
+    uint32_t     *dead_epoch;         /* of each chunk: the epoch of the dead process that pushed it; 0: none. NULL: no process died */
+    uint64_t      left_out_from, left_out_to;   /* the range of steps without a gradient; 0: none */
+    tr__deferred_list held;           /* pushes whose turn has not come, in order of seq */
 } contribution;
 
 struct tr__contributions {
@@ -52,7 +52,7 @@ void tr__contributions_free(tr_server *server)
     free(c);
 }
 
-/* Is this chunk of a push in the sum already, from a trainer that died? */
+/* Is this chunk in the sum already, from an earlier process of this trainer that died? */
 static bool has_part(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t chunk)
 {
     const contribution *c = of(server, trainer);
@@ -103,7 +103,7 @@ static tr_status check_compressed(const tr_server *server, uint32_t index, uint6
     return tr_compress_check(&server->compress, data, bytes, (int64_t)tr__chunk_bytes(server, block, offset) / 4);
 }
 
-/* Note that this part has come; false, with a failure, when it must not. */
+/* Record that this part has arrived. False, with a failure: the trainer must not send it. */
 static bool record_part(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                       const uint8_t *data, uint64_t bytes)
 {
@@ -163,7 +163,7 @@ static bool try_push(tr_server *server, tr__trainer *trainer, const tr_wire *wir
     return true;
 }
 
-/* Chunks of a dead trainer that are held belong to no stream any more, and have this number. */
+/* The number of deferred chunks of a dead process, whose stream does not exist any more. */
 static const uint64_t NO_SEQ = UINT64_MAX;
 
 static void set_first_open(tr_server *server, const tr__trainer *trainer)
@@ -175,7 +175,7 @@ static void set_first_open(tr_server *server, const tr__trainer *trainer)
     tr__stream_open(server, trainer, TR__OPEN_PUSH, held ? held->wire.seq : 0);
 }
 
-/* Sum those held pushes whose turn has come. */
+/* Add the trainer's deferred pushes whose turn has come. Returns whether there was any. */
 static bool try_deferred(tr_server *server, tr__trainer *trainer)
 {
     tr__deferred_list *list = &of(server, trainer)->held, left = {NULL, NULL};
@@ -200,7 +200,7 @@ static bool try_deferred(tr_server *server, tr__trainer *trainer)
     return went;
 }
 
-/* A chunk of `after` was summed: those that waited for it are the next trainer's, and so on. */
+/* A chunk of trainer `after` was added. So chunks of the next trainer may have their turn, then those of the one after it, and so on. */
 static void try_next(tr_server *server, const tr__trainer *after)
 {
     const tr__round *round = tr__round_of(server, after);
@@ -220,7 +220,7 @@ static bool is_left_out(const tr_server *server, const tr__round *round)
 
 tr__round_state tr__round_advance(tr_server *server, tr__round *round)
 {
-    if (round->is_full)                            /* what is held is of the step behind it */
+    if (round->is_full)                            /* deferred chunks are of the next step */
         return TR__ROUND_WAITS;
     if (round->turns_changed) {
         round->turns_changed = false;
@@ -268,7 +268,7 @@ tr_status tr__contributions_on_push(tr_server *server, tr__trainer *trainer, con
     if (wire->kind == TR_WIRE_PUSH_MANY)
         TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->push_many.count));
     if (!each_part(server, trainer, wire, payload, record_part))
-        return TR_EPEER;                           /* record_part said why */
+        return TR_EPEER;                           /* record_part has set the text */
     if (!try_push(server, trainer, wire, payload)) {
         tr__deferred_put(server, &of(server, trainer)->held, wire, payload, is_owned);
         set_first_open(server, trainer);
@@ -306,7 +306,7 @@ static void forget_pushed(const tr_server *server, contribution *c)
     c->pushed_count = 0;
 }
 
-/* Steps without a gradient follow one another: a replacement leaves out what some servers have of the dead trainer, and others lack. */
+/* Record a step without a gradient. Such steps follow one another: they are the steps of a dead process that only some servers have. */
 static void leave_out(contribution *c, uint64_t step)
 {
     if (c->left_out_to + 1 != step)
@@ -331,7 +331,7 @@ void tr__contributions_abandon(tr_server *server, const tr__trainer *trainer)
     contribution *c = of(server, trainer);
 
     if (!server->policy.gathers_per_trainer)
-        return;                                    /* its chunks are in a common sum, or wait to be */
+        return;                                    /* its chunks are in a common sum, or are deferred for it */
     tr__deferred_drop(server, &c->held);
     set_first_open(server, trainer);
     forget_pushed(server, c);

@@ -14,22 +14,22 @@
 #include <string.h>
 
 struct tr__copying {
-    Trireme__Pserver__Replica *report;  /* what the replica said it has; NULL: nothing yet */
-    int64_t   asked_at;               /* when the replica was last asked for that; 0: it was not */
-    bool      may_be_late;            /* the replica may get the state while updates go on: the job has run before */
-    bool      is_freezing;            /* the store is at it */
-    bool      is_frozen;              /* the state is read from what the store has frozen */
-    bool      is_hopeless;            /* the state cannot be frozen here */
-    uint32_t  value, table, shard;    /* to be copied next; of the value from `offset` on */
+    Trireme__Pserver__Replica *report;  /* the replica's REPLICA_STATE; NULL: it has not come yet */
+    int64_t   asked_at;               /* when the replica was last asked for its state; 0: never */
+    bool      may_be_late;            /* the replica may get the state while updates continue, because the job has run before */
+    bool      is_freezing;            /* the store is freezing its state */
+    bool      is_frozen;              /* the copy reads the store's frozen state */
+    bool      is_hopeless;            /* this store cannot freeze its state */
+    uint32_t  value, table, shard;    /* the next value, from `offset` on; the next table and its shard */
     uint64_t  offset, state_bytes;
-    int       called;                 /* the rank that is to be the replica; -1: none */
-    int64_t   call_at;                /* when to call again */
-    bool     *is_useless;             /* rank by rank: it could not */
+    int       called;                 /* the rank that was called to become the replica; -1: none */
+    int64_t   call_at;                /* time of the next call */
+    bool     *is_useless;             /* rank by rank: this rank has failed as a replica */
 };
 
-/* A rank that a server has called answers soon, or has never heard it: nanoseconds. */
+/* A call that has no answer after so many nanoseconds is repeated. */
 static const int64_t CALL_AGAIN = 500000000;
-/* Bytes of a state that are on their way at most. */
+/* The limit of unacknowledged bytes of a state. */
 static const uint64_t WINDOW = (uint64_t)64 << 20;
 
 void tr__copy_new(tr_server *server)
@@ -73,7 +73,7 @@ static void thaw(tr_server *server)
     server->copying->is_frozen = false;
 }
 
-/* Freeze the state when that can be. */
+/* Freeze the state if nothing prevents it now. */
 static void freeze(tr_server *server)
 {
     const tr__snapshot_phase phase = tr__snapshots_phase(server);
@@ -87,7 +87,7 @@ static void freeze(tr_server *server)
 
 /* == beginning ================================================================================= */
 
-/* The Setup as it came. */
+/* Pack the job's Setup for the replica. */
 static uint8_t *pack_setup(const tr_server *server, size_t *size)
 {
     *size = trireme__pserver__setup__get_packed_size(server->setup);
@@ -107,7 +107,7 @@ static uint32_t generation_of(const tr_server *server, bool raise)
     return server->store.generation ? server->store.generation(server->store.self, raise) : 0;
 }
 
-/* The replica `has` the state, or gets it. It may be an update ahead, which does not count. */
+/* Begin the stream of state: COPY_KEEP if the replica `has` the state, else COPY_STATE. The replica may be an update ahead; it undoes that update. */
 static void begin_state(tr_server *server, bool has, uint8_t *setup, size_t size)
 {
     tr__copying *c = server->copying;
@@ -189,7 +189,7 @@ void tr__copy_frozen(tr_server *server, bool is_frozen)
 bool tr__copy_yields(tr_server *server)
 {
     if (server->copying->is_freezing)
-        return false;                              /* tr__copy_frozen lets the snapshot go on */
+        return false;                              /* tr__copy_frozen lets the snapshot continue */
     if (server->copying->is_frozen && server->table_count) {
         thaw(server);
         tr__replication_restart(server);
@@ -205,7 +205,7 @@ bool tr__copy_lets_begin(const tr_server *server)
 
 /* == the state, piece by piece ================================================================= */
 
-/* The next piece of a value. */
+/* Put the next piece of a value into the stream. */
 static void copy_value(tr_server *server)
 {
     tr__copying    *c = server->copying;
@@ -225,7 +225,7 @@ static void copy_value(tr_server *server)
     }
 }
 
-/* The next virtual shard of a table: its rows, and its keys that have none yet. */
+/* Put the next virtual shard of a table into the stream: its rows, and its counted keys without a row. */
 static tr_status copy_shard(tr_server *server)
 {
     tr__copying                    *c = server->copying;
@@ -289,7 +289,7 @@ static void say_call(tr_server *server, int rank)
     tr__server_send(server, rank, (tr_wire){.kind = TR_WIRE_REPLICA_CALL, .server = {.server = (uint32_t)server->self}}, NULL);
 }
 
-/* Could this rank be the replica? Perhaps this server has not heard yet that it is. */
+/* Can this rank be the replica? It may be the replica already, while this server does not know that yet. */
 static bool may_be_replica(const tr_server *server, int rank)
 {
     if (rank < 0 || rank >= server->roster->size || rank == server->roster->self)
@@ -311,7 +311,7 @@ void tr__copy_take_over(tr_server *server)
         tr__replication_drop(server);
 }
 
-/* May this rank, which was called and has answered, be the replica? */
+/* Accept this rank, which was called and has answered, as the replica? */
 static bool may_adopt(const tr_server *server, int rank)
 {
     return tr__replication_phase_of(server) == TR__REPLICATION_NONE && server->is_running && !server->roster->rank[rank].is_dead &&
@@ -335,7 +335,7 @@ void tr__copy_on_state(tr_server *server, int rank, const tr_wire *wire, const u
     tr__server_due(server, TR__RULE_COPY);
 }
 
-/* A server that has lost its replica, or has got one that is of no use, looks for another one. */
+/* If the replica has died or failed, call another rank. Returns the time of the next call. */
 static int64_t call(tr_server *server, int64_t now)
 {
     tr__copying *c = server->copying;
@@ -354,7 +354,7 @@ static int64_t call(tr_server *server, int64_t now)
     return c->call_at;
 }
 
-/* SERVING asks the replica for its state. */
+/* Ask the replica for its state by SERVING. Returns the time of the next call. */
 static int64_t ask(tr_server *server, int64_t now)
 {
     tr__copying *c = server->copying;
@@ -372,7 +372,7 @@ static int64_t ask(tr_server *server, int64_t now)
 int64_t tr__copy_tick(tr_server *server, int64_t now, bool is_done)
 {
     if (is_done)
-        return INT64_MAX;                          /* the replica leaves when this server has left, and hears nothing then */
+        return INT64_MAX;                          /* the replica leaves after this server, and needs no more messages */
     if (tr__replication_phase_of(server) == TR__REPLICATION_NONE)
         return call(server, now);
     if (tr__replication_phase_of(server) == TR__REPLICATION_ASKING && !server->copying->report)

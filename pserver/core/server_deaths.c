@@ -2,6 +2,7 @@
 #include "pserver/core/server_deaths.h"
 
 #include "pserver/core/server_contributions.h"
+#include "pserver/core/server_describe.h"
 #include "pserver/core/server_initiator.h"
 #include "pserver/core/server_members.h"
 #include "pserver/core/server_places.h"
@@ -14,11 +15,10 @@
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_tasks.h"
 #include "pserver/core/server_updates.h"
-#include "pserver/core/server_describe.h"
 
 /* == a trainer makes no more steps ============================================================= */
 
-/* Other trainers are waited for, and another one begins snapshots. */
+/* A trainer left or died: mark the rules that no longer wait for it, and let another trainer begin snapshots. */
 static void resume_others(tr_server *server, tr__trainer *trainer)
 {
     tr__snapshots_without(server, trainer);
@@ -58,7 +58,7 @@ void tr__deaths_drained(tr_server *server, tr__trainer *trainer)
 
 /* == a trainer dies ============================================================================ */
 
-/* What the trainer had sent of a step that it has not ended, and what it waited for. */
+/* Drop the trainer's contribution to a step that it has not ended, its pulls, and its parked requests. */
 static void abandon(tr_server *server, const tr__trainer *t)
 {
     tr__stream_forget_parked(server, t);
@@ -67,7 +67,7 @@ static void abandon(tr_server *server, const tr__trainer *t)
     tr__contributions_abandon(server, t);
 }
 
-/* The epoch of the dead process is over: should it come back, it is told so. */
+/* The epoch of the dead process ends. If the process comes back, it gets REPLACED. */
 void tr__deaths_lose(tr_server *server, tr__trainer *trainer)
 {
     trainer->epoch++;
@@ -125,7 +125,7 @@ static void returns(tr_server *server, tr__trainer *t, uint64_t even)
     tr__tasks_join(server, t, even);
 }
 
-/* The replacement has joined where another process served, and says here what of that still counts. */
+/* The replacement joined the predecessor of this server. Its REPLACE_DONE says how much of that still holds here. */
 static void apply_progress(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
 {
     if (done->progress == TR_REPLACEMENT_CALLED)
@@ -149,7 +149,7 @@ void tr__deaths_arrive(tr_server *server, tr__trainer *t, const tr_form_replace_
     answer(server, t, done);
 }
 
-/* The roster has the replacement as this trainer already, if it believed it. */
+/* The driver has entered the replacement in the roster already, unless the roster refused it. */
 void tr__deaths_on_done(tr_server *server, int peer, const tr_form_replace_done *done)
 {
     if (server->status != TR_OK || done->trainer >= (uint32_t)server->trainer_count)
@@ -175,9 +175,9 @@ tr_status tr__deaths_on_join(tr_server *server, tr__trainer *trainer, const tr_w
     const tr_status status = tr__start_rejoin(server, trainer, wire, payload);
 
     returns(server, trainer, wire->join.everywhere);
-    if (trainer->ended == trainer->settled)        /* else a step here was computed with what the dead trainer had got */
+    if (trainer->ended == trainer->settled)        /* otherwise a step here was computed with the parameters that the dead trainer had */
         tr__pulls_set(server, trainer, server->updates, UINT64_MAX);
-    if (trainer->index == tr__server_initiator(server))            /* what the dead one had begun is over, also for trainers that take part now */
+    if (trainer->index == tr__server_initiator(server))            /* a snapshot that the dead trainer began is over */
         tr__snapshots_give_up(server, wire->join.newest_snapshot);
     return status;
 }

@@ -26,14 +26,14 @@ static bool is_whole(const tr_server *server, const tr__report *reports, int tra
     return true;
 }
 
-/* Was it computed with the newest parameters of all servers? */
+/* Was the trainer's next step computed with the newest parameters of all servers? */
 static bool is_fresh(const tr_server *server, const tr__report *reports, int trainer)
 {
     bool is_new = tr__pulls_update_of(server, &server->trainer[trainer]) == server->updates;
 
     for (int s = 1; s < server->roster->servers; s++)
         is_new &= report_of(server, reports, s, trainer)->pulled == server->updates;
-    return is_new || server->policy.goes_on;       /* then no step is ever late */
+    return is_new || server->policy.goes_on;       /* in these modes no step comes too late */
 }
 
 static bool decide_late(tr_server *server, const tr__report *reports, int trainer)
@@ -44,8 +44,8 @@ static bool decide_late(tr_server *server, const tr__report *reports, int traine
     return is_late;
 }
 
-/* A trainer may be in a collective while others have steps to make yet: with backups, when its steps were dropped, and in a job that was started again
- * behind a death, when some trainers are ahead. The others do not wait for this trainer, because this trainer waits for them. */
+/* Does the trainer wait in a collective while others still make steps? That happens with backups, when its steps were dropped, and after a restart, when
+ * some trainers are ahead. The others must not wait for this trainer, because this trainer waits for them. */
 static bool is_away(const tr_server *server, const tr__trainer *trainer)
 {
     return tr__board_awaits_posts(server, trainer);
@@ -59,8 +59,8 @@ static bool will_come(const tr_server *server, const tr__trainer *trainer)
     return is_moving && !is_away(server, trainer);
 }
 
-/* The next update is made of the trainers that are there, if they are enough: all but as many as may be slow, or all that live. A trainer that is out
- * counts as one of the slow ones. Otherwise, when trainers come to the end of their data, updates would be of fewer gradients than any before. */
+/* The next update is made of the steps that all servers have, if these are enough: those of all trainers but `backups`, or of all living trainers. A
+ * trainer that is out counts as one of the slow ones. Otherwise updates near the end of the data would have fewer gradients than all before. */
 static bool decide_update(tr_server *server, const tr__report *reports)
 {
     const int64_t enough = server->trainer_count - server->policy.backups;
@@ -94,7 +94,7 @@ bool tr__decide_update(tr_server *server, const tr__report *reports)
     return is_news;
 }
 
-/* A snapshot that every server has gathered is the state as it is now. A snapshot that was given up here is given up by all. */
+/* A snapshot that every server has gathered is taken. A snapshot that server 0 has given up is given up by all. */
 bool tr__decide_snapshot(tr_server *server, const uint32_t *gathered)
 {
     const uint32_t number = tr__snapshots_number(server);

@@ -25,7 +25,7 @@ void tr__decided_free(tr_server *server)
 
 /* == the beginning ============================================================================= */
 
-/* What is decided about updates, when what is settled is all. */
+/* The first decision about updates: no update beyond the settled steps. */
 static void begin_updates(tr_server *server)
 {
     tr__decided *d = &server->decided;
@@ -35,7 +35,7 @@ static void begin_updates(tr_server *server)
         d->settled[i] = server->trainer[i].settled;
 }
 
-/* Server 0's successor has what was decided. */
+/* Server 0's successor takes the decision from the commit of the dead server 0. */
 static void take_up(tr_server *server, const tr_commit *commit)
 {
     tr__decided *d = &server->decided;
@@ -54,14 +54,14 @@ static void take_up(tr_server *server, const tr_commit *commit)
         d->settled[i] += tr__server_is_pending(server) && d->trainer[i] & TR_TRAINER_IN;
 }
 
-/* `member`: what was decided before; NULL: what the roster says counts. */
+/* Set the process of each trainer. `member`: the committed decision; NULL: take the processes from the roster. */
 static tr_status begin_members(tr_server *server, const tr_member *member)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
         server->decided.member[i] = member ? member[i] : (tr_member){t->epoch, t->rank};
         if ((uint32_t)server->decided.member[i].rank >= (uint32_t)server->roster->size)
-            return tr_fail(TR_EFORMAT, "the state that was left says that trainer %d is rank %d, of %d ranks", i,
+            return tr_fail(TR_EFORMAT, "the state of the dead server has trainer %d as rank %d, and there are %d ranks", i,
                            server->decided.member[i].rank, server->roster->size);
     }
     return TR_OK;

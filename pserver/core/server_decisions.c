@@ -15,18 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is not decided after so long may have been lost, and is said again, less and less often: nanoseconds. */
+/* A report that is not decided after ASK_FIRST nanoseconds may have been lost. It is repeated after twice that time, and so on up to ASK_LAST. */
 static const int64_t ASK_FIRST = 2000000, ASK_LAST = 500000000;
 
 struct tr__decisions {
-    tr__report *report;               /* server 0: of each server and trainer; other servers: what they have said themselves */
-    uint32_t   *gathered;             /* server 0: the newest snapshot that each server has gathered; other servers: [0] is the one of which they
-                                         have said something that is not decided; 0: none */
-    bool        reported_gathered;        /* other servers: that it is gathered */
-    int        *rank;                 /* of each server, when it was last heard */
-    bool        has_open, has_open_members;       /* other servers: something that they have said is not decided, of updates and snapshots; of members */
-    bool        are_members_deferred;  /* by an update that was decided and not over when they were looked at */
-    int64_t     ask_at, ask_after;    /* say again then what was not answered; INT64_MAX: there is nothing */
+    tr__report *report;               /* server 0: the reports of each server about each trainer; other servers: their own last reports */
+    uint32_t   *gathered;             /* server 0: the newest snapshot that each server has gathered; other servers: [0] is the snapshot that they have
+                                         reported and that is not decided; 0: none */
+    bool        reported_gathered;    /* other servers: the report about that snapshot was GATHERED */
+    int        *rank;                 /* of each server: its rank at its last message */
+    bool        has_open, has_open_members;       /* other servers: a report about updates or snapshots is undecided; one about members is */
+    bool        are_members_deferred;  /* decisions about members wait for the end of a decided update */
+    int64_t     ask_at, ask_after;    /* time of the next repetition, INT64_MAX: none; the interval */
     int64_t     asked_at;             /* when the standbys of dead servers were asked whether they serve */
 };
 
@@ -62,7 +62,7 @@ tr_status tr__decisions_begin(tr_server *server, const tr_commit *commit)
 {
     const tr_commit *decided = is_first(server) ? commit : NULL;
 
-    /* Whatever was decided about the snapshot: this process has gathered nothing. */
+    /* The decided snapshot does not concern this process, which has gathered none. */
     if (decided && decided->snapshot.number)
         tr__snapshots_give_up(server, decided->snapshot.number);
     tr__server_due(server, TR__RULE_DECIDE);
@@ -118,14 +118,14 @@ static void fail_for_missing(tr_server *server, const tr__trainer *t)
                                     (unsigned long long)server->decided.settled[t->index], (unsigned long long)server->decided.update));
 }
 
-/* Will this trainer send nothing more, and no replacement of it either? */
+/* Will neither this trainer nor a replacement send anything more? */
 static bool is_missing_for_good(const tr_server *server, const tr__trainer *t)
 {
     return tr_membership_is_over(t->state) || tr__server_is_decided_lost(server, t->index) ||
            (tr__members_has_died(server, t) && !tr__members_are_replaceable(server, t));
 }
 
-/* Is all of the decided update here? Fails when it never will be. */
+/* Are all contributions to the decided update here? The core fails if one of them can never arrive. */
 static bool has_all(tr_server *server)
 {
     bool is_complete = true;
@@ -172,7 +172,7 @@ static void send_ready(tr_server *server, int trainer, const tr__report *report)
                     (tr_wire){.kind = TR_WIRE_READY, .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer}}, NULL);
 }
 
-/* What this server has of a trainer that is not decided yet. */
+/* The report of this server about a trainer's undecided step. */
 static tr__report report_of(const tr_server *server, int trainer)
 {
     const tr__trainer *t = &server->trainer[trainer];
@@ -182,7 +182,7 @@ static tr__report report_of(const tr_server *server, int trainer)
     return (tr__report){is_open ? round->step : 0, tr__pulls_update_of(server, t)};
 }
 
-/* Say what was not said yet, or (`again`) all that is not decided. Returns whether anything is not decided. */
+/* Send new reports, or (`again`) all undecided ones. Returns whether any report is undecided. */
 static bool report_steps(tr_server *server, bool again)
 {
     bool is_open = false;
@@ -238,7 +238,7 @@ static void report_members(tr_server *server, bool again)
     server->decisions->has_open_members = tr__members_report(server, again);
 }
 
-/* When to say again what is not decided. */
+/* Set the time of the next repetition of undecided reports. */
 static void set_time(tr_server *server, bool again)
 {
     tr__decisions *d = server->decisions;
@@ -253,7 +253,7 @@ static void set_time(tr_server *server, bool again)
     }
 }
 
-/* A standby that has taken a dead server's place may have said so in vain: the standby that was to take it is asked. */
+/* The SERVING of a standby in a dead server's place may have been lost. So ask the standby whose turn it is. Returns the time of the next call. */
 static int64_t ask_who_serves(tr_server *server, int64_t now)
 {
     const tr_roster *roster = server->roster;
@@ -292,7 +292,7 @@ int64_t tr__decisions_tick(tr_server *server, int64_t now)
 
 /* == deciding ================================================================================== */
 
-/* Server 0 commits what it decides before it says it. `outlives`: its successor needs it even where there is no other server. */
+/* Server 0 commits its decision, then sends it. `outlives`: commit it even in a job with one server, because a successor needs it. */
 static void publish(tr_server *server, bool outlives)
 {
     server->decided.number++;
@@ -338,7 +338,7 @@ bool tr__decisions_advance_members(tr_server *server, const tr__trainer **hopele
     return is_news;
 }
 
-/* A server that has not gathered the decided snapshot has taken the place of one that had. */
+/* If this server has not gathered the snapshot that is decided to be taken, it is the successor of a server that had: it gives the snapshot up. */
 void tr__decisions_follow_snapshot(tr_server *server)
 {
     const tr_decided_snapshot decided = server->decided.snapshot;
@@ -368,7 +368,7 @@ static bool record_ready(tr_server *server, int from, const tr_form_ready *ready
 static tr_status on_ready(tr_server *server, int from, const tr_form_ready *ready)
 {
     if (!is_first(server) || !tr__server_decides_updates(server) || ready->trainer >= (uint32_t)server->trainer_count)
-        return tr_fail(TR_EPEER, "server %d says to %s what it has of trainer %u", from,
+        return tr_fail(TR_EPEER, "server %d reports to %s on a step of trainer %u", from,
                        tr_roster_name(server->roster, server->roster->self), ready->trainer);
     if (record_ready(server, from, ready))
         tr__decided_send(server, from);
@@ -378,7 +378,7 @@ static tr_status on_ready(tr_server *server, int from, const tr_form_ready *read
 static tr_status on_snapshot_news(tr_server *server, int from, const tr_form_snapshot_news *news)
 {
     if (!is_first(server) || !tr__snapshots_are_decided(server))
-        return tr_fail(TR_EPEER, "server %d says to %s what has become of snapshot %u", from,
+        return tr_fail(TR_EPEER, "server %d reports to %s on snapshot %u", from,
                        tr_roster_name(server->roster, server->roster->self), news->number);
     if (news->decision < server->decided.number)
         tr__decided_send(server, from);
@@ -411,7 +411,7 @@ static tr_status on_decision(tr_server *server, int from, const tr_wire *wire, c
     return TR_OK;
 }
 
-/* Another process serves in this place: what the one before had said or heard is to be said again. */
+/* Another process serves in this server's place: drop the reports of the dead process, and send the newest decision or the reports again. */
 static void on_serving(tr_server *server, int from, int peer)
 {
     const size_t   trainers = (size_t)server->trainer_count;
@@ -434,7 +434,7 @@ tr_status tr__decisions_on_message(tr_server *server, int peer, const tr_wire *w
 {
     const tr_rank *rank = &server->roster->rank[peer];
 
-    /* A rank that was a server and is none any more has nothing to say. A server that is not running is told later. */
+    /* Ignore a rank that is not a server any more. A server that is not running yet gets the messages again later. */
     if (rank->role != TR_ROLE_SERVER || !server->is_running)
         return TR_OK;
     if (wire->kind == TR_WIRE_READY)

@@ -7,25 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* REPLACE_CALL is repeated while it has no effect: after this time first, and at most every CALL_LAST; nanoseconds. */
+/* REPLACE_CALL is repeated while it has no effect: first after CALL_FIRST nanoseconds, then at growing intervals of up to CALL_LAST. */
 static const int64_t CALL_FIRST = 2000000, CALL_LAST = 500000000;
 
 /* What a server has_reported of a trainer. */
 typedef struct report {
     bool     is_reported;
     tr_news  news;
-    uint32_t rank;                    /* of the process that is meant */
+    uint32_t rank;                    /* the process that the report is about */
 } report;
 
-/* Where a trainer's present process stands between two decisions. */
+/* A trainer's process between two decisions. */
 typedef struct present {
-    uint32_t             vacant_epoch;     /* the trainer's place is empty since the decision with this epoch; 0: it was never */
-    bool                 has_done;    /* there is a REPLACE_DONE that is not carried out: */
+    uint32_t             vacant_epoch;     /* epoch of the decision that made the trainer vacant; 0: none did */
+    bool                 has_done;    /* a REPLACE_DONE has come and is not carried out: */
     tr_form_replace_done done;
 } present;
 
 struct tr__members {
-    report  *report;                  /* server 0: of each server and trainer; other servers: what they have said themselves */
+    report  *report;                  /* server 0: of each server and trainer; other servers: their own last reports */
     present *present;                 /* of each trainer */
     int64_t  call_at, call_after;
 };
@@ -61,8 +61,8 @@ static bool awaits_replacement(const tr_server *server, const tr__trainer *train
     return trainer->state == TR_MEMBER_VACANT && server->decided.member[trainer->index].rank != trainer->rank;
 }
 
-/* Will the process that is this trainer, or is called to become it, do nothing more as this trainer? A standby may have died, left, or taken
- * another place. */
+/* Is the process that is this trainer, or that is called to become it, unavailable? A called standby may have died, left, or taken another
+ * place. */
 static bool is_gone(const tr_server *server, int trainer)
 {
     const int      rank = server->decided.member[trainer].rank;
@@ -73,7 +73,7 @@ static bool is_gone(const tr_server *server, int trainer)
     return r->role != TR_ROLE_STANDBY || !tr_roster_is_here(server->roster, rank);
 }
 
-/* What this server knows of a trainer that is not decided. */
+/* The report of this server about a trainer, if it has one that is not decided. */
 static report report_of(const tr_server *server, int trainer)
 {
     const tr__trainer *t = &server->trainer[trainer];
@@ -96,7 +96,7 @@ static report report_of(const tr_server *server, int trainer)
 
 /* == deciding ================================================================================== */
 
-static report *heard(const tr_server *server, int from, int trainer)
+static report *report_from(const tr_server *server, int from, int trainer)
 {
     return &server->members->report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
 }
@@ -104,9 +104,9 @@ static report *heard(const tr_server *server, int from, int trainer)
 tr_status tr__members_on_news(tr_server *server, int from, const tr_form_member *news)
 {
     if (server->self != 0 || news->trainer >= (uint32_t)server->trainer_count)
-        return tr_fail(TR_EPEER, "server %d reports to %s what has become of trainer %u", from,
+        return tr_fail(TR_EPEER, "server %d reports to %s on trainer %u", from,
                        tr_roster_name(server->roster, server->roster->self), news->trainer);
-    *heard(server, from, (int)news->trainer) = (report){true, news->news, news->rank};
+    *report_from(server, from, (int)news->trainer) = (report){true, news->news, news->rank};
     return TR_OK;
 }
 
@@ -114,13 +114,13 @@ void tr__members_forget(tr_server *server, int from)
 {
     const int at = server->self == 0 ? from : 0;
 
-    memset(heard(server, at, 0), 0, (size_t)server->trainer_count * sizeof(report));
+    memset(report_from(server, at, 0), 0, (size_t)server->trainer_count * sizeof(report));
 }
 
-/* Does server number `from` say this of the process that counts? */
+/* Has server number `from` reported this about the trainer's present process? */
 static bool has_reported(const tr_server *server, int from, int trainer, tr_news news)
 {
-    const report r = from ? *heard(server, from, trainer) : report_of(server, trainer);
+    const report r = from ? *report_from(server, from, trainer) : report_of(server, trainer);
 
     return r.is_reported && r.news == news && r.rank == (uint32_t)server->decided.member[trainer].rank;
 }
@@ -143,7 +143,7 @@ bool tr__members_has_died(const tr_server *server, const tr__trainer *trainer)
     return r.is_reported && r.news == TR_NEWS_DIED;
 }
 
-/* A standby that is called for no other trainer; -1: there is none. */
+/* Choose a standby that is not called for another trainer. -1: there is none. */
 static int choose(const tr_server *server, int trainer)
 {
     const tr_roster *roster = server->roster;
@@ -156,7 +156,7 @@ static int choose(const tr_server *server, int trainer)
     return standby;
 }
 
-/* The process of this trainer is dead. Returns whether anything is decided. */
+/* Decide about a trainer whose process is dead: a standby is called, or the trainer is lost. Returns whether anything is decided. */
 static bool decide_death(tr_server *server, int trainer, const tr__trainer **hopeless)
 {
     tr_member *member = &server->decided.member[trainer];
@@ -169,7 +169,7 @@ static bool decide_death(tr_server *server, int trainer, const tr__trainer **hop
         *hopeless = &server->trainer[trainer];
         return false;
     } else if (tr__updates_are_deciding(server)) {
-        return false;                              /* the update that is decided may have its step */
+        return false;                              /* the decided update may contain a step of this trainer */
     } else {
         server->decided.trainer[trainer] |= TR_TRAINER_OUT | TR_TRAINER_LOST;
     }
@@ -255,7 +255,7 @@ bool tr__members_report(tr_server *server, bool again)
     bool is_open = false;
 
     for (int i = 0; i < server->trainer_count; i++) {
-        report *said = heard(server, 0, i);
+        report *said = report_from(server, 0, i);
         const report now = report_of(server, i);
         is_open |= now.is_reported;
         if (now.is_reported && (again || !is_same(&now, said)))
@@ -298,7 +298,7 @@ tr__trainer *tr__members_next_arrived(tr_server *server, tr_form_replace_done *d
             continue;
         p->has_done = false;
         if (p->done.called < server->decided.member[i].epoch || !has_arrived(server, i))
-            continue;                              /* another one was called behind this one */
+            continue;                              /* another standby was called after this one */
         *done = p->done;
         return &server->trainer[i];
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct tr__meters {
-    tr_peer_meter *of;                /* each trainer */
+    tr_peer_meter *of;                /* trainer by trainer */
 };
 
 void tr__meters_new(tr_server *server)
@@ -71,7 +71,7 @@ void tr__meters_holds(tr_server *server, const tr__trainer *trainer)
         m->waiting_since = server->now;
 }
 
-/* Until the trainer's own step was settled, the trainer waited for that. */
+/* The time before the trainer's own step was settled does not count as waiting for others. */
 void tr__meters_answered(tr_server *server, const tr__trainer *trainer)
 {
     tr_peer_meter *m = meter_of(server, trainer);

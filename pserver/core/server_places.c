@@ -9,10 +9,10 @@ typedef Trireme__Pserver__Snapshot pb_snapshot;
 typedef Trireme__Pserver__Place    pb_place;
 
 typedef struct place {
-    pb_snapshot *last;                /* the trainer's word when it left; NULL: it has said none here */
-    pb_place    *in_snapshot;         /* NULL: the snapshot does not say where the trainer is */
-    bool         had_left;            /* all its steps are in the snapshot */
-    pb_place     apart;               /* room for a place that follows from the initiator's */
+    pb_snapshot *last;                /* its Snapshot in DRAIN or GOODBYE; NULL: this server has none */
+    pb_place    *in_snapshot;         /* NULL: the snapshot has no place of this trainer */
+    bool         had_left;            /* the trainer had left: all of its steps are in the snapshot */
+    pb_place     apart;               /* memory for a place that is computed from the initiator's place */
 } place;
 
 struct tr__places {
@@ -52,13 +52,13 @@ void tr__places_forget(tr_server *server, const tr__trainer *trainer)
     p->last = NULL;
 }
 
-/* Has this trainer said that it makes no more steps? */
+/* Does this trainer make no more steps: has it sent DRAIN or GOODBYE? */
 static bool has_left(const tr__trainer *trainer)
 {
     return trainer->state == TR_MEMBER_DRAINING || trainer->state == TR_MEMBER_LEFT;
 }
 
-/* The successor of a dead server hears the places again from the trainers that drain. */
+/* The successor of a dead server lacks last places until the draining trainers send DRAIN again. */
 bool tr__places_are_complete(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
@@ -79,7 +79,7 @@ static bool put_apart(pb_place *out, int trainer, const pb_place *initiator, uin
     return more && (int64_t)out->steps >= 0 && (int64_t)out->runs >= 0;
 }
 
-/* May a trainer be elsewhere than the initiator, which takes part alone? */
+/* When the initiator takes part alone: may this trainer be at another place in its data? */
 static bool may_be_apart(const tr_server *server, const tr__trainer *trainer, const tr__trainer *initiator)
 {
     return !server->policy.snapshots_all && !tr_membership_is_over(trainer->state) && !tr_membership_is_over(initiator->state);
@@ -101,7 +101,7 @@ void tr__places_record(tr_server *server, pb_snapshot *const *part, int initiato
     }
 }
 
-/* The last place is looked up when the snapshot is written: a trainer may say it meanwhile. */
+/* A last place is read only when the snapshot is written, because a trainer may send it while the copy is being written. */
 static pb_place *place_of(const place *p)
 {
     if (p->in_snapshot)
