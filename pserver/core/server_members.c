@@ -10,7 +10,7 @@
 /* REPLACE_CALL is repeated while it has no effect: first after CALL_FIRST nanoseconds, then at growing intervals of up to CALL_LAST. */
 static const int64_t CALL_FIRST = 2000000, CALL_LAST = 500000000;
 
-/* What a server has_reported of a trainer. */
+/* A server's report about a trainer. */
 typedef struct report {
     bool     is_reported;
     tr_news  news;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A question that waits. */
+/* A PULL that waits for its answer. */
 typedef struct pull {
     struct pull *next;
     uint64_t     seq, step, own;
@@ -19,18 +19,18 @@ typedef struct pull {
     uint32_t     block[];
 } pull;
 
-/* What a trainer has, and waits for. */
+/* The parameters that a trainer has, and its waiting pulls. */
 typedef struct puller {
     pull     *waiting;                /* in order of seq */
-    uint64_t  update, step;           /* updates in the oldest parameters and rows that it has got for its step; that step */
-    uint8_t **copy;                   /* of those parameters, block by block, where delay is compensated; else NULL */
+    uint64_t  update, step;           /* the update of the oldest parameters and rows that it got for step `step` */
+    uint8_t **copy;                   /* copies of those parameters, block by block, where delay is compensated; else NULL */
 } puller;
 
 struct tr__pulls {
-    tr__rounded_params *rounded;      /* large parameters in bfloat16, from the first answer in it on; or NULL */
-    puller  *of;                      /* each trainer */
-    tr_loan *loan;                    /* of each rank two: what its answers show of either buffer */
-    bool     awaits_loans;            /* the first update of the queue would write what is being sent */
+    tr__rounded_params *rounded;      /* large parameters in bfloat16; NULL until the first pull in bfloat16 */
+    puller  *of;                      /* trainer by trainer */
+    tr_loan *loan;                    /* two for each rank: its loans of either buffer */
+    bool     awaits_loans;            /* the next update would write a buffer that is being sent */
 };
 
 static puller *puller_of(const tr_server *server, const tr__trainer *trainer)
@@ -94,7 +94,7 @@ void tr__pulls_forget(tr_server *server, const tr__trainer *trainer)
 
 /* == when ====================================================================================== */
 
-/* Steps that every trainer has settled here: every trainer that will make another step by itself, or (`with_parked`) every one that makes steps. */
+/* The smallest number of settled steps of all trainers whose next step does not depend on others, or (`with_parked`) of all that make steps. */
 static uint64_t slowest(const tr_server *server, bool with_parked)
 {
     uint64_t least = UINT64_MAX;
@@ -169,7 +169,7 @@ void tr__pulls_describe_readers(const tr_server *server, char *out, size_t size)
 
 /* == what a trainer has ======================================================================== */
 
-/* Is the step behind this one ended here? Then a dead trainer had made it, with what it had got, and its replacement makes it again for the other servers. */
+/* Has this server the step after this one already? Then a dead trainer made it, and its replacement repeats it for the other servers. */
 static bool is_made(const tr__trainer *trainer, uint64_t step)
 {
     return trainer->ended > step;
@@ -208,8 +208,8 @@ typedef struct reply {
     tr_server         *server;
     const tr__trainer *trainer;
     uint64_t           seq;
-    uint32_t           sent;          /* messages of this answer so far */
-    bool               is_before;     /* as they were before the last update */
+    uint32_t           sent;          /* number of messages of this answer so far */
+    bool               is_before;     /* the answer has the parameters before the last update */
 } reply;
 
 static uint8_t *param_of(const reply *r, uint32_t index)
@@ -218,7 +218,7 @@ static uint8_t *param_of(const reply *r, uint32_t index)
     return r->is_before ? store->param_before(store->self, index) : store->param(store->self, index);
 }
 
-/* `message` has the kind and the fields of the answer. */
+/* Queue a message of the answer. `message` has its kind and its own fields. */
 static void put_reply(reply *r, const tr_wire *message, uint64_t bytes, void *payload, void *owned)
 {
     const bool is_lent = !owned && !r->server->policy.is_lockstep;
@@ -235,7 +235,7 @@ static void put_reply(reply *r, const tr_wire *message, uint64_t bytes, void *pa
     tr_outbox_put(&r->server->outbox, &answer);
 }
 
-/* A number in a pull: the block, and whether its answer is to be rounded. */
+/* The block of a number in a PULL, without the bit that asks for rounding. */
 static uint32_t block_of(uint32_t asked)
 {
     return asked & ~TR_ROUNDED_BIT;
@@ -290,7 +290,7 @@ static void put_small(const reply *r, void *to, uint32_t asked)
         memcpy(to, param, bytes);
 }
 
-/* As many of the small blocks from `from` on as one message takes; returns the place after them. */
+/* Answer as many small blocks as fit into one message, beginning at index `from`. Returns the index after them. */
 static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, uint32_t from)
 {
     tr_server *server = r->server;
@@ -388,9 +388,9 @@ void tr__pulls_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_w
 {
     puller *has = puller_of(server, trainer);
 
-    if (tr__stream_is_parked(server, trainer))     /* the first one may wait behind the snapshot */
+    if (tr__stream_is_parked(server, trainer))     /* the original PULL may still be parked */
         return;
-    /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: the question waits. */
+    /* A PULL of an earlier step was answered, because the trainer has pushed since. A PULL of a later step waits. */
     const bool is_now = trainer->ended == wire->pull.step || tr__server_lags(trainer, wire->pull.step);
     if (!server->is_running || !is_now || !tr__pulls_may_answer(server, trainer, wire->pull.step, wire->pull.step - wire->pull.remakes))
         return;
@@ -398,7 +398,7 @@ void tr__pulls_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_w
     const uint64_t update = has->update;
     if (p)
         answer(server, trainer, p->seq, p->step, p->block, p->count);
-    has->update = update;                          /* the first answer may be there already, or a part of it */
+    has->update = update;                          /* the trainer may have a part of its first answer already */
     free(p);
 }
 

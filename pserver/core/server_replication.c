@@ -12,18 +12,18 @@
 
 struct tr__replication {
     tr__replication_phase phase;
-    bool                  is_late;    /* updates go on while the replica gets the state */
+    bool                  is_late;    /* updates continue while the replica gets the state */
     tr_replica_stream    *stream;
     uint64_t              last_seq;   /* of the last message in the stream */
     uint64_t              update_seq, update;      /* of the last update in the stream; its number */
-    tr_outbox             after_state;     /* what comes after_state the state */
+    tr_outbox             after_state;     /* messages that are sent after the state */
     uint64_t              queued_bytes;
-    uint64_t              begun, caught;           /* updates that have begun here, and that are in the stream, since the state is */
-    tr_replica_stream   **dead_stream;       /* streams to ranks that are dead: the transport may look at their payloads yet */
+    uint64_t              begun, caught;           /* since the state was begun: updates that have begun here; updates in the stream */
+    tr_replica_stream   **dead_stream;       /* streams to dead ranks: the transport may still read their payloads */
     int                   dead_stream_count;
 };
 
-/* What is on its way of a state at most. */
+/* The limit of unacknowledged bytes of a state. */
 static const uint64_t WINDOW = (uint64_t)64 << 20;
 
 /* == life ====================================================================================== */
@@ -133,7 +133,7 @@ void tr__replication_restart(tr_server *server)
     server->replication->phase = TR__REPLICATION_ASKING;
 }
 
-/* What was on its way stays where it is: the transport may look at it yet. */
+/* The stream's payloads are freed only with the server, because the transport may still read them. */
 void tr__replication_drop(tr_server *server)
 {
     server->replication->phase = TR__REPLICATION_NONE;
@@ -167,7 +167,7 @@ uint64_t tr__replication_bytes(const tr_server *server)
     return tr_replica_stream_bytes(server->replication->stream);
 }
 
-/* Put what happens into the stream: after_state the state, as long as that is on its way. Until then the payload may change, so it is copied. */
+/* Put a change of the state into the stream. While the state is being sent, the message waits, and its payload is copied because it may change. */
 static void put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
 {
     tr__replication *r = server->replication;
@@ -182,7 +182,7 @@ static void put(tr_server *server, const tr_wire *wire, const void *payload, voi
     r->queued_bytes += wire->bytes;
 }
 
-/* The update that a message of the stream belongs to, which is in front of the fields of all of them. */
+/* The update that a message of the stream belongs to. All kinds of these messages begin with this field. */
 static uint64_t update_of(const tr_wire *wire)
 {
     static_assert(offsetof(tr_form_replica_block, update) == 0 && offsetof(tr_form_replica_rows, update) == 0 &&
@@ -191,14 +191,14 @@ static uint64_t update_of(const tr_wire *wire)
     return wire->replica_update.update;
 }
 
-/* The replica takes nothing of an update before it has made the one before, and nothing that was said after_state that one here. But it
- * needs what servers have gathered to make an update. */
+/* May this message go into the stream now? The replica must have made the update before, because it computes one at a time. Gathered values may always go,
+ * because the replica needs them to finish an update. */
 static bool may_go(const tr__replication *r, const tr_wire *wire)
 {
     return wire->kind == TR_WIRE_REPLICA_SHARES || update_of(wire) < r->update || tr_replica_stream_done(r->stream) >= r->update_seq;
 }
 
-/* The replica has everything: from here on it counts. A late one that has made no update yet could not go back by one. */
+/* Does the replica have everything, so that it counts from now on? A late replica must also have made an update, because it may have to undo one. */
 static bool has_caught_up(const tr__replication *r)
 {
     return !r->after_state.count && tr_replica_stream_done(r->stream) >= r->last_seq && (r->caught || !r->is_late);
@@ -269,7 +269,7 @@ static void put_update(tr_server *server, bool with_update)
 
 /* == what happens ============================================================================== */
 
-/* A whole array in pieces: a gradient, or the parameters that it was computed with. */
+/* Put a whole array into the stream in pieces: a gradient, or the parameters that it was computed with. */
 static void put_block(tr_server *server, uint32_t index, const uint8_t *data, bool is_pulled)
 {
     const uint64_t bytes = server->block[index].bytes;
@@ -348,7 +348,7 @@ void tr__replication_share(tr_server *server, const void *all, uint64_t bytes)
     put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_SHARES, .bytes = bytes, .replica_update = {.update = server->updates + 1}}, copy, copy);
 }
 
-/* What server 0 alone has. */
+/* Put a message about state that only server 0 has: tasks or posts. */
 static void put_own(tr_server *server, tr_wire_kind kind, uint8_t *payload, size_t size)
 {
     if (gets_updates(server))

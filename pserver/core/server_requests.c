@@ -24,7 +24,7 @@
 
 /* == requests that concern several protocols ================================================== */
 
-/* The name of a gradient that is missing in the step which the trainer ends. NULL: all of it is here. */
+/* The name of a gradient that is missing in the step which the trainer ends. NULL: the step is complete. */
 static const char *first_missing(const tr_server *server, const tr__trainer *trainer)
 {
     const char *missing = tr__contributions_first_missing(server, trainer);
@@ -62,7 +62,7 @@ static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_w
     return TR_OK;
 }
 
-/* DRAIN and GOODBYE. A GOODBYE of a trainer that has drained, and a DRAIN that the dead server had heard, come from trainers whose steps are over. */
+/* DRAIN and GOODBYE. The trainer may have made its last step before: then this is the GOODBYE after its DRAIN, or a DRAIN that a dead server had taken. */
 static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (tr__contributions_begun(server, trainer))
@@ -91,7 +91,7 @@ static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wi
     return TR_OK;
 }
 
-/* A trainer that tells its tasks is at the beginning of a loop: what servers have of a dead trainer's steps is evened out. */
+/* A message about tasks. TASKS comes at the beginning of a loop, when all servers have the same steps of this trainer. */
 static tr_status on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
 {
     if (wire->kind == TR_WIRE_TASKS)
@@ -109,7 +109,7 @@ static tr_status on_value(tr_server *server, const tr_wire *wire, const uint8_t 
     return tr__start_on_value(server, wire);
 }
 
-/* SETUP, VALUE, JOIN. A successor of a dead server may hear again what that one had heard. */
+/* SETUP, VALUE, JOIN. A successor of a dead server may get requests that the dead server had taken already. */
 static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->state == TR_MEMBER_VACANT)
@@ -125,7 +125,7 @@ static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire
 
 /* == to the protocols ========================================================================= */
 
-/* A request, in its turn. A push takes `payload` over if it is a buffer of the pool (`is_owned`). */
+/* Handle a request whose turn has come. A push keeps `payload` if it is a buffer of the pool (`is_owned`). */
 static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
     switch (wire->kind) {
@@ -166,7 +166,7 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
     }
 }
 
-/* A request that was taken before is acknowledged again, and a question is answered again. */
+/* A repeated request: acknowledge it again, and answer it again if it is a question. */
 static void repeat(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     tr__stream_owe(server, trainer);
@@ -182,15 +182,15 @@ static void repeat(tr_server *server, tr__trainer *trainer, const tr_wire *wire,
 
 /* == in which order, once ===================================================================== */
 
-/* May this come from a trainer whose steps are over? A trainer that drains begins snapshots; a successor of a dead server hears again what that one had
- * heard last. */
+/* May a trainer that makes no more steps send this kind? A draining trainer begins snapshots, and repeats its last requests to a successor of a dead
+ * server. */
 static bool is_allowed_late(const tr__trainer *trainer, tr_wire_kind kind)
 {
     return kind == TR_WIRE_POST || kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
            (kind == TR_WIRE_SNAPSHOT && trainer->state != TR_MEMBER_LOST);
 }
 
-/* The trainer's next request. Returns whether `payload` is taken over. */
+/* Take the trainer's next request. Returns whether the payload belongs to the server now. */
 static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
     tr__stream_take(server, trainer, wire->seq);
@@ -199,7 +199,7 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
                                         tr_wire_kind_name(wire->kind)));
         return false;
     }
-    /* A post is in no snapshot, and other trainers may wait for it before they take part. */
+    /* A post is not part of a snapshot. It is handled even while its trainer is parked, because other trainers may need it before they take part. */
     if (tr__stream_is_parked(server, trainer) && wire->kind != TR_WIRE_POST) {
         tr__stream_defer(server, trainer, wire, payload, is_owned);
         return true;
@@ -210,7 +210,7 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
     return status == TR_OK && tr_wire_is_push(wire->kind);
 }
 
-/* A request that is ahead of its turn is dropped, and comes again. */
+/* A request that is ahead of its turn is dropped, because the trainer will repeat it. */
 static bool receive_from_trainer(tr_server *server, int peer, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
     if (wire->kind == TR_WIRE_SERVING_ASK)
@@ -224,7 +224,7 @@ static bool receive_from_trainer(tr_server *server, int peer, tr__trainer *train
 
 /* == parked requests ========================================================================== */
 
-/* Take one in; its payload is a buffer of the pool. */
+/* Handle a deferred request. Its payload is a buffer of the pool. */
 static void take_in(tr_server *server, tr__trainer *trainer, const tr__deferred *held)
 {
     const bool is_wanted = server->status == TR_OK && tr__server_is_present(trainer);
@@ -244,7 +244,7 @@ static void unpark(tr_server *server, tr__trainer *trainer)
     tr__deferred     *held;
 
     while ((held = tr__deferred_take(&list))) {
-        if (tr__stream_is_parked(server, trainer))         /* the trainer has taken part in the next snapshot */
+        if (tr__stream_is_parked(server, trainer))         /* one of its requests was the SNAPSHOT of the next snapshot */
             tr__stream_defer(server, trainer, &held->wire, held->payload, true);
         else
             take_in(server, trainer, held);
@@ -276,7 +276,7 @@ static void on_share(tr_server *server, int peer, const tr_wire *wire, const uin
     tr__requests_pass_share_on(server, before);
 }
 
-/* Messages of other servers, and of ranks that wait or were declared dead. */
+/* Messages of other servers, of standbys, and of replacements. */
 static void receive_from_rank(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)
 {
     tr_status status = TR_OK;
@@ -291,7 +291,7 @@ static void receive_from_rank(tr_server *server, int peer, const tr_wire *wire, 
         tr__server_fail(server, status);
 }
 
-/* Is the message no request of a trainer? Then it is dealt with. */
+/* Handle the message if it is not a request of a trainer. Returns true if it is not. */
 static bool is_no_request(tr_server *server, int peer, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload)
 {
     const bool is_replica = tr__replication_is_replica(server, peer);
@@ -307,7 +307,7 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
     else if (wire->kind == TR_WIRE_REPLACE_DONE)
         tr__deaths_on_done(server, peer, &wire->replace_done);
     else if (wire->kind == TR_WIRE_REPLACE_CALL)
-        return true;                               /* this rank was a standby when it was called */
+        return true;                               /* the call was meant for this rank as a standby */
     else if (!trainer)
         receive_from_rank(server, peer, wire, payload);
     else
@@ -315,7 +315,7 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
     return true;
 }
 
-/* A process that was declared dead and comes back is told so. When the job has failed, every trainer is told so. */
+/* Refuse a process that was declared dead and comes back; after a failure of the core, refuse every trainer. Returns whether the message is refused. */
 static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, const tr_wire *wire)
 {
     if (wire->epoch != trainer->epoch)
@@ -330,7 +330,7 @@ static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, 
 void tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
-    /* Does the payload belong to us (and not to the driver, nor to the sum)? */
+    /* Is the payload a buffer of the pool, and not the driver's or a place in a sum? */
     const bool   is_owned = is_placed && !tr__contributions_is_place(server, trainer, wire, payload);
     bool         is_taken = false;
 
@@ -348,7 +348,7 @@ void *tr__requests_place(tr_server *server, int peer, const tr_wire *wire)
         return tr__server_buffer_new(server, wire->bytes);
     if (!trainer)
         return NULL;
-    /* A message that is not used is received, too: its sender is to be refused. */
+    /* An unwanted message must still be received, so that its sender gets a refusal. */
     const bool is_used = wire->epoch == trainer->epoch && server->status == TR_OK;
     if (is_used && wire->kind == TR_WIRE_PUSH && !tr__stream_is_parked(server, trainer) &&
         wire->seq > tr__stream_taken(server, trainer)) {

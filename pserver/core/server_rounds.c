@@ -10,12 +10,12 @@ struct tr__rounds {
     int        count;                 /* 1, or one for each trainer */
     tr__round *round;
     tr__round  merged;                /* where server 0 decides: the mean of those rounds */
-    float     *decoded;               /* room for a chunk that came compressed */
+    float     *decoded;               /* buffer for one decompressed chunk */
 };
 
 /* == life ====================================================================================== */
 
-/* Forget what is in a round, but not its step. */
+/* A full chunk is cleared lazily: its first part overwrites the sum. */
 void tr__round_empty(tr_server *server, tr__round *round)
 {
     round->is_full = false;
@@ -148,7 +148,7 @@ uint64_t tr__chunk_bytes(const tr_server *server, const tr__block *block, uint64
     return left < server->chunk_bytes ? left : server->chunk_bytes;
 }
 
-/* A chunk that is whole is in the next update for certain where there is only one round: the store may compute with it now. */
+/* Where there is only one round, a complete chunk is certain to be in the next update. So the store may compute that part of the update now. */
 static void use_piece(tr_server *server, const tr__round *round, uint32_t index, uint64_t offset, uint64_t bytes)
 {
     if (!server->store.piece || server->policy.gathers_per_trainer || server->status != TR_OK)
@@ -157,7 +157,7 @@ static void use_piece(tr_server *server, const tr__round *round, uint32_t index,
                                                   .grad = round->sum[index] + offset});
 }
 
-/* Pass over trainers that do not take part. The chunk is whole behind the last trainer. */
+/* Give the turn in a chunk to the next trainer that takes part. After the last trainer the chunk is complete. */
 static void move_on(tr_server *server, tr__round *round, uint32_t index, uint64_t offset)
 {
     const tr__block *block = &server->block[index];
@@ -193,7 +193,7 @@ void tr__round_add(tr_server *server, tr__round *round, uint32_t index, uint64_t
     const int64_t    count = (int64_t)tr__chunk_bytes(server, block, offset) / tr_dtype_size(block->dtype);
 
     if (is_compressed) {
-        uint8_t *to = mean->count ? (uint8_t *)server->rounds->decoded : sum;        /* the first may lie in the sum */
+        uint8_t *to = mean->count ? (uint8_t *)server->rounds->decoded : sum;        /* the first part is decompressed into the sum */
         tr_compress_decode(&server->compress, (float *)(void *)to, data, count);
         data = to;
     }

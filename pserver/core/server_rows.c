@@ -23,21 +23,21 @@ typedef struct piece {
     uint32_t      hint[];
 } piece;
 
-/* A question for rows. */
+/* A PULL_ROWS or READ_ROWS that waits for its answer. */
 typedef struct pull {
     struct pull *next;
     uint64_t     seq, step, own;
     uint32_t     table;
-    uint32_t     since;               /* of a shard: only rows that an update behind this one has touched; 0: all */
-    int64_t      count;               /* -1: key[0] is a virtual shard, rows of which are wanted */
-    bool         is_rounded;          /* in bfloat16 */
-    bool         has_hints;           /* when it is answered */
-    uint32_t    *hint;                /* of the keys, behind them in memory */
-    uint64_t     before;              /* keys of the same pull, in the messages before this one */
+    uint32_t     since;               /* of a shard: only rows that an update after this one has touched; 0: all */
+    int64_t      count;               /* number of keys; -1: READ_ROWS, and key[0] is the virtual shard */
+    bool         is_rounded;          /* the answer is in bfloat16 */
+    bool         has_hints;           /* `hint` is filled in, because the pull was answered */
+    uint32_t    *hint;                /* slots of the keys; lies after the keys in memory */
+    uint64_t     before;              /* number of keys in earlier messages of the same pull */
     int64_t      key[];
 } pull;
 
-/* The pull of a table that was answered last, of one message or several, with hints for the push of its keys. */
+/* The last answered pull of a table, of one message or several, with hints for the push of the same keys. */
 typedef struct answered {
     pull    *first, **end;
     uint64_t count;                   /* keys, of all messages */
@@ -45,12 +45,12 @@ typedef struct answered {
     int64_t  pushed;
 } answered;
 
-/* What a trainer has sent, and waits for. */
+/* The gradients of rows that a trainer has sent, and its pulls of rows. */
 typedef struct rows_of {
     piece    *pieces, **pieces_end;   /* of steps that are not settled, in order */
-    uint64_t *arrived;                /* of each table, for the step behind the last ended one: pieces */
-    bool     *has_all;                /* of each table: of that step all pieces are here */
-    pull     *waiting;                /* for their step, or for an update to end */
+    uint64_t *arrived;                /* of each table: pieces of the step after the last ended one */
+    bool     *has_all;                /* of each table: all pieces of that step are here */
+    pull     *waiting;                /* pulls that wait for their step, or for the end of an update */
     answered *answered;               /* of each table */
 } rows_of;
 
@@ -111,7 +111,7 @@ static void free_piece(tr_server *server, piece *p)
     free(p);
 }
 
-/* Forget the gradients of steps up to `step`. */
+/* Free the gradients of steps up to `step`. */
 static void forget_pieces(tr_server *server, rows_of *of, uint64_t step)
 {
     while (of->pieces && of->pieces->step <= step) {
@@ -193,8 +193,8 @@ static tr_status check_push(const tr_server *server, const tr__trainer *trainer,
     return TR_OK;
 }
 
-/* Most trainers push gradients of the rows that they have pulled, in the same order: then the slots are known. A pull and a push are
- * divided into messages at different keys. */
+/* Copy the slots of a push's keys from the last pull. Most trainers push gradients of the rows that they pulled, in the same order. But a pull and a push
+ * are divided into messages at different keys. */
 static void take_hints(piece *p, answered *last, bool is_first)
 {
     if (is_first) {
@@ -341,7 +341,7 @@ static tr_status read_shard(const tr_server *server, const pull *p, void **paylo
     return TR_OK;
 }
 
-/* Read what the question asks for. The payload is malloc'ed. */
+/* Read the rows for the answer of a pull. The payload is malloc'ed. */
 static tr_status read_answer(tr_server *server, const tr__trainer *trainer, pull *p, void **payload, uint64_t *bytes)
 {
     if (p->count < 0)
@@ -373,14 +373,14 @@ static void send_answer(tr_server *server, const tr__trainer *trainer, pull *p)
                               .data_rows = {.clock = server->policy.lead >= 0 ? tr__pulls_clock(server) : 0}}, payload);
 }
 
-/* Keep an answered question: the trainer's next gradient of the table has these keys, perhaps. */
+/* Keep an answered pull, because the trainer's next gradient of the table probably has the same keys. */
 static void keep_answered(tr_server *server, const tr__trainer *trainer, pull *p)
 {
     answered *last = p->has_hints ? &rows_of_trainer(server, trainer)->answered[p->table] : NULL;
 
     if (last && (p->before == 0 || p->before != last->count))
         forget_answered(last);
-    if (!last || p->before != last->count) {       /* another server has answered the messages before it */
+    if (!last || p->before != last->count) {       /* earlier messages of the pull were answered by a predecessor of this server */
         free(p);
         return;
     }
@@ -454,7 +454,7 @@ tr_status tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wir
 
 void tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!server->is_running || tr__stream_is_parked(server, trainer))          /* the first one may wait behind the snapshot */
+    if (!server->is_running || tr__stream_is_parked(server, trainer))          /* the original request may still be parked */
         return;
     for (const pull *p = rows_of_trainer(server, trainer)->waiting; p; p = p->next)
         if (p->seq == wire->seq)

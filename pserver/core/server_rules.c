@@ -1,8 +1,8 @@
 /* server_rules.c - see server_rules.h.
  *
- * A rule looks at several protocols and lets one of them go on. A rule that finds nothing to do does nothing, so it may be due too often; it must be due
- * whenever something that it looks at has changed. Rules of one turn run in the order of tr__rule: what follows from an update that is over (answers,
- * a snapshot, a copy for the replica) comes before the next update begins. */
+ * A rule reads the state of several protocols and lets one of them continue. A rule that finds nothing to do does nothing, so it may be due too often. It
+ * must be due whenever a state that it reads has changed. Due rules run in the order of tr__rule. So the consequences of a finished update (answers,
+ * a snapshot, a copy for the replica) come before the next update begins. */
 #include "pserver/core/server_rules.h"
 
 #include "pserver/core/server_board.h"
@@ -29,7 +29,7 @@ static void finish(tr_server *server)
     tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT, .is_update = true});
 }
 
-/* What is settled is committed by now. */
+/* Steps were settled. Their commit was carried out before this rule runs. */
 static void settled(tr_server *server)
 {
     tr__updates_release_rounds(server);
@@ -56,8 +56,8 @@ static void count_staleness(tr_server *server, const tr_update *update)
             tr__updates_count_staleness(server, server->updates - tr__pulls_update_of(server, &server->trainer[i]));
 }
 
-/* The next update begins when the store is free, no snapshot is being copied, the replica keeps up, and nobody reads the buffer that it writes. The
- * replica computes it at the same time. */
+/* The next update begins when the store is free, no snapshot is being copied, the replica keeps up, and no message reads the buffer that the update
+ * writes. The replica computes it at the same time. */
 static void begin_update(tr_server *server)
 {
     if (!tr__updates_may_begin(server) || tr__snapshots_phase(server) == TR__SNAPSHOT_TAKING || !tr__copy_lets_begin(server) ||
@@ -92,7 +92,7 @@ static void check_rounds(tr_server *server)
     }
 }
 
-/* Carry out what is decided about one trainer. False: nothing is. */
+/* Carry out a decision about one trainer. False: there is none to carry out. */
 static bool carry_out_member(tr_server *server)
 {
     tr_form_replace_done done;
@@ -107,7 +107,7 @@ static bool carry_out_member(tr_server *server)
     return trainer;
 }
 
-/* Carry out what is decided about updates and snapshots. False: nothing more can be, before another rule has run. */
+/* Carry out the decisions about updates and snapshots. False: another rule must run first. */
 static bool carry_out_update(tr_server *server)
 {
     if (tr__snapshots_are_decided(server))
@@ -115,26 +115,27 @@ static bool carry_out_update(tr_server *server)
     if (!tr__server_decides_updates(server))
         return true;
     if (tr__server_is_due(server, TR__RULE_SNAPSHOT) || tr__decisions_drop_late(server))
-        return false;                              /* a snapshot comes before the update behind it */
+        return false;                              /* a snapshot is taken before the next update */
     tr__decisions_queue_update(server);
     return true;
 }
 
-/* Carry out what is decided about updates and snapshots, then decide or report. */
+/* Carry out the decisions about updates and snapshots, then decide or report. */
 static void decide(tr_server *server)
 {
     if (server->is_running && (!carry_out_update(server) || (server->status == TR_OK && tr__decisions_advance(server))))
         tr__server_due(server, TR__RULE_DECIDE);
 }
 
-/* The same about members. A step asks for this rule only when something has become of a trainer, because it looks at all trainers and servers. */
+/* Carry out the decisions about members, then decide or report. This rule reads the reports of all servers about all trainers, so it is due only after a
+ * trainer died, left or was replaced, not in every step. */
 static void members(tr_server *server)
 {
     const tr__trainer *hopeless = NULL;
 
     if (!server->is_running)
         return;
-    tr__server_due(server, TR__RULE_DECIDE);           /* perhaps an update does not wait for this trainer now */
+    tr__server_due(server, TR__RULE_DECIDE);           /* the next update may not need to wait for this trainer now */
     if (carry_out_member(server) || tr__decisions_advance_members(server, &hopeless))
         tr__server_due(server, TR__RULE_MEMBERS);
     if (hopeless)

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Steps of each trainer that are all here; one malloc. */
+/* The number of ended steps of each trainer; malloc'ed. */
 static uint64_t *ended_of(const tr_server *server)
 {
     uint64_t *ended = tr__must_array((size_t)server->trainer_count, sizeof *ended);

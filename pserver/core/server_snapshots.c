@@ -19,15 +19,15 @@ struct tr__snapshots {
     uint32_t           number;        /* of the newest one */
     int                initiator;     /* the trainer that has begun it */
     uint32_t           initiator_epoch;
-    uint64_t           step;          /* of the initiator, behind which it has begun it, where it alone takes part */
+    uint64_t           step;          /* where the initiator takes part alone: the last step that it had ended before */
     int64_t            begun;         /* when the first trainer took part */
-    uint64_t           pause;         /* nanoseconds from then until the state was copied */
-    pb_snapshot      **part;          /* of each trainer that has taken part: its word; else NULL */
-    void              *tasks;         /* their state at the moment of the snapshot, or NULL */
+    uint64_t           pause;         /* nanoseconds from `begun` until the state was copied */
+    pb_snapshot      **part;          /* of each trainer: its SNAPSHOT; NULL: it has not taken part */
+    void              *tasks;         /* state of the leased tasks at the moment of the snapshot, or NULL */
     size_t             tasks_size;
     uint8_t           *answer;        /* the last SnapshotDone, packed, */
     size_t             answer_size;
-    uint32_t           answered;      /* of the snapshot with this number */
+    uint32_t           answered;      /* the number of that snapshot */
 };
 
 /* The reason in SNAPSHOT_DONE by which the initiator knows that it should begin the snapshot anew. */
@@ -170,7 +170,7 @@ const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *se
     return server->snapshots->part[server->snapshots->initiator]->target;
 }
 
-/* Where others do not take part, they hear of it, and of the step. */
+/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell the other trainers its number and step. */
 static void begin(tr_server *server, const tr_form_snapshot *word)
 {
     tr__snapshots *s = server->snapshots;
@@ -202,7 +202,7 @@ static void send_answer_to_initiator(tr_server *server)
                 s->answer_size);
 }
 
-/* There will be no part of the snapshot that this trainer has begun. */
+/* Tell the trainer that this server will write no part of the snapshot that this trainer began. */
 static void refuse(tr_server *server, const tr__trainer *trainer, uint32_t number, const char *why)
 {
     pb_done done = TRIREME__PSERVER__SNAPSHOT_DONE__INIT;
@@ -220,7 +220,7 @@ static bool begins(const tr__trainer *trainer, const tr_wire *wire)
     return wire->snapshot.initiator == (uint32_t)trainer->index;
 }
 
-/* An initiator that asks again for its snapshot has not got the answer, which may be on its way. */
+/* Is this SNAPSHOT a repetition of the initiator, whose answer may have been lost? Then answer it again, if the answer is known. */
 static bool has_asked_before(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const tr__snapshots *s = server->snapshots;
@@ -251,7 +251,7 @@ static pb_snapshot *parse(const tr__trainer *trainer, const tr_wire *wire, const
     return NULL;
 }
 
-/* There is to be no such snapshot here. The trainer that begins it is told why. */
+/* Decline a snapshot. Its initiator gets the reason. */
 static void decline(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const char *why)
 {
     tr__snapshots_give_up(server, wire->snapshot.number);
@@ -260,13 +260,14 @@ static void decline(tr_server *server, const tr__trainer *trainer, const tr_wire
     tr__server_due(server, TR__RULE_DECIDE);
 }
 
-/* Everybody would wait for the replacement. Or a step of its own is here and not on every other server: that would be no state of the job. */
+/* Decline a snapshot because a replacement has made no step: all trainers would wait for it. Or decline it because this server has a step of the trainer
+ * that other servers lack, so that the parts would not belong together. */
 static void decline_for_replacement(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     decline(server, trainer, wire, "a standby is taking a dead trainer's place, and has made no step yet");
 }
 
-/* Another trainer begins snapshots, or nobody does: the one that has begun this snapshot is the initiator no more, or is not yet here. */
+/* Was this snapshot begun by a trainer that is not the initiator for this server? It may have been the initiator, or may become it. */
 static bool is_of_another(const tr_server *server, const tr_wire *wire)
 {
     const int initiator = tr__server_initiator(server);
@@ -283,7 +284,7 @@ static void decline_anothers(tr_server *server, const tr__trainer *trainer, cons
     tr__server_due(server, TR__RULE_DECIDE);
 }
 
-/* The first word of a new snapshot. */
+/* The first SNAPSHOT with a new number: give up an older snapshot that is being gathered, and begin this one. */
 static void begin_anew(tr_server *server, const tr_wire *wire)
 {
     if (wire->snapshot.number <= server->snapshots->number)
@@ -309,18 +310,18 @@ static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire 
     if (is_by_all(server) && !tr_membership_is_over(trainer->state))
         tr__stream_park(server, trainer);
     tr__server_due(server, TR__RULE_SNAPSHOT);
-    tr__server_due(server, TR__RULE_ANSWER);       /* others need not wait for this trainer now */
+    tr__server_due(server, TR__RULE_ANSWER);       /* pulls need not wait for this parked trainer */
     tr__server_due(server, TR__RULE_DECIDE);
     return TR_OK;
 }
 
-/* The state is being frozen for a replica; or the snapshot before, which another trainer has begun, is being taken. */
+/* Must this SNAPSHOT wait: is the state being frozen for a replica, or is an older snapshot being copied or written? */
 static bool is_early(const tr_server *server, const tr_wire *wire, bool must_wait)
 {
     return must_wait || (wire->snapshot.number > server->snapshots->number && is_pending(server));
 }
 
-/* Of a trainer that is there, behind its step. */
+/* Handle the SNAPSHOT of a trainer that has not left, after its step. */
 static tr_status on_word(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait)
 {
     const tr__snapshots *s = server->snapshots;
@@ -348,7 +349,7 @@ static tr_status on_word(tr_server *server, tr__trainer *trainer, const tr_wire 
 tr_status tr__snapshots_on_snapshot(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait)
 {
     if (!tr__server_is_present(trainer))
-        return TR_OK;                              /* the server that died had it before the trainer left */
+        return TR_OK;                              /* a dead server had taken it before the trainer left */
     if (tr__server_lags(trainer, wire->snapshot.step)) {
         decline_for_replacement(server, trainer, wire);
         return TR_OK;
@@ -380,7 +381,7 @@ void tr__snapshots_copied(tr_server *server)
     tr__server_due(server, TR__RULE_BEGIN);
 }
 
-/* Copies what lies in `done`. */
+/* Pack and store the answer. The content of `done` stays the caller's. */
 static void pack_answer(tr_server *server, const pb_done *done)
 {
     tr__snapshots *s = server->snapshots;
@@ -392,7 +393,7 @@ static void pack_answer(tr_server *server, const pb_done *done)
     trireme__pserver__snapshot_done__pack(done, s->answer);
 }
 
-/* All trainers go on, and others may begin the next snapshot. */
+/* The snapshot is over: unpark all trainers, and let the initiator begin the next one. */
 static void end(tr_server *server)
 {
     forget_parts(server);
@@ -433,7 +434,8 @@ void tr__snapshots_written(tr_server *server, const uint8_t *part, size_t size, 
     free(left);
 }
 
-/* Let everybody go on without a checkpoint. The trainer that has begun it hears of it. `is_for_good`: to begin it anew would be as long a wait again. */
+/* Give up the snapshot, and let all trainers continue. The initiator gets the reason. `is_for_good`: another attempt would take as long again, so
+ * the initiator should not retry. */
 static void give_up(tr_server *server, const char *why, bool is_for_good)
 {
     tr__snapshots *s = server->snapshots;
@@ -454,7 +456,7 @@ void tr__snapshots_give_up(tr_server *server, uint32_t number)
     if (server->snapshots->phase == TR__SNAPSHOT_GATHERING)
         give_up(server, GIVEN_UP, false);
     if (server->snapshots->number < number)
-        server->snapshots->number = number;        /* trainers that take part in it now are too late */
+        server->snapshots->number = number;        /* a SNAPSHOT with this number comes too late from now on */
 }
 
 void tr__snapshots_without(tr_server *server, const tr__trainer *trainer)
@@ -463,7 +465,7 @@ void tr__snapshots_without(tr_server *server, const tr__trainer *trainer)
         return;
     tr__server_due(server, TR__RULE_SNAPSHOT);
     if (trainer->index == server->snapshots->initiator)
-        give_up(server, GIVEN_UP, false);          /* nobody is there to make a checkpoint of it */
+        give_up(server, GIVEN_UP, false);          /* its initiator, which writes the manifest, has left */
 }
 
 int64_t tr__snapshots_tick(tr_server *server, int64_t now)

@@ -19,11 +19,11 @@
 #include <string.h>
 
 struct tr__start {
-    uint64_t *value_filled;           /* bytes here of each first value */
+    uint64_t *value_filled;           /* of each first value: bytes that have arrived */
     uint32_t  values_missing;
     bool      has_values;             /* all first values are here */
     Trireme__Pserver__Join **join;    /* of each trainer; NULL: it has not joined */
-    uint64_t *even;                   /* of each trainer: steps that every server had settled when it joined */
+    uint64_t *even;                   /* of each trainer: steps that every server had settled when the trainer joined */
     bool      has_gap;                /* what was left here is not of the start before this one */
 };
 
@@ -85,7 +85,7 @@ static void lay_out_blocks(tr_server *server)
     }
 }
 
-/* The setup is known: make room for what trainers will send. */
+/* The setup is known: allocate the blocks, tables and values that it describes. */
 static tr_status lay_out(tr_server *server)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
@@ -111,7 +111,7 @@ static tr_status finish_values(tr_server *server)
     return TR_OK;
 }
 
-/* The work is the same as before the job was started again. Where it began, at a checkpoint perhaps, is what was said then. */
+/* After a restart the setup is the same, except for the checkpoint from which the job began. That part is taken from the stored Setup. */
 static tr_status take_beginning(tr_server *server, const void *packed, uint64_t bytes)
 {
     Trireme__Pserver__Setup *now = server->setup, *before = trireme__pserver__setup__unpack(NULL, bytes, packed);
@@ -139,8 +139,8 @@ static tr_status take_beginning(tr_server *server, const void *packed, uint64_t 
                    tr_roster_name(server->roster, server->roster->self));
 }
 
-/* Go on from what an earlier process of this server has left. In mode sync a step may have been applied by some servers
- * and not by others when the job broke off: it is made again by all. */
+/* Restart: continue from the state that an earlier process of this server has left. In mode sync some servers may have applied a step that
+ * others have not; these servers undo it, and all repeat it. */
 static tr_status resume_state(tr_server *server, const tr_wire *wire, const uint8_t *payload)
 {
     const void *packed;
@@ -149,7 +149,7 @@ static tr_status resume_state(tr_server *server, const tr_wire *wire, const uint
     const char *name = tr_roster_name(server->roster, server->roster->self);
 
     if (!server->store.last_commit(server->store.self, &commit, &packed, &bytes))
-        return tr_fail(TR_EPEER, "%s: trainer 0 goes on from update %llu, of which nothing is here", name,
+        return tr_fail(TR_EPEER, "%s: trainer 0 continues from update %llu, and this server has no state", name,
                        (unsigned long long)wire->setup.updates);
     TR_TRY(take_beginning(server, packed, bytes));
     TR_TRY(server->store.setup(server->store.self, server->setup, &server->policy, payload, wire->bytes, true));
@@ -159,7 +159,7 @@ static tr_status resume_state(tr_server *server, const tr_wire *wire, const uint
         server->store.go_back(server->store.self, NULL);
         server->updates--;
     } else if (server->policy.is_lockstep && commit.updates != wire->setup.updates) {
-        return tr_fail(TR_EPEER, "%s: its state has %llu updates, the job is to go on after %llu", name,
+        return tr_fail(TR_EPEER, "%s: its state has %llu updates, and the job continues after %llu", name,
                        (unsigned long long)commit.updates, (unsigned long long)wire->setup.updates);
     }
     TR_TRY(tr__tasks_take_over(server, false));
@@ -169,7 +169,7 @@ static tr_status resume_state(tr_server *server, const tr_wire *wire, const uint
 tr_status tr__start_on_setup(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (trainer->index != 0)
-        return tr_fail(TR_EPEER, "%s: only trainer 0 says what is to be done", tr__server_trainer_name(server, trainer));
+        return tr_fail(TR_EPEER, "%s: only trainer 0 may send the setup", tr__server_trainer_name(server, trainer));
     if (server->setup)
         return tr_fail(TR_EPEER, "trainer 0 said twice what is to be done");
     Trireme__Pserver__Setup *setup = trireme__pserver__setup__unpack(NULL, wire->bytes, payload);
@@ -229,8 +229,8 @@ static uint64_t pulled_before(const tr_server *server, const tr_commit *commit, 
     return commit->updates - !is_known;
 }
 
-/* What a state that was left says of a trainer. One that has left may say again that it is draining; a replacement counts as one that has
- * made no step until it says otherwise. */
+/* The state of a trainer by the commit of a dead server. A trainer that has left may still send DRAIN again. A replacement counts as one that has
+ * made no step until it reports otherwise. */
 static tr_membership state_of(const tr_server *server, const Trireme__Pserver__Setup *setup, const tr__trainer *trainer, uint8_t flags)
 {
     if (flags & TR_TRAINER_LOST)
@@ -240,7 +240,7 @@ static tr_membership state_of(const tr_server *server, const Trireme__Pserver__S
     return tr_roster_is_replacement(trainer->epoch) ? TR_MEMBER_RETURNING : TR_MEMBER_ACTIVE;
 }
 
-/* Of each trainer: what the committed state says. */
+/* Set the state and the steps of each trainer from the commit. */
 static void take_trainers(tr_server *server, const tr_commit *commit)
 {
     for (int i = 0; i < server->trainer_count; i++) {
@@ -248,7 +248,7 @@ static void take_trainers(tr_server *server, const tr_commit *commit)
         t->state = state_of(server, server->setup, t, commit->trainer[i]);
         t->epoch += t->state == TR_MEMBER_LOST;
         tr__updates_set_settled(server, t, commit->settled[i], is_in_last(server, commit, i) ? commit->updates : 0);
-        tr__pulls_set(server, t, pulled_before(server, commit, i), t->settled);    /* it may have some of what it asked for */
+        tr__pulls_set(server, t, pulled_before(server, commit, i), t->settled);    /* a part of the answer to its pull may have arrived */
     }
 }
 
@@ -260,11 +260,10 @@ tr_status tr__start_take_over(tr_server *server)
 
     if (!server->store.last_commit(server->store.self, &commit, &packed, &bytes))
         return tr_fail(TR_ENOTFOUND, "%s left no state", tr_roster_name(server->roster, server->roster->self));
-    /* What an earlier start has left is not what the trainers of this one have agreed on: trainers that had died then live again, and servers that
-     * were a step ahead go back. */
+    /* A state of an earlier start is no basis for failover: since then dead trainers live again, and servers that were a step ahead undo it. */
     if (commit.start != tr_roster_start(server->roster))
         return tr_fail(TR_ENOTFOUND, "server %d died before all trainers had agreed on the work", server->self);
-    /* The setup stays where it is; the arrays of the commit do not. */
+    /* The packed setup stays valid below; the arrays of the commit do not. */
     server->setup = trireme__pserver__setup__unpack(NULL, bytes, packed);
     if (!server->setup)
         return tr_fail(TR_EFORMAT, "the setup in the state that was left is damaged");
@@ -314,7 +313,7 @@ static tr_status compare_all(const tr_server *server)
     for (int i = 1; i < server->trainer_count; i++) {
         const tr_status status = compare(server, 0, i, true);
         if (status != TR_OK)
-            return status;                         /* the diff stands for itself */
+            return status;                         /* the text is complete with the differences */
     }
     return TR_OK;
 }
@@ -376,7 +375,7 @@ tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wi
         if (!server->start->join[i])
             return TR_OK;
     }
-    if (!server->start->has_values)                /* trainer 0 joins after its values */
+    if (!server->start->has_values)                /* trainer 0 sends JOIN after all values */
         return tr_fail(TR_EPEER, "%s joined before its first values were complete",
                        tr__server_trainer_name(server, &server->trainer[0]));
     TR_TRY(compare_all(server));

@@ -10,7 +10,7 @@
 
 /* == buffers ================================================================================= */
 
-/* Buffers of one chunk are used again, the last one first: it is in cache. A line before each holds its size. */
+/* Buffers of one chunk are reused, the last freed one first, because it is in cache. The cache line before a buffer holds its size. */
 enum { LINE = 64 };
 
 uint8_t *tr__server_buffer_new(tr_server *server, uint64_t bytes)

@@ -15,7 +15,7 @@ typedef struct stream {
 } stream;
 
 struct tr__streams {
-    stream *of;                       /* each trainer */
+    stream *of;                       /* trainer by trainer */
 };
 
 static stream *stream_of(const tr_server *server, const tr__trainer *trainer)
@@ -190,7 +190,7 @@ void tr__stream_unpark(tr_server *server, const tr__trainer *trainer)
     s->is_parked = false;
     s->owes_ack |= tr__server_is_present(trainer);
     tr__server_due(server, TR__RULE_UNPARK);
-    tr__server_due(server, TR__RULE_ANSWER);       /* in ssp, this trainer counts among the slow ones again */
+    tr__server_due(server, TR__RULE_ANSWER);       /* in ssp, pulls must wait for this trainer again */
     tr__server_due(server, TR__RULE_DECIDE);
 }
 

@@ -11,8 +11,8 @@
 
 struct tr__tasks {
     tr_tasks *core;
-    int       declared_by;                 /* the trainer that said first what the tasks are; -1: an earlier process knew */
-    tr_wire  *last;                   /* answer to each trainer */
+    int       declared_by;                 /* the trainer whose TASKS came first; -1: the tasks are from an earlier process */
+    tr_wire  *last;                   /* the last answer to each trainer */
     tr_task_work *work;               /* of each trainer */
     tr_durable_tasks durable;
 };
@@ -24,7 +24,7 @@ static tr_task_work *work_of(const tr_server *server, const tr__trainer *trainer
 
 /* == kept ========================================================================================= */
 
-/* What is kept: work of each trainer, then the core's state. One malloc. */
+/* Pack the state for durable memory: the work of each trainer, then the state of the core in tasks.h. malloc'ed. */
 static uint8_t *pack_all(const tr_server *server, size_t *size)
 {
     const tr__tasks *t = server->tasks;
@@ -42,7 +42,7 @@ static uint8_t *pack_all(const tr_server *server, size_t *size)
     return all;
 }
 
-/* Let the state as it is now count, here and with the replica. */
+/* Store the present state, here and on the replica. */
 static void store_state(tr_server *server)
 {
     size_t   size;
@@ -77,13 +77,13 @@ static tr__tasks *tasks_new(const tr_server *server, tr_tasks *core, int declare
 
 /* == steps and tasks ============================================================================== */
 
-/* Batches in a step that the server knows of. */
+/* The number of batches in a step, by the tasks' specification. */
 static uint64_t batches_of_step(const tr_server *server)
 {
     return (uint64_t)server->policy.period;
 }
 
-/* Steps of it that every server has: it says so, and where there is no other this one knows. */
+/* The number of the trainer's steps that every server has settled: by its report, or, with one server, by this server's own count. */
 static uint64_t everywhere(const tr_server *server, const tr__trainer *trainer)
 {
     const uint64_t said = work_of(server, trainer)->everywhere;
@@ -120,7 +120,7 @@ static void set_everywhere(const tr_server *server, const tr__trainer *trainer, 
     tr_durable_tasks_set_everywhere(&server->tasks->durable, trainer->index, steps);
 }
 
-/* What a replacement says is not about the steps of the one before it. */
+/* While a dead trainer's tasks wait to be released, a report is not about its steps, so it is ignored. */
 void tr__tasks_set_everywhere(tr_server *server, const tr__trainer *trainer, uint64_t steps)
 {
     tr_task_work *w = server->tasks ? work_of(server, trainer) : NULL;
@@ -173,7 +173,7 @@ void tr__tasks_join_with_gap(tr_server *server, const tr__trainer *trainer)
         give_back(server, trainer);
 }
 
-/* Of who is gone all that is settled here is all that will be. */
+/* For trainers that are gone: no more steps than those that are settled here will ever be settled. */
 static void release_left(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
@@ -223,7 +223,7 @@ tr_status tr__tasks_take_over(tr_server *server, bool trainers_live)
     return TR_OK;
 }
 
-/* At a snapshot every server has all steps of those who have taken part. */
+/* Close all leases in a copy of the state, for a checkpoint. Every server has all steps of the trainers that took part in the snapshot. */
 static void end_all(const tr_server *server, tr_tasks *core, const bool *has_taken_part)
 {
     for (int i = 0; i < server->trainer_count; i++) {
@@ -252,7 +252,7 @@ void *tr__tasks_pack(const tr_server *server, const bool *has_taken_part, size_t
 
 /* == what the tasks are ============================================================================ */
 
-/* Those that the job's checkpoint tells of, when they are the same. */
+/* The tasks in the checkpoint from which the job began. NULL: there are none, or they are of other data. */
 static tr_tasks *of_checkpoint(const tr_server *server, const tr_tasks_spec *spec)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
@@ -264,7 +264,7 @@ static tr_tasks *of_checkpoint(const tr_server *server, const tr_tasks_spec *spe
         tr_tasks_extend(core, spec->passes, spec->lease);
         return core;
     }
-    tr_tasks_free(core);                               /* other files: a new beginning */
+    tr_tasks_free(core);                               /* the data files have changed, so the tasks begin from the first */
     return NULL;
 }
 
@@ -295,7 +295,7 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
     if (!server->policy.leases_tasks)
         return tr_fail(TR_EPEER, "%s wants tasks on lease, which need mode async, ssp or geo: elsewhere trainers wait for the gradients "
                        "of one that has none", tr__server_trainer_name(server, trainer));
-    if (server->tasks) {                               /* it begins: what it has is of a process, or a loop, before it */
+    if (server->tasks) {                               /* a new loop: the trainer's leases are of an earlier process or loop */
         TR_TRY(check_same(server, trainer, &spec));
         tr__tasks_set_everywhere(server, trainer, wire->tasks.step);
         tr__tasks_leave(server, trainer);
@@ -314,7 +314,7 @@ static tr_task look(const tr_tasks *tasks)
     return (tr_task){.answer = tr_tasks_are_done(tasks) ? TR_TASK_END : TR_TASK_WAIT};
 }
 
-/* It is leased to a trainer, which begins it at once if it has no other. */
+/* Record a lease in the trainer's work. The trainer begins the task at once if it has no other one. */
 static void begin(tr_server *server, const tr__trainer *trainer, uint64_t lease)
 {
     tr_task_work *w = work_of(server, trainer);
@@ -323,7 +323,7 @@ static void begin(tr_server *server, const tr__trainer *trainer, uint64_t lease)
     w->span[w->spans++] = (tr_task_span){lease, is_next ? trainer->ended : TR_TASK_NOT_YET, TR_TASK_NOT_YET};
 }
 
-/* An answer that a server has given which is dead now: a lease with a number above all that the trainer knows of. */
+/* Find a lease whose TASK was lost with a dead server 0: its number is higher than that of any lease which the trainer knows. */
 static tr_task lost_answer(const tr_server *server, const tr__trainer *trainer, uint64_t known)
 {
     tr_task_work *w = work_of(server, trainer);
@@ -334,12 +334,12 @@ static tr_task lost_answer(const tr_server *server, const tr__trainer *trainer, 
         const tr_task task = tr_tasks_leased(server->tasks->core, trainer->index, w->span[i].lease);
         if (task.answer == TR_TASK_GIVEN)
             return task;
-        tr_task_work_drop(w, i--);                             /* its time ran out meanwhile */
+        tr_task_work_drop(w, i--);                             /* the lease has expired meanwhile */
     }
     return (tr_task){.answer = TR_TASK_WAIT};
 }
 
-/* A lease for a trainer that knows of none with a number above `known`. */
+/* Lease a task to a trainer whose newest known lease is `known`. */
 static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *trainer, uint64_t known, int64_t now)
 {
     tr_task_work *w = work_of(server, trainer);
@@ -375,8 +375,7 @@ static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_
     return TR_OK;
 }
 
-/* The trainer's next step is of the next task that it has. One that it has ended before is not among the open ones: a server
- * that is dead had heard of it. */
+/* TASK_END. The trainer's next step belongs to its next task. If the ended task is not open here, a dead server 0 had recorded its end already. */
 static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const bool has_failed = wire->task_end.has_failed;

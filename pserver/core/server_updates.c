@@ -11,22 +11,22 @@
 
 /* Steps of a trainer that are ended and not settled: settled + 1 .. ended. */
 typedef struct steps {
-    uint64_t *seq;                    /* the requests that ended them; NO_SEQ: of a dead trainer */
+    uint64_t *seq;                    /* numbers of the STEP_ENDs; NO_SEQ: of a dead process */
     uint64_t  capacity;
     uint64_t  applied_in;
 } steps;
 
 struct tr__updates {
-    steps         *of;                /* each trainer */
-    tr__round    **queue;             /* full rounds, in the order in which they became so; the first one is perhaps being applied */
+    steps         *of;                /* trainer by trainer */
+    tr__round    **queue;             /* full rounds, in the order in which they became full; the first one may be in the update in hand */
     int            queued;
-    bool           is_updating;       /* the store is at the first of the queue, */
-    bool           is_computed;       /* and done with it */
-    tr__round     *over;              /* of the update that was applied last, until its rounds go on; else NULL */
+    bool           is_updating;       /* the first round of the queue is in the update in hand */
+    bool           is_computed;       /* the store has computed the update in hand */
+    tr__round     *over;              /* the round of the finished update, until it begins its next step; else NULL */
     bool          *takes_part;
-    uint64_t      *settled;           /* room for a commit */
+    uint64_t      *settled;           /* array for tr__updates_commit_of */
     uint8_t       *flags;
-    atomic_llong   staleness[TR_STALENESS_BINS], dropped;     /* read by other threads, for people */
+    atomic_llong   staleness[TR_STALENESS_BINS], dropped;     /* other threads read them for reports */
 };
 
 static const uint64_t NO_SEQ = UINT64_MAX;
@@ -131,7 +131,7 @@ static void settle(tr_server *server, tr__trainer *trainer, uint64_t applied_in)
     tr__stream_owe(server, trainer);
     tr__meters_settled(server, trainer);
     if (tr_membership_is_over(trainer->state))
-        tr__server_due(server, TR__RULE_MEMBERS);      /* perhaps it has left with all of its steps now */
+        tr__server_due(server, TR__RULE_MEMBERS);      /* it may be out now, if it has left */
     tr__server_due(server, TR__RULE_SETTLED);
     tr__server_due(server, TR__RULE_ANSWER);
     tr__server_due(server, TR__RULE_SNAPSHOT);
@@ -258,7 +258,8 @@ void tr__updates_finish(tr_server *server)
 
 /* == commits =================================================================================== */
 
-/* A trainer that has left while a step of it waits will send this step again to whoever takes this server's place, and say goodbye again. */
+/* The state of a trainer for a commit. If a trainer has left while a step of it is not settled, the commit has it as present: it will send that step and
+ * GOODBYE again to a successor of this server. */
 static uint8_t flags_of(const tr_server *server, int index, uint64_t settled)
 {
     const tr__trainer *t = &server->trainer[index];

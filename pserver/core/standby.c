@@ -1,4 +1,4 @@
-/* standby.c - wait for a death, then try until the place is taken or it is too late; or for a call. */
+/* standby.c - a standby waits for a call or for a server's death. After a death it tries to take the place until it succeeds or fails. */
 #include "pserver/core/standby.h"
 
 #include "framework/memory.h"
@@ -46,7 +46,7 @@ static void *place(void *self, int peer, const tr_wire *wire)
     return NULL;
 }
 
-/* A server whose place is empty and is ours to take; false: there is none. When all trainers are out nobody misses a server, and this standby leaves. */
+/* Find a dead server whose place this standby must take. False: there is none. When all trainers are out no server is needed, and the standby leaves. */
 static bool find_place(tr_standby *standby)
 {
     const tr_roster *roster = standby->roster;
@@ -63,7 +63,7 @@ static bool find_place(tr_standby *standby)
     return standby->server >= 0;
 }
 
-/* Who is about to be a server comes for nobody else. */
+/* A standby that is taking a server's place ignores all calls. */
 static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
     tr_standby        *standby = self;
@@ -80,7 +80,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         standby->replicate(standby->self, (int)wire->server.server);
 }
 
-/* The roster says who is dead; `tick` looks there, since whose turn it is changes when another standby has taken a place. */
+/* `tick` reads deaths from the roster. It must look again at each call anyway, because the turn changes when another standby takes a place. */
 static void lost(void *self, int peer, const char *how)
 {
     (void)self;

@@ -39,7 +39,7 @@ bool tr_task_work_finish(tr_task_work *work, tr_tasks *core, int trainer, uint64
     return has_changed;
 }
 
-/* Batches of a task that are in the trainer's first `steps` steps. */
+/* The number of the task's batches that are in the trainer's first `steps` steps. */
 static uint32_t made_of(const tr_task_span *s, uint64_t steps, uint64_t batches)
 {
     const uint64_t last = tr_task_span_is_open(s) || steps < s->to ? steps : s->to;

@@ -6,15 +6,15 @@
 
 #include "framework/memory.h"
 
-/* Of leases that came back from bytes: their time begins at the next look. */
+/* The end of a lease that was just loaded: its time starts at the next tr_tasks_lease. */
 static const int64_t NOT_SEEN_YET = INT64_MIN;
 
 typedef enum state { TO_DO, LEASED, DONE } state;
 
 typedef struct task {
     uint8_t  state, failures;
-    int      trainer;                 /* LEASED: whose it is, under this lease, until then */
-    uint32_t skip;                    /* steps that were made of it */
+    int      trainer;                 /* LEASED: the trainer that has it; `lease` and `until` are valid then */
+    uint32_t skip;                    /* steps of it that were made, which the next trainer skips */
     uint64_t lease;
     int64_t  until;
 } task;
@@ -23,8 +23,8 @@ struct tr_tasks {
     tr_tasks_spec   spec;
     int64_t         lease_time;
     tr_tasks_counts counts;
-    uint32_t        first;            /* no task before it is to be done */
-    int64_t         next_end;         /* no lease runs out before */
+    uint32_t        first;            /* all tasks before this one are leased or done */
+    int64_t         next_end;         /* no lease expires before this time */
     task           *task;
 };
 

@@ -23,14 +23,14 @@ struct tr_server_program {
     tr_update_plan *plan;
     uint32_t     value_count, block_count;
     tr_tensor  **value;               /* borrowed from the scope */
-    tr_tensor  **param;               /* the same, of each block */
+    tr_tensor  **param;               /* of each block: its parameter; borrowed from the scope */
     bool         is_over;             /* the job has ended well, so the kept memory is not needed any more */
-    tr_state    *state;               /* memory of all that is kept */
+    tr_state    *state;               /* the memory that outlives the process */
     uint32_t     table_count;
     tr_table_var **table;             /* borrowed from the scope */
-    tr_job_table *about;              /* of each table */
-    tr_segment  *tasks;               /* their state; NULL: none, or none that outlives the process */
-    tr_segment  *board;               /* the same of the board */
+    tr_job_table *about;              /* of each table: its description */
+    tr_segment  *tasks;               /* memory for the state of tasks; NULL: there is none that outlives the process */
+    tr_segment  *board;               /* memory for the board; NULL: there is none that outlives the process */
 };
 
 tr_server_program *tr_server_program_new(void)
@@ -156,10 +156,10 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
     sp->table = tr__must_array(setup->n_tables + 1, sizeof *sp->table);
-    if (name && !resume) {                         /* of a job that was not gone on with */
+    if (name && !resume) {                         /* remove the segments of an earlier job that is not resumed */
         char own[TR_SEGMENT_NAME + 16];
         tr_segment_remove(tasks_name(own, sizeof own, name));
-        if (!sp->board)                            /* trainers may meet before the setup */
+        if (!sp->board)                            /* the board may be in use already, because trainers can post before the setup */
             tr_segment_remove(board_name(own, sizeof own, name));
     }
     sp->about = tr__must_array(setup->n_tables + 1, sizeof *sp->about);
@@ -229,7 +229,7 @@ static tr_status check_persistables(const tr_server_program *sp)
 void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update)
 {
     tr_state_commit(sp->state, commit, is_update);
-    tr_state_ready(sp->state);                     /* the first one: all trainers have agreed */
+    tr_state_ready(sp->state);                     /* the state is complete from now on */
     if (is_update)
         tr_update_plan_switch(sp->plan);
 }
@@ -273,7 +273,7 @@ void *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t 
     }
     tr_segment_remove(own);                        /* there is none, mostly */
     if (tr_segment_create(&sp->tasks, own, "tasks", TASKS_VERSION, TASKS_LIMIT) != TR_OK)
-        return NULL;                               /* without it tasks begin anew after a death */
+        return NULL;                               /* without it tasks begin from the first after a death */
     if (tr_segment_grow(sp->tasks, *bytes) == TR_OK)
         return tr_segment_base(sp->tasks);
     tr_segment_free(sp->tasks);
@@ -310,7 +310,7 @@ void *tr_server_program_board(tr_server_program *sp, const char *name, uint64_t 
     sp->board = NULL;
     tr_segment_remove(own);                        /* there is none, mostly */
     if (tr_segment_create(&sp->board, own, "board", BOARD_VERSION, BOARD_LIMIT) != TR_OK)
-        return NULL;                               /* without it trainers that run again meet again */
+        return NULL;                               /* without it posts are lost after a death */
     void *memory = grow_board(sp, bytes);
     if (!memory) {
         let_go(sp->board, true);

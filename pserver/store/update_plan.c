@@ -13,7 +13,7 @@
 
 /* The twin of "w" is "w@NEXT". */
 #define NEXT "@NEXT"
-/* A smaller block has come as a whole before anything could be done with a piece of it. */
+/* The smallest size in bytes of a block that is computed in pieces. A smaller block fits into few messages, so pieces would save no time. */
 enum { LEAST = 32768 };
 
 typedef struct view {
@@ -38,10 +38,10 @@ struct tr_update_plan {
     unit       **unit;                /* of each block, or NULL */
     tr_scope    *scope;               /* results of `first`; its parent is the program's scope */
     tr_program  *first_program;
-    tr_plan     *first;               /* NULL: there is nothing */
+    tr_plan     *first;               /* operators that run before the first piece; NULL: there are none */
     bool         has_begun;           /* `first` has run in this update */
     tr_plan     *rest;
-    tr_feed     *feed;                /* of `rest`, for each block */
+    tr_feed     *feed;                /* the gradient of each block, a feed of `rest` */
     bool         is_quick;
 };
 
@@ -124,7 +124,7 @@ static const tr_tensor *param_of(const rewriting *r, int block)
     return tr_var_tensor(tr_scope_find(r->scope, r->blocks[block].param));
 }
 
-/* The block that the transpiler has named; -1: none, or it is too small. */
+/* Read the block that the transpiler named for this operator into *owner. -1: it named none, or the block is too small. */
 static tr_status read_mark(int *owner, const rewriting *r, const tr_map *numbers, const tr_op_desc *op)
 {
     const tr_op *record = tr_op_find(op->type);
@@ -164,7 +164,7 @@ static tr_status read_marks(const rewriting *r)
 
 /* == programs ====================================================================================== */
 
-/* The number of elements; -1: not known. */
+/* The number of elements of a variable. -1: its shape is not known. */
 static int64_t elements_of(const rewriting *r, const char *name)
 {
     tr_var            *var = tr_scope_find(r->scope, name);
@@ -272,7 +272,7 @@ static void make_unit(const rewriting *r, int block)
         unit_free(u);
 }
 
-/* -- what is for all blocks ------------------------------------------------------------------------ */
+/* -- operators for all blocks ---------------------------------------------------------------------- */
 
 static bool is_among(const tr_map *names, const tr_slot *slots, int count)
 {
@@ -296,7 +296,7 @@ static bool is_pure(const char *type)
     return op && !op->has_effect && !op->has_block && !op->is_random;
 }
 
-/* Mark the operators of no block whose results the blocks' operators read, directly or not. They stay in the program, too. False: one of
+/* Mark the operators that belong to no block and whose results the blocks' operators read, directly or not. They also stay in the program. False: one of
  * them must not run before the rest of the program. */
 static bool find_first(bool *is_first, const rewriting *r)
 {
@@ -374,7 +374,7 @@ static tr_status make_pieces(const rewriting *r)
     return status == TR_OK ? remove_moved(r) : status;
 }
 
-/* Little work is left, and it waits for no other rank. */
+/* Is the rest of the program little work, and does it wait for no other rank? */
 static bool find_quick(const rewriting *r)
 {
     enum { LITTLE = 1 << 18 };
