@@ -33,7 +33,7 @@ static tr_status find(const pb_place **out, uint32_t trainer, int servers, pb_do
     for (int s = 0; s < servers; s++) {
         const pb_place *place = place_in(answer[s], trainer);
         if (*out && place && place->steps != (*out)->steps)
-            return tr_fail(TR_EPEER, "server %d has trainer %u behind step %llu, server %d behind step %llu", s, trainer,
+            return tr_fail(TR_EPEER, "server %d has trainer %u after step %llu, server %d after step %llu", s, trainer,
                            (unsigned long long)place->steps, from, (unsigned long long)(*out)->steps);
         if (place && !*out) {
             *out = place;

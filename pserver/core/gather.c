@@ -32,7 +32,7 @@ struct tr_gather {
     uint64_t         count;           /* gatherings that this process has completed */
     share           *own;             /* this server's values of this update and the one before, in order */
     size_t           own_count, own_capacity;
-    places          *server;          /* server by server */
+    places          *server;          /* the values of the other servers, one entry for each server */
     uint8_t         *all;
     tr_outbox        outbox;
 };

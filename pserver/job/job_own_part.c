@@ -235,7 +235,7 @@ static void say(const tr__own_part *o, const char *mode, const char *why, int co
 
 static void say_lost(const tr__own_part *o)
 {
-    char *why = tr__must_format("it has no copy of its accumulators behind step %llu", (unsigned long long)o->step);
+    char *why = tr__must_format("it has no copy of its accumulators after step %llu", (unsigned long long)o->step);
 
     say(o, LOST, why, 0, NULL);
     free(why);

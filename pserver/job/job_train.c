@@ -55,11 +55,11 @@ static void tell_beginning(const tr_job *job)
     char          text[160];
 
     if (resumes)
-        snprintf(text, sizeof text, "goes on behind step %lld of trainer 0, from the memory of its servers", (long long)step);
+        snprintf(text, sizeof text, "continues after step %lld of trainer 0, from the memory of its servers", (long long)step);
     else if (job->first_step)
-        snprintf(text, sizeof text, "goes on behind step %lld of trainer 0, from a checkpoint", (long long)step);
+        snprintf(text, sizeof text, "continues after step %lld of trainer 0, from a checkpoint", (long long)step);
     else
-        snprintf(text, sizeof text, "begins anew");
+        snprintf(text, sizeof text, "starts from the beginning");
     tr__launcher_tell_own("begins", text);
 }
 

@@ -124,7 +124,7 @@ static void parts_of_two_moments_make_no_checkpoint(void **state)
 
     (void)state;
     assert_int_equal(merge(steps, true, words), TR_EPEER);
-    assert_non_null(strstr(tr_error(), "server 1 has trainer 3 behind step 8, server 0 behind step 7"));
+    assert_non_null(strstr(tr_error(), "server 1 has trainer 3 after step 8, server 0 after step 7"));
 }
 
 int main(void)

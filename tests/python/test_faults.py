@@ -336,7 +336,7 @@ def halt_and_kill(tmp_path, mode, servers, who, *, standbys=1, options=()):
 
 def assert_nothing_was_lost(code, text):
     """But for what was on its way when they died: some steps, in mode geo an exchange."""
-    behind = re.search(r"the job goes on behind step (\d+) of trainer 0, from the memory of its servers", text)
+    behind = re.search(r"the job continues after step (\d+) of trainer 0, from the memory of its servers", text)
     computed = dict(re.findall(r"^trainer (\d) of 2: .*, (\d+) of \d+$", text, re.M))
     assert code == 0 and behind and STEPS // 2 - 4 <= int(behind[1]) <= STEPS // 2, text
     assert set(computed) == {"0", "1"} and max(map(int, computed.values())) <= STEPS // 2 + 4, text
@@ -531,7 +531,7 @@ def test_a_damaged_state_is_not_used(version, undisturbed, tmp_path):
     code, text = job.end()
     assert code == 0 and "starting the job again (1 of 3)" in text, text
     assert re.search(r"trireme-pserver: the state '\S+server1' is damaged: .*; it is not used", text), text
-    assert "the job begins anew" in text, text
+    assert "the job starts from the beginning" in text, text
     assert_undisturbed(tmp_path / "r.npz", undisturbed)
 
 

@@ -368,7 +368,7 @@ def test_servers_keep_what_they_have_when_a_host_without_one_is_lost(three, mark
 
 def steps_from_memory(text):
     """How many steps trainer 0 had behind it when the job was started again."""
-    found = re.search(r"goes on behind step (\d+) of trainer 0, from the memory of its servers", text)
+    found = re.search(r"continues after step (\d+) of trainer 0, from the memory of its servers", text)
     return int(found[1]) if found else 0
 
 

@@ -272,10 +272,10 @@ def test_a_job_without_a_living_trainer_is_not_asked_for_a_checkpoint(tmp_path):
 
 
 def test_where_a_job_goes_on_is_said_once_and_not_at_its_first_start(tmp_path):
-    (tmp_path / "begins.1").write_text("goes on behind step 7 of trainer 0, from a checkpoint")
+    (tmp_path / "begins.1").write_text("continues after step 7 of trainer 0, from a checkpoint")
     assert not Ranks(os.getpid(), tmp_path, 1, 2).news()
     ranks = Ranks(os.getpid(), tmp_path, 1, 2, has_run_before=True)
-    assert ranks.news() == ["the job goes on behind step 7 of trainer 0, from a checkpoint"] and not ranks.news()
+    assert ranks.news() == ["the job continues after step 7 of trainer 0, from a checkpoint"] and not ranks.news()
 
 
 @needs_mpi

@@ -143,7 +143,7 @@ def test_a_trainer_that_has_left_is_said_when_others_have_made_ten_steps_more(ra
     job.leaves(3, "120 20 1")                              # of a job that has gone on from step 100
     assert job.look(0, r2=20, r3=20) == []
     assert job.look(1, r2=30) == []
-    assert job.look(2, r2=31) == ["trainer 1 left behind step 120; the others go on"]
+    assert job.look(2, r2=31) == ["trainer 1 left after step 120; the others go on"]
     assert job.look(3, r2=90) == []
 
 
@@ -151,7 +151,7 @@ def test_a_trainer_that_has_left_is_said_after_five_seconds_of_few_steps(ranks):
     job = Leaving(ranks)
     job.leaves(2, "20 20 1")
     assert job.look(0, r3=20) == [] == job.look(4, r3=23)
-    assert job.look(5.1, r3=24) == ["trainer 0 left behind step 20; the others go on"]
+    assert job.look(5.1, r3=24) == ["trainer 0 left after step 20; the others go on"]
 
 
 def test_a_script_that_takes_longer_behind_its_last_step_is_an_ordinary_end(ranks):
@@ -166,7 +166,7 @@ def test_where_trainers_are_apart_steps_count_from_the_moment_at_which_one_leave
     job.leaves(3, "20 20 0")
     assert job.look(1, r2=150) == []                       # this figure may be of before
     assert job.look(3, r2=170) == []
-    assert job.look(4, r2=181) == ["trainer 1 left behind step 20; the others go on"]
+    assert job.look(4, r2=181) == ["trainer 1 left after step 20; the others go on"]
 
 
 def test_without_figures_the_others_last_steps_tell(ranks):
@@ -174,7 +174,7 @@ def test_without_figures_the_others_last_steps_tell(ranks):
     job.leaves(3, "20 20 1")
     assert job.look(0) == []
     job.leaves(2, "40 40 1")
-    assert job.look(1) == ["trainer 1 left behind step 20; the others go on"]
+    assert job.look(1) == ["trainer 1 left after step 20; the others go on"]
 
 
 def test_bins_of_staleness():

@@ -182,7 +182,7 @@ def test_a_job_that_starts_again_has_the_metrics_of_one_that_was_not_stopped(kil
 @pytest.mark.parametrize("step", [1, 12, 14, 39], ids=["first", "numbers", "tensors", "late"])
 def test_a_death_before_the_record_of_a_step_costs_nothing_that_was_computed_before_its_end(step, undisturbed, tmp_path):
     text = launch(2, 2, "--out", tmp_path / "r", "--unrecorded", step, "--pause", 0.05, script=METRICS)
-    assert f"behind step {step} of trainer 0" in text and "nothing is kept" not in text, text
+    assert f"after step {step} of trainer 0" in text and "nothing is kept" not in text, text
     assert_same(tmp_path / "r", undisturbed, text, [step])
 
 

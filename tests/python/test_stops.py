@@ -23,7 +23,7 @@ def ends(text: str) -> dict[int, tuple[int, int]]:
 
 def said(text: str) -> list[tuple[int, int]]:
     """Return which trainers are said to have stopped the training, and behind which steps."""
-    return [(int(index), int(step)) for index, step in re.findall(r"trainer (\d+) has stopped the training behind step (\d+);", text)]
+    return [(int(index), int(step)) for index, step in re.findall(r"trainer (\d+) has stopped the training after step (\d+);", text)]
 
 
 @needs_mpi
@@ -107,8 +107,8 @@ def test_a_handler_that_stops_no_more_lets_a_resumed_job_go_on(tmp_path: Path) -
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_trainer_that_leaves_in_the_middle_is_said_once(tmp_path: Path, mode: str, who: int) -> None:
     text = launch(1, 2, "--out", tmp_path / "out", "--leave", who, "--steps", 400, "--seconds", 0.01, script=STOPS, options=("--mode", mode, "--progress", 30))
-    assert text.count(f"trainer {who} left behind step 4; the others go on") == 1, text
-    assert text.count("left behind step") == 1, text
+    assert text.count(f"trainer {who} left after step 4; the others go on") == 1, text
+    assert text.count("left after step") == 1, text
 
 
 @needs_mpi
@@ -116,4 +116,4 @@ def test_a_trainer_that_leaves_in_the_middle_is_said_once(tmp_path: Path, mode: 
 def test_trainers_that_end_together_are_not_said_to_leave(tmp_path: Path, mode: str) -> None:
     steps = 40 if mode == "sync" else 6                # on a busy machine one trainer may be through before the other one begins
     text = launch(1, 2, "--out", tmp_path / "out", "--steps", steps, script=STOPS, options=("--mode", mode, "--progress", 30))
-    assert "left behind" not in text, text
+    assert "left after" not in text, text

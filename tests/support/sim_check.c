@@ -265,7 +265,7 @@ static void check_update_snapshot(const sim_job *job, const sim_snapshot *one)
     for (int i = 0; i < one->trainers; i++)
         for (uint64_t n = 0; n < furthest(job)->updates && !sim__trainer_is_dead(job, i); n++)
             if (n < one->updates && (int)furthest(job)->history[n][i] > one->step[i])
-                fail_msg("seed %llu: the snapshot of update %llu has step %llu of trainer %d, which goes on behind step %d",
+                fail_msg("seed %llu: the snapshot of update %llu has step %llu of trainer %d, which continues after step %d",
                          (unsigned long long)job->options.seed, (unsigned long long)one->updates,
                          (unsigned long long)furthest(job)->history[n][i], i, one->step[i]);
 }

@@ -84,8 +84,8 @@ class Stop:
         if ahead is not None:
             self._record(step, step + ahead)
         if not was_known and list(posted) == [job.index]:
-            how = "the others end it where they hear of this" if ahead is None else f"all trainers end it behind step {step + ahead}"
-            sys.stderr.write(f"trireme: trainer {job.index} has stopped the training behind step {step}; {how}\n")
+            how = "the others end it where they hear of this" if ahead is None else f"all trainers end it after step {step + ahead}"
+            sys.stderr.write(f"trireme: trainer {job.index} has stopped the training after step {step}; {how}\n")
         return self.is_due()
 
     def is_due(self) -> bool:

@@ -37,7 +37,7 @@ class Leavers:
             self._seen.setdefault(rank, now)
         found = [rank for rank in left if rank not in self._said and self._is_alone(rank, left, ranks, now)]
         self._said.update(found)
-        return [f"trainer {ranks.trainer_of(rank)} left behind step {left[rank].label}; the others go on" for rank in found]
+        return [f"trainer {ranks.trainer_of(rank)} left after step {left[rank].label}; the others go on" for rank in found]
 
     def _is_alone(self, rank: int, left: dict[int, Left], ranks: Ranks, now: float) -> bool:
         seconds, one = now - self._seen[rank], left[rank]

@@ -64,7 +64,7 @@ class Checkpoints:
         if self.resume and not self.found():
             why = "holds no checkpoint" if os.path.isdir(str(self.folder)) else "does not exist"
             raise NotFoundError(f"trireme launch: --resume: the folder {str(self.folder)!r} {why}{near(str(self.folder))}; "
-                                "without --resume a job begins anew")
+                                "without --resume a job starts from the beginning")
 
     def found(self) -> list[int]:
         if self.folder is None:
