@@ -22,7 +22,7 @@ typedef Trireme__Pserver__Post tr_post;
 typedef struct tr_board_item {
     struct tr_board_item *next;       /* the next newer item */
     struct tr_board_item *chain;      /* another item of the same hash */
-    uint64_t              number;     /* 0: a notice */
+    uint64_t              number;     /* the number of the collective; 0: the item is a notice */
     char                 *name;
     bool                  is_complete;
     uint64_t              bytes;

@@ -42,7 +42,7 @@ typedef struct tr_client_value {
 /* Packed rows of a table (table.h). */
 typedef struct tr_client_pack {
     uint32_t table;
-    void    *data;                    /* malloc'ed */
+    void    *data;                    /* the packed rows, malloc'ed */
     uint64_t bytes;
     bool     has_candidates;          /* the pack has counted keys without a row, instead of rows */
 } tr_client_pack;
@@ -55,7 +55,7 @@ typedef struct tr_client_setup {
     uint8_t               *join;
     size_t                 join_bytes;
     uint32_t               value_count;
-    const tr_client_value *values;    /* must live until the ticket is done */
+    const tr_client_value *values;    /* the first values; the memory must live until the ticket is done */
     uint32_t               row_count;
     const tr_client_pack  *rows;      /* first rows of the tables; the client frees the packs */
 } tr_client_setup;
@@ -92,7 +92,7 @@ uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, dou
 typedef struct tr_client_pieces {
     const uint8_t  *payload;          /* of the first piece; piece i begins at i * stride */
     uint64_t        stride;
-    const uint64_t *bytes;            /* of each piece */
+    const uint64_t *bytes;            /* size of each piece */
 } tr_client_pieces;
 
 uint64_t tr_client_push_compressed(tr_client *client, uint32_t block, const tr_client_pieces *pieces, double weight);
@@ -111,13 +111,13 @@ uint64_t tr_client_goodbye(tr_client *client);
 typedef struct tr_client_rows {
     uint32_t        table;
     const uint64_t *first;            /* array of servers + 1 indices */
-    /* pull */
+    /* the fields of a pull: */
     const int64_t  *keys;
     uint8_t        *to;               /* where the rows are written, in the order of the keys */
     uint64_t        row_bytes;
     bool            is_rounded;       /* the rows are float32, and are sent as bfloat16 */
     uint64_t       *clock;            /* mode ssp: lowered to the number of steps that the rows have of every trainer; or NULL */
-    /* push: the pieces of all servers one after the other; a piece is keys, then values (wire.h) */
+    /* the fields of a push: the pieces of all servers one after the other; a piece is keys, then values (wire.h) */
     const uint8_t  *pieces;
     uint64_t        push_bytes;       /* size of one key and its row */
     double          weight;
@@ -152,8 +152,8 @@ typedef struct tr_client_post {
     uint8_t       *packed;            /* a Post; the client frees it */
     size_t         size;
     tr_wire_until  until;
-    uint32_t       of;                /* TR_UNTIL_ONE */
-    /* answer */
+    uint32_t       of;                /* the trainer whose post is awaited, if `until` is TR_UNTIL_ONE */
+    /* the answer, which the client fills in: */
     uint8_t       *answer;            /* `count` checked entries (wire.h), each a trainer and its data; malloc'ed */
     uint64_t       answer_size;
     uint32_t       count;

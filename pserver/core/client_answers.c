@@ -169,7 +169,7 @@ static void on_rows(tr_client *client, tr__stream *s, const tr_wire *wire, const
     tr__request *r = row_pull_of(s, wire);
 
     if (!r)
-        return;                                        /* answered twice */
+        return;                                        /* a second answer to a repeated request */
     if (r->pack) {
         r->pack->data = is_placed ? (void *)(uintptr_t)payload : tr__must_bytes(wire->bytes + 1);
         r->pack->bytes = wire->bytes;

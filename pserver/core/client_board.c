@@ -54,7 +54,7 @@ void tr__client_on_posted(tr_client *client, tr__stream *s, const tr_wire *wire,
     while (r && r->wire.seq != wire->seq)
         r = r->next;
     if (!r || r->is_done || r->wire.kind != TR_WIRE_POST)
-        return;                                    /* answered twice */
+        return;                                    /* a second answer to a repeated POST */
     const tr_status status = take_answer(r->post, wire, payload);
     if (status != TR_OK) {
         tr__client_fail(client, status);

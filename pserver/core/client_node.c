@@ -18,7 +18,7 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->op_first = 1;
     client->op_capacity = 256;
     client->op_left = tr__must_array(client->op_capacity, sizeof *client->op_left);
-    tr__client_op_begin(client);                              /* all servers serve */
+    tr__client_op_begin(client);                              /* operation 1: it is done when all servers have sent SERVING */
     client->stream_count = roster->servers;
     client->has_news = true;
     client->stream = tr__must_array((size_t)roster->servers, sizeof *client->stream);
@@ -237,7 +237,7 @@ static tr_status status_of(const void *self, const char **text)
 
 static void describe_request(const tr_wire *wire, int server, char *out, size_t size)
 {
-    const unsigned long long step = (unsigned long long)tr_wire_step(wire);   /* read where the message has one */
+    const unsigned long long step = (unsigned long long)tr_wire_step(wire);   /* 0 for kinds without a step */
 
     switch (wire->kind) {
     case TR_WIRE_PULL:

@@ -35,7 +35,7 @@ typedef struct tr__request {
     uint64_t           *clock;        /* pull of rows: tr_client_rows.clock */
     tr_client_pack     *pack;         /* read of rows: the result */
     tr_task            *answer;       /* TASK_ASK: the task is written here */
-    tr_client_post     *post;         /* POST: the caller's struct */
+    tr_client_post     *post;         /* POST: the caller's struct, which gets the answer */
     uint64_t           *op;           /* the operations that this request is part of */
     uint32_t            op_count;
     uint64_t            only_op;      /* the single operation, when `op` is NULL */
@@ -64,7 +64,7 @@ typedef struct tr__stream {
     tr__request      *unsent;         /* the first request that is to be sent, perhaps again */
     uint64_t          in_flight;      /* pushed bytes that are sent and not done */
     tr__list          pushes, pulls;
-    double            weight;         /* of the gathered pushes */
+    double            weight;         /* the weight of the gathered pushes */
     bool              is_serving, has_state; /* SERVING: it has come; the server has a state of an earlier process */
     uint64_t          updates, settled; /* SERVING: updates in the server's state; steps of this trainer that it has settled */
     uint64_t          ended;          /* SERVING: steps of this trainer that the server has complete */
@@ -85,17 +85,17 @@ typedef struct tr__stream {
 /* A request to server 0 that waits until all servers have settled the steps before it. */
 typedef struct tr__task {
     tr_client_task task;
-    uint8_t       *payload;           /* of a goodbye */
+    uint8_t       *payload;           /* the payload of a DRAIN or GOODBYE */
     size_t         bytes;
     uint64_t       op;
 } tr__task;
 
 typedef struct tr__client_block {
     int       server;
-    uint32_t  local;                  /* number on its server */
+    uint32_t  local;                  /* the number of the block on its server */
     uint64_t  bytes;
     uint8_t  *pull_to;
-    bool      is_rounded;             /* pulls bring bfloat16 */
+    bool      is_rounded;             /* pulls of this block arrive in bfloat16 */
 } tr__client_block;
 
 struct tr_client {
@@ -129,7 +129,7 @@ struct tr_client {
     uint32_t            own_snapshot;      /* number of the last snapshot that this trainer has begun */
     uint32_t            snapshot_known;    /* number of the newest snapshot that any server knows */
     uint32_t            seen_snapshot;     /* number of the newest snapshot whose step is known */
-    uint64_t            seen_step;         /* that step */
+    uint64_t            seen_step;         /* the step of `seen_snapshot` */
     uint32_t            snapshot_wanted, snapshot_initiator; /* the newest snapshot in which to take part, and its initiator */
     uint32_t            stops;        /* the highest number of a training that another trainer asks to end */
     bool                has_news;     /* a message of a server has come since the last tr_client_heard_from_server */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the store does. */
+/* The kinds of work that a store does for a core. */
 typedef enum tr_effect_kind {
     TR_EFFECT_PIECE,                  /* compute a piece of the next update, whose gradient is complete */
     TR_EFFECT_COMMIT,                 /* commit the settled steps, and the applied update if there is one */

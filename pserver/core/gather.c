@@ -14,7 +14,7 @@ enum { PLACE_BITS = 16 };
 
 /* One server's value in one gathering. */
 typedef struct share {
-    uint64_t number;                  /* 0: nothing yet */
+    uint64_t number;                  /* the number of the gathering; 0: the entry is empty */
     uint32_t bytes;
     uint8_t  data[TR_GATHER_MAX];
 } share;
@@ -26,7 +26,7 @@ typedef struct places {
 
 struct tr_gather {
     const tr_roster *roster;
-    int              self;            /* index among the servers */
+    int              self;            /* the index of this server */
     int64_t          repeat, ask_at;  /* ask_at INT64_MAX: it is set by the next tick */
     uint64_t         first, begun, done;   /* numbers of gatherings; 0: none */
     uint64_t         count;           /* gatherings that this process has completed */

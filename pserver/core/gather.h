@@ -33,7 +33,7 @@ uint64_t   tr_gather_done(const tr_gather *gather);
 /* Receive a SHARE; this server has applied `updates`. TR_EPEER: the message does not match this server's gatherings. */
 tr_status  tr_gather_receive(tr_gather *gather, uint64_t updates, int peer, const tr_wire *wire, const void *payload);
 bool       tr_gather_next(tr_gather *gather, tr_message *out);
-/* As tr_node's. */
+/* As tr_node.tick. */
 int64_t    tr_gather_tick(tr_gather *gather, int64_t now);
 /* Write the names of the servers whose values are missing: "server 1, server 2". False: none is missing. */
 bool       tr_gather_missing(const tr_gather *gather, char *out, size_t size);

@@ -11,7 +11,7 @@
 
 /* The form of a mode's text: its name, the argument in parentheses, and the function that makes its policy. */
 typedef struct form {
-    const char *name, *key;           /* key "": a bare number */
+    const char *name, *key;           /* the mode's name; the key of its argument, "" if the argument has no key */
     bool        is_needed, is_whole;  /* the number is required; the number must be an integer */
     double      low, high;
     const char *what;                 /* the meaning of the number, for messages */

@@ -4,9 +4,9 @@
 
 #include "pserver/core/replica_state.h"
 
-/* COPY_STATE, COPY_KEEP, COPY_LIVE. */
+/* Handle COPY_STATE, COPY_KEEP and COPY_LIVE. */
 tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-/* VALUE and WRITE_ROWS. */
+/* Handle a piece of the state: VALUE, WRITE_ROWS. */
 tr_status tr__replica_on_value(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 tr_status tr__replica_on_write_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 

@@ -40,9 +40,9 @@ struct tr_replica {
     Trireme__Pserver__Setup *setup;   /* NULL: there is no state yet */
     uint32_t         check;           /* the checksum of the setup */
     tr_policy        policy;
-    uint8_t        **grad, **pulled;  /* of each block */
+    uint8_t        **grad, **pulled;  /* of each block: its mean gradient; the parameters that the gradient was computed with */
     tr__replica_rows *table;
-    tr_rows_update  *update;          /* of each table, in the store's form */
+    tr_rows_update  *update;          /* of each table: its gradients in the store's form */
     tr_update        in_hand;         /* the update that the store computes */
     const tr__replica_lists *committed;    /* the content of the next COMMIT */
 

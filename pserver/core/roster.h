@@ -16,7 +16,7 @@ typedef struct tr_rank {
     bool     is_known, can_replace;
     bool     is_dead, has_left;       /* has_left: it sent BYE to all, and takes nobody's place after that. Never both */
     tr_role  role;
-    int      index;                   /* among the ranks of its role */
+    int      index;                   /* the number of the rank within its role */
     uint32_t epoch;
     int64_t  pid;
     int      doorbell;                /* the file descriptor of its doorbell in that process; -1: it has none */
@@ -30,7 +30,7 @@ typedef struct tr_roster {
     int      self, size, known;
     int      servers, trainers;
     int      standbys, replicas;
-    int     *server_rank, *trainer_rank;          /* index -> rank */
+    int     *server_rank, *trainer_rank;          /* the rank of each server, of each trainer */
     tr_rank *rank;
 } tr_roster;
 
@@ -42,7 +42,7 @@ tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32
                                int doorbell);
 /* Enter the Hello of a rank. TR_EPEER: the rank runs another version of Trireme. A second Hello of a rank is ignored. */
 tr_status tr_roster_on_hello(tr_roster *roster, int rank, const uint8_t *hello, size_t size);
-/* The same by hand, for tests. */
+/* Enter a rank without a Hello, for tests. */
 void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
                         const char *host_id);
 /* All ranks are known: number them. TR_EPEER: no job can run on these ranks, for example because there is no server. */

@@ -23,7 +23,7 @@ typedef struct question {
 
 struct tr__board {
     tr_board *board;
-    question *question;               /* of each trainer */
+    question *question;               /* of each trainer: its waiting POST */
 };
 
 static tr__trainer *trainer_at(const tr_server *server, int index)

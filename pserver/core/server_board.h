@@ -7,7 +7,7 @@
 
 #include "pserver/core/server_state.h"
 
-/* POST; and a repeated POST. */
+/* Handle a POST; answer a repeated POST again. */
 tr_status tr__board_on_post(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 void      tr__board_on_post_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 /* Answer every question that can be answered now: its collective is complete, or its trainer has posted or left. */

@@ -18,7 +18,7 @@ typedef struct contribution {
 } contribution;
 
 struct tr__contributions {
-    contribution *of;                 /* each trainer */
+    contribution *of;                 /* the contribution of each trainer */
 };
 
 static contribution *of(const tr_server *server, const tr__trainer *trainer)
@@ -151,7 +151,7 @@ static bool part_is_added(tr_server *server, tr__trainer *trainer, const tr_wire
     return true;
 }
 
-/* Sum a push if its turn has come. */
+/* Add a push to its round if its turn has come. */
 static bool try_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     const tr__round *round = tr__round_of(server, trainer);

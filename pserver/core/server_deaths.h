@@ -34,9 +34,9 @@ void      tr__deaths_lose(tr_server *server, tr__trainer *trainer);
 void      tr__deaths_not_replaced(tr_server *server, const tr__trainer *trainer);
 /* The replacement has made a step, or will make none: a snapshot need not wait for it. */
 void      tr__deaths_replaced(tr_server *server, tr__trainer *trainer);
-/* REPLACE_DONE. */
+/* Handle REPLACE_DONE: this peer has become a trainer. */
 void      tr__deaths_on_done(tr_server *server, int peer, const tr_form_replace_done *done);
-/* JOIN of a replacement. */
+/* Handle the JOIN of a replacement. */
 tr_status tr__deaths_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 
 #endif

@@ -26,7 +26,7 @@ typedef struct present {
 
 struct tr__members {
     report  *report;                  /* server 0: of each server and trainer; other servers: their own last reports */
-    present *present;                 /* of each trainer */
+    present *present;                 /* the process of each trainer */
     int64_t  call_at, call_after;
 };
 

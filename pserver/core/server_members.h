@@ -25,7 +25,7 @@ bool         tr__members_are_replaceable(const tr_server *server, const tr__trai
 bool         tr__members_has_died(const tr_server *server, const tr__trainer *trainer);
 
 /* == deciding (server 0) == */
-/* MEMBER of server number `from`. */
+/* Handle MEMBER, a report of server number `from`. */
 tr_status    tr__members_on_news(tr_server *server, int from, const tr_form_member *news);
 /* Drop the reports of that server, because another process serves in its place. */
 void         tr__members_forget(tr_server *server, int from);

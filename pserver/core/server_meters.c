@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct tr__meters {
-    tr_peer_meter *of;                /* trainer by trainer */
+    tr_peer_meter *of;                /* the counters of each trainer */
 };
 
 void tr__meters_new(tr_server *server)

@@ -16,7 +16,7 @@ typedef struct place {
 } place;
 
 struct tr__places {
-    place *of;                        /* each trainer */
+    place *of;                        /* the places of each trainer */
 };
 
 void tr__places_new(tr_server *server)

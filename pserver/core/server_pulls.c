@@ -21,14 +21,14 @@ typedef struct pull {
 
 /* The parameters that a trainer has, and its waiting pulls. */
 typedef struct puller {
-    pull     *waiting;                /* in order of seq */
+    pull     *waiting;                /* pulls that wait, in the order of their numbers */
     uint64_t  update, step;           /* the update of the oldest parameters and rows that it got for step `step` */
     uint8_t **copy;                   /* copies of those parameters, block by block, where delay is compensated; else NULL */
 } puller;
 
 struct tr__pulls {
     tr__rounded_params *rounded;      /* large parameters in bfloat16; NULL until the first pull in bfloat16 */
-    puller  *of;                      /* trainer by trainer */
+    puller  *of;                      /* the pulls of each trainer */
     tr_loan *loan;                    /* two for each rank: its loans of either buffer */
     bool     awaits_loans;            /* the next update would write a buffer that is being sent */
 };

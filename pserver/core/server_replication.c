@@ -14,7 +14,7 @@ struct tr__replication {
     tr__replication_phase phase;
     bool                  is_late;    /* updates continue while the replica gets the state */
     tr_replica_stream    *stream;
-    uint64_t              last_seq;   /* of the last message in the stream */
+    uint64_t              last_seq;   /* the number of the last message in the stream */
     uint64_t              update_seq, update;      /* of the last update in the stream; its number */
     tr_outbox             after_state;     /* messages that are sent after the state */
     uint64_t              queued_bytes;

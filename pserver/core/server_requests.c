@@ -72,7 +72,8 @@ static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wi
         return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
                        tr__server_trainer_name(server, trainer));
     TR_TRY(tr__places_on_leave(server, trainer, wire, payload));
-    const bool is_draining = wire->kind == TR_WIRE_DRAIN && !server->roster->rank[trainer->rank].is_dead;     /* the message may come late */
+    /* The DRAIN of a trainer that has died meanwhile has the effect of a GOODBYE. */
+    const bool is_draining = wire->kind == TR_WIRE_DRAIN && !server->roster->rank[trainer->rank].is_dead;
     if (tr_membership_is_over(trainer->state) && !is_draining) {
         if (wire->leave.has_last)
             tr__initiator_set_last(server, true);

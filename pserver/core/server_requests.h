@@ -5,7 +5,7 @@
 
 #include "pserver/core/server_state.h"
 
-/* As tr_node.place. */
+/* As tr_node.place: the memory for a payload. */
 void *tr__requests_place(tr_server *server, int peer, const tr_wire *wire);
 /* As tr_node.receive. The caller runs the rules afterwards. */
 void  tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void *payload, bool is_placed);

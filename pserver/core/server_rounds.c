@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct tr__rounds {
-    int        count;                 /* 1, or one for each trainer */
+    int        count;                 /* the number of rounds: 1, or one for each trainer */
     tr__round *round;
     tr__round  merged;                /* where server 0 decides: the mean of those rounds */
     float     *decoded;               /* buffer for one decompressed chunk */

@@ -17,7 +17,7 @@ typedef struct tr__round {
     bool      is_full;                /* the round waits to be applied, or is being applied */
     bool      must_be_checked;        /* the round may be complete */
     bool      turns_changed;          /* deferred chunks of other trainers may have their turn */
-    tr_mean  *chunk;                  /* of each chunk of all blocks */
+    tr_mean  *chunk;                  /* the mean of each chunk, in the numbering of the chunks of all blocks */
     uint64_t  chunks_whole;
 } tr__round;
 

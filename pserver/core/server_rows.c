@@ -40,7 +40,7 @@ typedef struct pull {
 /* The last answered pull of a table, of one message or several, with hints for the push of the same keys. */
 typedef struct answered {
     pull    *first, **end;
-    uint64_t count;                   /* keys, of all messages */
+    uint64_t count;                   /* number of keys in all messages of the pull */
     pull    *at;                      /* the message whose keys are pushed next, from `pushed` on */
     int64_t  pushed;
 } answered;
@@ -51,11 +51,11 @@ typedef struct rows_of {
     uint64_t *arrived;                /* of each table: pieces of the step after the last ended one */
     bool     *has_all;                /* of each table: all pieces of that step are here */
     pull     *waiting;                /* pulls that wait for their step, or for the end of an update */
-    answered *answered;               /* of each table */
+    answered *answered;               /* of each table: its last answered pull */
 } rows_of;
 
 struct tr__rows {
-    rows_of        *of;               /* each trainer */
+    rows_of        *of;               /* the gradients and pulls of each trainer */
     tr_rows_update *update;           /* of each table: for the update that is being applied */
     tr_rows_part  **part;
     uint64_t       *part_capacity;

@@ -19,7 +19,7 @@ void                  tr__rows_free(tr_server *server);
 tr_status             tr__rows_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
 /* The name of a table whose gradient the trainer has not pushed for its step. NULL: it has pushed all. */
 const char           *tr__rows_first_missing(const tr_server *server, const tr__trainer *trainer);
-/* The trainer has ended a step. */
+/* The trainer has ended a step: count its later gradients for the next step. */
 void                  tr__rows_ended(tr_server *server, const tr__trainer *trainer);
 /* The trainer is dead: drop the gradients of a step that it has not ended, and its pulls. */
 void                  tr__rows_abandon(tr_server *server, const tr__trainer *trainer);
@@ -31,12 +31,12 @@ uint64_t              tr__rows_stored(const tr_server *server, const tr__trainer
 void                  tr__rows_forget_settled(tr_server *server);
 
 /* == rows out == */
-/* PULL_ROWS or READ_ROWS; and a repeated one. */
+/* Handle PULL_ROWS and READ_ROWS; answer a repeated one again. */
 tr_status             tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 void                  tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* Answer all pulls that can be answered now. */
 void                  tr__rows_answer(tr_server *server);
-/* WRITE_ROWS, before the first step. */
+/* Handle WRITE_ROWS, which trainer 0 sends before the first step. */
 tr_status             tr__rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 
 #endif

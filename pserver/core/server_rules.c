@@ -79,7 +79,7 @@ static void check_rounds(tr_server *server)
 
     if (!round)
         return;
-    tr__server_due(server, TR__RULE_ROUNDS);       /* there may be more */
+    tr__server_due(server, TR__RULE_ROUNDS);       /* another round may have to be checked, too */
     const tr__round_state state = tr__round_advance(server, round);
     if (state == TR__ROUND_LEFT_OUT) {
         tr__updates_settle_alone(server, &server->trainer[round->first], false);

@@ -16,7 +16,7 @@ typedef Trireme__Pserver__SnapshotDone pb_done;
 
 struct tr__snapshots {
     tr__snapshot_phase phase;
-    uint32_t           number;        /* of the newest one */
+    uint32_t           number;        /* the number of the newest snapshot */
     int                initiator;     /* the trainer that has begun it */
     uint32_t           initiator_epoch;
     uint64_t           step;          /* where the initiator takes part alone: the last step that it had ended before */
@@ -30,7 +30,7 @@ struct tr__snapshots {
     uint32_t           answered;      /* the number of that snapshot */
 };
 
-/* The reason in SNAPSHOT_DONE by which the initiator knows that it should begin the snapshot anew. */
+/* The reason in SNAPSHOT_DONE by which the initiator knows that it should begin a new snapshot. */
 static const char *const GIVEN_UP = "it was given up, since another rank died, or gave it up";
 
 static void give_up(tr_server *server, const char *why, bool is_for_good);

@@ -55,15 +55,15 @@ typedef struct tr__block {
 
 typedef struct tr__table {
     int64_t  width, row_bytes;
-    uint64_t stride;                  /* of a packed row */
+    uint64_t stride;                  /* size of a packed row */
 } tr__table;
 
 /* The newest decision that this server knows (server_decisions.h). Arrays have an entry for each trainer. */
 typedef struct tr__decided {
-    uint64_t   number;                /* of the newest decision */
+    uint64_t   number;                /* the number of the newest decision */
     uint64_t   update;                /* the decided update: `updates`, or the next one; 0 where server 0 does not decide about updates */
     uint64_t  *settled;               /* steps that are settled when that update is made; 0 where server 0 does not decide about updates */
-    uint8_t   *trainer;               /* TR_TRAINER_IN, _OUT, _LOST */
+    uint8_t   *trainer;               /* the trainer's flag: TR_TRAINER_IN, _OUT or _LOST */
     tr_member *member;                /* the process that is this trainer, or is called to become it */
     tr_decided_snapshot snapshot;
 } tr__decided;
@@ -95,7 +95,7 @@ typedef struct tr__start tr__start;
 struct tr_server {
     const tr_roster *roster;
     tr_store         store;
-    int              self;            /* index among the servers */
+    int              self;            /* the index of this server */
     int64_t          now;             /* the time of the last input */
     int64_t          retry;           /* lost messages are repeated after so many nanoseconds; 0: the transport is reliable */
 
@@ -123,7 +123,7 @@ struct tr_server {
     tr_update        update;          /* the update in hand: the store computes it */
     tr__share        share;
     tr__decided      decided;
-    bool             has_last_snapshot;       /* server_initiator.c */
+    bool             has_last_snapshot;       /* the job's last snapshot is made or was tried (server_initiator.h) */
 
     tr__meters        *meters;
     tr__streams       *streams;

@@ -15,7 +15,7 @@ typedef struct stream {
 } stream;
 
 struct tr__streams {
-    stream *of;                       /* trainer by trainer */
+    stream *of;                       /* the stream of each trainer */
 };
 
 static stream *stream_of(const tr_server *server, const tr__trainer *trainer)

@@ -13,7 +13,7 @@ struct tr__tasks {
     tr_tasks *core;
     int       declared_by;                 /* the trainer whose TASKS came first; -1: the tasks are from an earlier process */
     tr_wire  *last;                   /* the last answer to each trainer */
-    tr_task_work *work;               /* of each trainer */
+    tr_task_work *work;               /* the work of each trainer */
     tr_durable_tasks durable;
 };
 

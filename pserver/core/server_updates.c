@@ -17,14 +17,14 @@ typedef struct steps {
 } steps;
 
 struct tr__updates {
-    steps         *of;                /* trainer by trainer */
+    steps         *of;                /* the unsettled steps of each trainer */
     tr__round    **queue;             /* full rounds, in the order in which they became full; the first one may be in the update in hand */
     int            queued;
     bool           is_updating;       /* the first round of the queue is in the update in hand */
     bool           is_computed;       /* the store has computed the update in hand */
     tr__round     *over;              /* the round of the finished update, until it begins its next step; else NULL */
     bool          *takes_part;
-    uint64_t      *settled;           /* array for tr__updates_commit_of */
+    uint64_t      *settled;           /* the array that tr__updates_commit_of returns */
     uint8_t       *flags;
     atomic_llong   staleness[TR_STALENESS_BINS], dropped;     /* other threads read them for reports */
 };

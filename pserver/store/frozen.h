@@ -11,10 +11,10 @@
 typedef struct tr_frozen tr_frozen;
 
 tr_status   tr_frozen_take(tr_frozen **out, tr_server_program *sp);
-/* NULL is nothing. */
+/* Free a frozen state and end its snapshots of tables; NULL is allowed. */
 void        tr_frozen_free(tr_frozen *frozen);
 const void *tr_frozen_value(const tr_frozen *frozen, uint32_t index);
-/* As tr_server_program_read_rows; each shard once. */
+/* Read a shard of a table as it was frozen, as tr_server_program_read_rows does. Each shard can be read once. */
 tr_status   tr_frozen_rows(const tr_frozen *frozen, uint32_t table, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
 
 #endif

@@ -24,7 +24,7 @@ struct tr_server_program {
     uint32_t     value_count, block_count;
     tr_tensor  **value;               /* borrowed from the scope */
     tr_tensor  **param;               /* of each block: its parameter; borrowed from the scope */
-    bool         is_over;             /* the job has ended well, so the kept memory is not needed any more */
+    bool         is_over;             /* the job has ended well, so the memory that outlives processes is not needed any more */
     tr_state    *state;               /* the memory that outlives the process */
     uint32_t     table_count;
     tr_table_var **table;             /* borrowed from the scope */
@@ -127,7 +127,7 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
     if (resume)
         return tr_table_var_attach(sp->table[index], from->updates + tr_state_committed(sp->state).updates);
     if (name)
-        tr_table_remove(own);                      /* there is none, mostly */
+        tr_table_remove(own);                      /* usually there is no old one */
     return tr_table_var_table(&made, sp->table[index]);
 }
 
@@ -271,7 +271,7 @@ void *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t 
         *bytes = tr_segment_bytes(sp->tasks);
         return tr_segment_base(sp->tasks);
     }
-    tr_segment_remove(own);                        /* there is none, mostly */
+    tr_segment_remove(own);                        /* usually there is no old one */
     if (tr_segment_create(&sp->tasks, own, "tasks", TASKS_VERSION, TASKS_LIMIT) != TR_OK)
         return NULL;                               /* without it tasks begin from the first after a death */
     if (tr_segment_grow(sp->tasks, *bytes) == TR_OK)
@@ -308,7 +308,7 @@ void *tr_server_program_board(tr_server_program *sp, const char *name, uint64_t 
         return grow_board(sp, bytes);
     let_go(sp->board, true);
     sp->board = NULL;
-    tr_segment_remove(own);                        /* there is none, mostly */
+    tr_segment_remove(own);                        /* usually there is no old one */
     if (tr_segment_create(&sp->board, own, "board", BOARD_VERSION, BOARD_LIMIT) != TR_OK)
         return NULL;                               /* without it posts are lost after a death */
     void *memory = grow_board(sp, bytes);

@@ -29,14 +29,15 @@ tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme_
 void              *tr_server_program_value(tr_server_program *sp, uint32_t index);
 uint32_t           tr_server_program_values(const tr_server_program *sp);
 uint64_t           tr_server_program_value_bytes(const tr_server_program *sp, uint32_t index);
-/* NULL: there are not so many. */
+/* The sparse table of this index. NULL: the program has fewer tables. */
 struct tr_table   *tr_server_program_rows_of(const tr_server_program *sp, uint32_t table);
 tr_status          tr_server_program_ready(tr_server_program *sp);
 void              *tr_server_program_param(tr_server_program *sp, uint32_t index);
-/* The same as it was before the last update, while nothing of the next is computed. */
+/* The parameter before the last update; valid until a piece of the next update is computed. */
 void              *tr_server_program_param_before(tr_server_program *sp, uint32_t index);
 tr_status          tr_server_program_rows_before(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
-/* Not while an update is being computed: tables have one copy. `hints`: for gradients of these keys (rows_merge.h). */
+/* Read rows of a table. Not to be called while an update is being computed, because a table has one copy. `hints` gets the slots of these keys, which
+ * speed up the merging of their gradients (rows_merge.h). */
 void               tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out,
                                           uint32_t *hints);
 tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, bool are_candidates, void **out,
@@ -49,21 +50,21 @@ bool               tr_server_program_has_pieces(const tr_server_program *sp, uin
 tr_status          tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
 /* Does tr_server_program_run take no more than some tens of microseconds? */
 bool               tr_server_program_is_quick(const tr_server_program *sp);
-/* Compute one update without the pieces that were computed before. `update` is the one that the store got. */
+/* Compute the parts of one update that were not computed as pieces. `update`: the argument of tr_store.apply. */
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);
 void               tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit);
-/* See tr_state_set_generation. */
+/* The state generation of the program's state (tr_state_set_generation). */
 uint32_t           tr_server_program_generation(const tr_server_program *sp);
 void               tr_server_program_set_generation(tr_server_program *sp, uint32_t generation);
 void               tr_server_program_set_replica_rank(tr_server_program *sp, int rank);
 /* The memory that table `index` takes, and its name. False: there is no such table. To be called between updates. */
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
-/* See tr_store.board; `name`: of the server's segments, or NULL. */
+/* Memory for the board, as tr_store.board. `name`: the prefix of the server's segments; NULL: the memory ends with the process. */
 void              *tr_server_program_board(tr_server_program *sp, const char *name, uint64_t *bytes, bool anew);
-/* See tr_store.tasks. */
+/* Memory for the state of tasks, as tr_store.tasks. */
 void              *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t *bytes);
-/* The job has ended well: free the kept memory with the program. */
+/* The job has ended well: tr_server_program_free must also remove the memory that outlives the process. */
 void               tr_server_program_over(tr_server_program *sp);
 /* List the arrays and tables of a checkpoint as they are now, and return their number. `out` has room for tr_server_program_state_capacity. The
  * entries point into the setup and the program; descriptions of tables live until the next call. */
