@@ -37,6 +37,20 @@ def signs(name: str) -> Any:
     return layers.greater_than(data(4, name=name), layers.fill_constant([1], "float32", 0.0))
 
 
+def whole(name: str, *shape: int) -> Any:
+    """Whole numbers from -6 on, or lengths from 0 to 4 where a shape is given."""
+    if shape:
+        return layers.reshape(layers.cast(layers.scale(layers.sigmoid(data(*shape, name=name)), 5.0), "int64"), [-1])
+    return layers.cast(layers.scale(data(4, name=name), 5.0), "int64")
+
+
+def index_pool() -> tuple[Any, Any]:
+    helper, x = LayerHelper("max_pool2d_with_index"), data(2, 8, 8)
+    out, mask = helper.create_variable_for_type_inference("float32"), helper.create_variable_for_type_inference("int32")
+    helper.append_op("max_pool2d_with_index", {"X": [x]}, {"Out": [out], "Mask": [mask]}, {"ksize": [3, 3], "strides": [2, 2], "paddings": [1, 1]})
+    return out, mask
+
+
 CASES: list[tuple[str, Callable[[], Any]]] = [
     *[(name, lambda name=name: getattr(layers, name)(data(3, 4))) for name in ACTIVATIONS if hasattr(layers, name)],
     *[(name, lambda name=name: getattr(layers, name)(layers.exp(data(3)))) for name in POSITIVE if hasattr(layers, name)],
@@ -106,6 +120,57 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     ("cumsum_of_the_last", lambda: layers.cumsum(data(3, 4))),
     ("depthwise_conv2d", lambda: layers.conv2d(data(4, 8, 8), 4, 3, groups=4, use_cudnn=False)),
     ("pool3d", lambda: layers.pool3d(data(2, 4, 6, 6), 2, "avg", 2)),
+    ("conv2d_transpose_of_a_size", lambda: layers.conv2d_transpose(data(2, 5, 5), 3, output_size=[10, 9], filter_size=3, stride=2, padding=1)),
+    ("conv3d_transpose", lambda: layers.conv3d_transpose(data(2, 3, 4, 5), 2, filter_size=2, stride=2)),
+    ("depthwise_conv2d_transpose", lambda: layers.conv2d_transpose(data(4, 5, 5), 4, filter_size=3, groups=4, use_cudnn=False)),
+    *[(f"{way}_{size}_{corners}_{mode}", lambda way=way, size=size, corners=corners, mode=mode: layers.image_resize(
+        data(2, 5, 6), size, resample=way, align_corners=corners, align_mode=mode))
+      for way in ("BILINEAR", "NEAREST") for size in ([10, 18], [7, 4], [1, 1]) for corners, mode in ((True, 1), (False, 1), (False, 0))],
+    ("bilinear_scale", lambda: layers.image_resize(data(2, 5, 6), scale=1.5, align_corners=False)),
+    ("bilinear_of_a_size_that_is_fed", lambda: layers.image_resize(data(2, 5, 6), layers.assign(np.array([3, 9], "int32")))),
+    ("affine_grid", lambda: layers.affine_grid(data(2, 3), [4, 1, 3, 5])),
+    ("grid_sampler", lambda: layers.grid_sampler(data(2, 5, 6), data(3, 4, 2, name="grid"))),
+    ("group_norm", lambda: layers.group_norm(data(6, 4, 5), 3)),
+    ("group_norm_plain", lambda: layers.group_norm(data(6, 4, 5), 2, param_attr=False, bias_attr=False)),
+    ("lrn", lambda: layers.lrn(data(7, 3, 3), n=3, alpha=0.5)),
+    ("maxout", lambda: layers.maxout(data(6, 3, 4), 2)),
+    ("pixel_shuffle", lambda: layers.pixel_shuffle(data(8, 3, 4), 2)),
+    ("shuffle_channel", lambda: layers.shuffle_channel(data(6, 3, 4), 2)),
+    ("space_to_depth", lambda: layers.space_to_depth(data(8, 4, 6), 2)),
+    ("temporal_shift", lambda: layers.temporal_shift(data(8, 2, 3), 2)),
+    *[(f"max_pool2d_with_index_{slot}", lambda slot=slot: index_pool()[slot]) for slot in (0, 1)],
+    *[(f"{name}_{bad}", lambda name=name, bad=bad: made(name, layers.log(layers.elementwise_max(data(3), layers.fill_constant([1], "float32", bad)))))
+      for name in ("isnan", "isinf", "isfinite") for bad in (-1.0, 0.0, 0.5)],
+    *[(f"{name}_{dims}_{keeps}", lambda name=name, dims=dims, keeps=keeps: made(name, signs("x"), dim=dims, keep_dim=keeps, reduce_all=not dims))
+      for name in ("reduce_all", "reduce_any") for dims in ([1], []) for keeps in (False, True)],
+    ("where", lambda: layers.where(signs("x"))),
+    ("is_empty", lambda: made("is_empty", data(3))),
+    *[(f"sequence_mask_{longest}", lambda longest=longest: layers.sequence_mask(whole("x", 1), longest)) for longest in (3, None)],
+    *[(name, lambda name=name: made(name, whole("x"), layers.cast(layers.scale(layers.tanh(data(4, name="y")), 3.0), "int64")))
+      for name in ("elementwise_mod", "elementwise_floordiv")],
+    ("increment", lambda: layers.increment(layers.reduce_sum(data(3)), 2.0, in_place=False)),
+    ("crop", lambda: layers.crop(data(4, 5), [-1, 2, 3], [1, 1, 2])),
+    ("crop_like", lambda: layers.crop(data(4, 5), data(2, 3, name="y"), [0, 1, 2])),
+    ("crop_from", lambda: layers.crop(data(4, 5), [2, 2, 3], layers.assign(np.array([1, 0, 2], "int32")))),
+    ("reverse", lambda: layers.reverse(data(4, 5), [1, -1])),
+    ("pad_constant_like", lambda: layers.pad_constant_like(data(4, 5), data(2, 3, name="y"), 1.5)),
+    ("unstack", lambda: layers.unstack(data(3, 4), 1)[1]),
+    ("multiplex", lambda: layers.multiplex([data(3), data(3, name="y")], layers.assign(np.array([[1], [0], [0], [1]], "int32")))),
+    *[(f"scatter_{overwrites}", lambda overwrites=overwrites: made("scatter", data(3), layers.assign(np.array([2, 0, 3, 1] if overwrites else [2, 0, 2, 0], "int32")),
+                                                                 data(3, name="y"), slots=("X", "Ids", "Updates"), overwrite=overwrites)) for overwrites in (True, False)],
+    ("scatter_nd_add", lambda: layers.scatter_nd_add(data(3), layers.assign(np.array([[2], [0], [2], [0]], "int32")), data(3, name="y"))),
+    *[(f"argsort_{axis}_{i}", lambda axis=axis, i=i: layers.argsort(layers.round(data(5, 3)), axis)[i]) for axis in (1, -1) for i in (0, 1)],
+    ("norm", lambda: made("norm", data(3, 4), axis=1)),
+    ("l2_normalize", lambda: layers.l2_normalize(data(3, 4), 1)),
+    ("cos_sim", lambda: layers.cos_sim(data(3), data(3, name="y"))),
+    *[(name, lambda name=name: made(name, data(3, 4))) for name in ("squared_l2_norm", "l1_norm", "soft_relu")],
+    ("range", lambda: layers.range(1, layers.reduce_max(whole("x")), 2, "int64")),
+    *[(f"linspace_{n}", lambda n=n: layers.linspace(-1.0, 2.5, n, "float32")) for n in (1, 5)],
+    ("fill", lambda: made("fill", value=[1.0, 2.0], shape=[2, 1])),
+    ("fill_zeros_like", lambda: layers.zeros_like(data(3))),
+    *[(f"batch_size_like_{shape}", lambda shape=shape, at=at: layers.fill_constant_batch_size_like(data(3), shape, "float32", 2.0, output_dim_idx=at))
+      for shape, at in (([-1, 2], 0), ([2, -1], 1), ([-1], 0))],
+    ("affine_channel", lambda: layers.affine_channel(data(3, 4, 4), *[layers.create_parameter([3], "float32") for _ in range(2)])),
     ("written_twice", lambda: layers.assign(layers.relu(data(3)), layers.sigmoid(data(3)))),
 ]
 

@@ -411,13 +411,23 @@ def _pads(values: Sequence[int]) -> list[int]:
     return [*map(int, values), *map(int, values)]
 
 
-@converts("conv2d", "depthwise_conv2d", "conv3d", "conv2d_transpose")
+@converts("conv2d", "depthwise_conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose", "depthwise_conv2d_transpose")
 def _conv(graph: Graph, op: Operator) -> None:
-    inputs = [_in(graph, op, "Input"), _in(graph, op, "Filter")]
-    if _has(op, "Bias"):
-        inputs.append(_in(graph, op, "Bias"))
-    graph.add("ConvTranspose" if "transpose" in op.type else "Conv", inputs, _out(graph, op, "Output"), strides=[int(n) for n in op.attr("strides")],
-              pads=_pads(op.attr("paddings")), dilations=[int(n) for n in op.attr("dilations")], group=int(op.attr("groups") or 1))
+    inputs = [_in(graph, op, slot) for slot in ("Input", "Filter", "Bias") if _has(op, slot)]
+    how: dict[str, Any] = {"strides": [int(n) for n in op.attr("strides")], "pads": _pads(op.attr("paddings")),
+                           "dilations": [int(n) for n in op.attr("dilations")], "group": int(op.attr("groups") or 1)}
+    if "transpose" in op.type and _attr(op, "output_size"):
+        how["output_padding"] = _beyond(graph, op)
+    graph.add("ConvTranspose" if "transpose" in op.type else "Conv", inputs, _out(graph, op, "Output"), **how)
+
+
+def _beyond(graph: Graph, op: Operator) -> list[int]:
+    """How much larger than the smallest that fits an output of a given size is."""
+    extents, kernel = graph.shape(op.input("Input")[0])[2:], graph.shape(op.input("Filter")[0])[2:]
+    if min(extents) < 0:
+        raise _refuse(op, "an output_size is exported of inputs of known sizes only")
+    return [int(size) - ((n - 1) * stride - 2 * pad + dilation * (k - 1) + 1)
+            for size, n, k, stride, pad, dilation in zip(op.attr("output_size"), extents, kernel, op.attr("strides"), op.attr("paddings"), op.attr("dilations"))]
 
 
 @converts("pool2d", "pool3d")
