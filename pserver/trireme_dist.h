@@ -320,7 +320,7 @@ TR_API int64_t tr_job_block_bytes(const tr_job *job, int block);
 
 /* == trainers: steps ========================================================================= */
 
-/* Set the number of samples behind the gradients that the operator `send` pushes from now on; 1 at first. TR_ERANGE: negative or not
+/* Set the number of samples of the gradients that the operator `send` pushes from now on; 1 at first. TR_ERANGE: negative or not
  * finite. */
 TR_API tr_status tr_job_set_weight(tr_job *job, double weight);
 TR_API double    tr_job_weight(const tr_job *job);

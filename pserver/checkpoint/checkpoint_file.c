@@ -29,7 +29,7 @@ struct tr_checkpoint_file {
     char           *folder, *path, *temporary;
     uint8_t        *chunk;            /* WAITING chunks: chunk i is for piece i, if that piece needs one */
     pthread_t       thread;
-    pthread_mutex_t lock;             /* guards the fields below */
+    pthread_mutex_t lock;             /* guards all fields from `piece` on */
     pthread_cond_t  changed;
     piece           piece[WAITING];   /* piece i is at place i % WAITING */
     uint64_t        put, done;        /* pieces so far: queued, written */

@@ -2,7 +2,7 @@
  * optimizer accumulates before it sends it.
  *
  * A trainer knows of each snapshot which step of its own is the last one in it (tr_client_sees_snapshot). In mode sync the servers say it. Where
- * all trainers take part, it is the step behind which this trainer does. Each trainer takes the copy that keep_variables has made behind that step, and a
+ * all trainers take part, it is the step after which this trainer does. Each trainer takes the copy that keep_variables has made after that step, and a
  * thread writes it into FOLDER/.own-TRAINER beside a manifest with the snapshot's number. The initiator waits for all of them and moves them into
  * the checkpoint. A trainer that died without a replacement has zeros there: what it had accumulated is lost.
  *
@@ -23,9 +23,9 @@ tr__own_part *tr__own_part_new(tr_job *job);
 void      tr__own_part_free(tr__own_part *part);
 /* Before the first step. TR_EUNSUPPORTED: in the job's mode nobody could say which trainers' values belong to a checkpoint. */
 tr_status tr__own_part_set_up(tr__own_part *part, const tr_job_spec *spec);
-/* A start that goes on behind earlier steps, of whose values this host has no copy: it goes on with those in the scope. */
+/* A start that goes on after earlier steps, of whose values this host has no copy: it goes on with those in the scope. */
 void      tr__own_part_begin(tr__own_part *part, const tr_scope *scope);
-/* Is a copy of this trainer's variables wanted behind each step, whether or not they outlive the process? */
+/* Is a copy of this trainer's variables wanted after each step, whether or not they outlive the process? */
 bool      tr__own_part_wants_copies(const tr__own_part *part);
 /* The copies are here from now on; NULL: nowhere. */
 void      tr__own_part_show(tr__own_part *part, tr_trainer_vars *kept);

@@ -17,9 +17,9 @@ typedef struct spot {
 
 struct tr__place {
     const tr__job_shared *shared;
-    pthread_mutex_t lock;             /* of all below */
+    pthread_mutex_t lock;             /* guards all fields from `first_step` on */
     int64_t          first_step, first_run, period;
-    spot            behind[2];        /* the places after even steps and after odd steps */
+    spot            after[2];        /* the places after even steps and after odd steps */
 };
 
 tr__place *tr__place_new(const tr__job_shared *shared)
@@ -36,7 +36,7 @@ void tr__place_free(tr__place *p)
     if (!p)
         return;
     for (int i = 0; i < 2; i++)
-        free((void *)(uintptr_t)p->behind[i].state.position);
+        free((void *)(uintptr_t)p->after[i].state.position);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
@@ -76,7 +76,7 @@ static uint8_t *pack_later_place(void *self, size_t *size, uint64_t step)
     const tr_roster *roster = tr_comm_roster(p->shared->comm);
 
     pthread_mutex_lock(&p->lock);
-    const spot      *at = &p->behind[step % 2];
+    const spot      *at = &p->after[step % 2];
     tr_trainer_state state = at->is_known && at->step == (int64_t)step ? at->state : place_at(p, (int64_t)step);
     state.index = roster->rank[roster->self].index;
     uint8_t *bytes = tr__place_pack(size, &state, NULL);
@@ -107,7 +107,7 @@ void tr__place_begin(tr__place *p, const tr_trainer_state *place, int64_t period
     p->first_run = place->runs;
     p->period = period;
     if (place->position)
-        keep(&p->behind[0], 0, place);
+        keep(&p->after[0], 0, place);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -119,9 +119,9 @@ tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place)
     TR_TRY(tr__job_check_trainer(job, "tr_job_set_place"));
     pthread_mutex_lock(&p->lock);
     if (place)
-        keep(&p->behind[step % 2], step, place);
+        keep(&p->after[step % 2], step, place);
     else
-        p->behind[0].is_known = p->behind[1].is_known = false;
+        p->after[0].is_known = p->after[1].is_known = false;
     pthread_mutex_unlock(&p->lock);
     return TR_OK;
 }

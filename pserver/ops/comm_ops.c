@@ -263,7 +263,7 @@ typedef struct recv_wait_attrs {
 
 static const tr_op_proto recv_wait_proto = {
     .doc = "Returns when these parameters, which recv has asked for in the run before, are here.",
-    .in = TR_SLOTS({"X", "the parameters; their readers come behind", TR_SLOT_REPEATED | TR_SLOT_ROWS}),
+    .in = TR_SLOTS({"X", "the parameters; their readers come after this operator", TR_SLOT_REPEATED | TR_SLOT_ROWS}),
     .attr = TR_ATTRS(TR_ATTR(recv_wait_attrs, recv_varnames, STRINGS, "all blocks of X")),
     .attrs_size = sizeof(recv_wait_attrs),
 };

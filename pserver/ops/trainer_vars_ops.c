@@ -26,8 +26,8 @@ static const tr_op_proto proto = {
     .doc = "Keeps X, variables that this trainer alone has, beyond the process: a job that is started again goes on with them. It stands "
            "before the end of the step, and makes a copy with every one; with Count, before exchange_deltas, with every exchange.",
     .in = TR_SLOTS({"X", "persistent, each of the same size in all runs", TR_SLOT_REPEATED},
-                   {"Count", "[1] int64, that of the exchange_deltas behind it", TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, period, LONG, "that of the exchange_deltas behind it", .number = 1, .range = TR_AT_LEAST(0))),
+                   {"Count", "[1] int64, that of the exchange_deltas after it", TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, period, LONG, "that of the exchange_deltas after it", .number = 1, .range = TR_AT_LEAST(0))),
     .attrs_size = sizeof(attrs),
 };
 

@@ -6,7 +6,7 @@
 #include "framework/name.h"
 #include "framework/program.h"
 #include "pserver/store/compensate.h"
-#include "pserver/store/twins.h"
+#include "pserver/store/double_buffers.h"
 #include "pserver/store/update_plan.h"
 #include "pserver/table/table_report.h"
 #include "pserver/table/table_var.h"
@@ -82,7 +82,7 @@ static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme
         return tr_fail(TR_ESHAPE, "first value of '%s': %llu bytes by its shape, %llu announced", value->name,
                        (unsigned long long)bytes, (unsigned long long)value->bytes);
     shape = tr_shape_of((int)value->n_dims, value->dims);
-    TR_TRY(tr_twins_place(sp->state, t, (tr_dtype)value->dtype, &shape));
+    TR_TRY(tr_double_buffers_place(sp->state, t, (tr_dtype)value->dtype, &shape));
     sp->value[index] = t;
     return TR_OK;
 }

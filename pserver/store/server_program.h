@@ -3,7 +3,7 @@
  * The persistable variables of the transpiled program live in a scope. The mean gradients are its feeds: the program reads them where the
  * server sums them. No optimizer is implemented a second time.
  *
- * Every variable that an update changes has two buffers (twins.h). An update reads one and writes the other; tr_server_program_commit
+ * Every variable that an update changes has two buffers (double_buffers.h). An update reads one and writes the other; tr_server_program_commit
  * exchanges them, and then the update counts. So there is one consistent state at any instant, and pulled parameters stay whole until the
  * update after the next.
  *

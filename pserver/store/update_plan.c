@@ -6,12 +6,12 @@
 #include "framework/op_desc.h"
 #include "framework/program.h"
 #include "framework/tensor.h"
-#include "pserver/store/twins.h"
+#include "pserver/store/double_buffers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The twin of "w" is "w@NEXT". */
+/* The second buffer of "w" is named "w@NEXT". */
 #define NEXT "@NEXT"
 /* The smallest size in bytes of a block that is computed in pieces. A smaller block fits into few messages, so pieces would save no time. */
 enum { LEAST = 32768 };
@@ -33,7 +33,7 @@ typedef struct unit {
 
 struct tr_update_plan {
     tr_executor *executor;
-    tr_twins     twins;
+    tr_double_buffers buffers;
     uint32_t     count;
     unit       **unit;                /* of each block, or NULL */
     tr_scope    *scope;               /* results of `first`; its parent is the program's scope */
@@ -63,7 +63,7 @@ static bool is_kept(const rewriting *r, const char *name)
     return tr_scope_find_local(r->scope, name) != NULL;
 }
 
-static tr_status make_twin(const rewriting *r, const char *name, const char *next_name)
+static tr_status make_next(const rewriting *r, const char *name, const char *next_name)
 {
     tr_tensor *now = tr_var_tensor(tr_scope_find_local(r->scope, name));
 
@@ -74,16 +74,16 @@ static tr_status make_twin(const rewriting *r, const char *name, const char *nex
     tr_var_desc_set_dtype(desc, tr_tensor_dtype(now));
     TR_TRY(tr_var_desc_set_shape(desc, tr_tensor_rank(now), tr_tensor_dims(now)));
     tr_var_desc_set_persistable(desc, true);
-    return tr_twins_add(&r->plan->twins, r->state, now, tr_var_tensor(tr__scope_var(r->scope, next_name)));
+    return tr_double_buffers_add(&r->plan->buffers, r->state, now, tr_var_tensor(tr__scope_var(r->scope, next_name)));
 }
 
-/* An output is written to its twin. An input is read there when an operator before this one wrote it. */
-static tr_status use_twin(const rewriting *r, char **name, bool is_output)
+/* An output is written to its second buffer. An input is read there when an operator before this one wrote it. */
+static tr_status use_next(const rewriting *r, char **name, bool is_output)
 {
     if (!is_kept(r, *name))
         return TR_OK;
     char           *next = tr__must_format("%s" NEXT, *name);
-    const tr_status status = is_output ? make_twin(r, *name, next) : TR_OK;
+    const tr_status status = is_output ? make_next(r, *name, next) : TR_OK;
     if (status == TR_OK && tr_block_find_var(r->block, next)) {
         free(*name);
         *name = next;
@@ -93,15 +93,15 @@ static tr_status use_twin(const rewriting *r, char **name, bool is_output)
     return status;
 }
 
-static tr_status use_twins_of(const rewriting *r, const tr_slot *slots, int count, bool are_outputs)
+static tr_status use_next_of_slots(const rewriting *r, const tr_slot *slots, int count, bool are_outputs)
 {
     for (int s = 0; s < count; s++)
         for (int i = 0; i < slots[s].count; i++)
-            TR_TRY(use_twin(r, &slots[s].arg[i], are_outputs));
+            TR_TRY(use_next(r, &slots[s].arg[i], are_outputs));
     return TR_OK;
 }
 
-static tr_status use_twins(const rewriting *r)
+static tr_status use_next_of_all(const rewriting *r)
 {
     for (int i = 0; i < tr_block_var_count(r->block); i++) {
         const char  *name = tr_var_desc_name(tr_block_var_at(r->block, i));
@@ -111,8 +111,8 @@ static tr_status use_twins(const rewriting *r)
     }
     for (int i = 0; i < r->block->op_count; i++) {
         const tr_op_desc *op = r->block->op[i];
-        TR_TRY(use_twins_of(r, op->in, op->in_count, false));
-        TR_TRY(use_twins_of(r, op->out, op->out_count, true));
+        TR_TRY(use_next_of_slots(r, op->in, op->in_count, false));
+        TR_TRY(use_next_of_slots(r, op->out, op->out_count, true));
     }
     return TR_OK;
 }
@@ -407,7 +407,7 @@ static tr_status prepare_rest(const rewriting *r)
 
 static tr_status rewrite(const rewriting *r, bool by_pieces)
 {
-    TR_TRY(use_twins(r));
+    TR_TRY(use_next_of_all(r));
     if (by_pieces)
         TR_TRY(make_pieces(r));
     r->plan->is_quick = find_quick(r);
@@ -451,7 +451,7 @@ void tr_update_plan_free(tr_update_plan *plan)
     free(plan->feed);
     tr_scope_free(plan->scope);
     tr_program_free(plan->first_program);
-    tr_twins_deinit(&plan->twins);
+    tr_double_buffers_deinit(&plan->buffers);
     free(plan);
 }
 
@@ -489,11 +489,11 @@ bool tr_update_plan_is_quick(const tr_update_plan *plan)
 
 void tr_update_plan_switch(tr_update_plan *plan)
 {
-    tr_twins_switch(&plan->twins);
+    tr_double_buffers_switch(&plan->buffers);
     plan->has_begun = false;
 }
 
 void *tr_update_plan_before(const tr_update_plan *plan, tr_tensor *tensor)
 {
-    return tr_twins_before(&plan->twins, tensor);
+    return tr_double_buffers_before(&plan->buffers, tensor);
 }

@@ -3,7 +3,7 @@
  * The transpiler in Python decides which operators and rows a server gets, and which operators work point by point on one block
  * (op_pointwise_on). This file takes no such decision. It rewrites the program once:
  *
- *  - Each operator writes the double buffer's other side (twins.h), and each later operator reads there.
+ *  - Each operator writes the double buffer's other side (double_buffers.h), and each later operator reads there.
  *  - The operators of a block that work point by point move to a small program, which runs on views of some elements. A piece of a gradient
  *    that has just arrived still lies in the cache then, and others are still on their way. A block that is smaller than a piece stays.
  *  - Values that these programs read, and no gradient changes (learning rates), are computed before the first piece of an update.

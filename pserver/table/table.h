@@ -96,7 +96,7 @@ tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint6
 uint64_t  tr_table_keep_newer(void *packed, uint64_t bytes, uint64_t stride, uint32_t since);
 /* Add packed rows of a table of the same type, width and states. TR_EFORMAT: the bytes are no such rows. */
 tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes);
-/* The same for keys that are counted and have no row yet (candidates): key, updates, last step, 16 bytes each. */
+/* Pack and unpack candidates, which are keys that are counted and have no row yet. A candidate is packed as key, updates, last step, 16 bytes each. */
 tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
 tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t bytes);
 

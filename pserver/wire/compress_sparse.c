@@ -244,7 +244,7 @@ static tr_status check_pages(const places *p, int64_t count, int64_t kept)
         const int64_t end = n + p->page[page];
         for (int64_t last = -1; n < end; last = p->index[n++])
             if (p->index[n] <= last || p->index[n] >= in_page)
-                return tr_fail(TR_EFORMAT, "compressed gradient: value %lld stands at %u of a page of %lld, behind %lld",
+                return tr_fail(TR_EFORMAT, "compressed gradient: value %lld stands at %u of a page of %lld, after %lld",
                                (long long)n, p->index[n], (long long)in_page, (long long)last);
     }
     return n == kept ? TR_OK : tr_fail(TR_EFORMAT, "compressed gradient: its pages have %lld values of %lld", (long long)n,
@@ -260,7 +260,7 @@ static tr_status check_bits(const places *p, int64_t count, int64_t kept)
         set += __builtin_popcountll(p->bits[i]);
     if (beyond || set != kept)
         return tr_fail(TR_EFORMAT, "compressed gradient: %lld bits for %lld values of %lld%s", (long long)set, (long long)kept,
-                       (long long)count, beyond ? ", some of them behind its end" : "");
+                       (long long)count, beyond ? ", some of them after its end" : "");
     return TR_OK;
 }
 

@@ -33,16 +33,16 @@
 /* -- forms: a trainer's step -------------------------------------------------------------------- */
 #define TR_FORM_push(F)                                                                                      \
     F(u64,    step,   TR_ANY, "step of this trainer that the gradient belongs to: 1, 2, ...")                \
-    F(weight, weight, TR_ANY, "samples behind the gradient")                                                 \
+    F(weight, weight, TR_ANY, "samples of the gradient")                                                 \
     F(offset, offset, TR_ANY, "bytes of the block before this chunk, uncompressed")                          \
     F(u32,    block,  TR_ANY, "number of the block in Setup.blocks")
 #define TR_FORM_push_many(F)                                                                                 \
     F(u64,    step,   TR_ANY, "step of this trainer that the gradients belong to")                           \
-    F(weight, weight, TR_ANY, "samples behind each gradient")                                                \
+    F(weight, weight, TR_ANY, "samples of each gradient")                                                \
     F(u32,    count,  TR_ANY, "entries in the payload")
 #define TR_FORM_push_rows(F)                                                                                 \
     F(u64,    step,   TR_ANY, "step of this trainer that the gradient belongs to")                           \
-    F(weight, weight, TR_ANY, "samples behind the gradient")                                                 \
+    F(weight, weight, TR_ANY, "samples of the gradient")                                                 \
     F(u32,    table,  TR_ANY, "number of the table in Setup.tables")                                         \
     F(u32,    piece,  TR_ANY, "number of this piece: 0 .. pieces - 1")                                       \
     F(u32,    pieces, TR_ANY, "pieces of the table's gradient to this server, at least 1")
@@ -155,7 +155,7 @@
     F(flag,   is_pulled, 1,      "parameters that the gradient was computed with, not the gradient")
 #define TR_FORM_replica_rows(F)                                                                              \
     F(u64,    update,  TR_ANY, "update that the gradient belongs to")                                        \
-    F(weight, weight,  TR_ANY, "samples behind the gradient")                                                \
+    F(weight, weight,  TR_ANY, "samples of the gradient")                                                \
     F(u32,    table,   TR_ANY, "number of the table in Setup.tables")                                        \
     F(u32,    trainer, TR_ANY, "trainer that has sent the gradient")
 #define TR_FORM_replica_update(F)                                                                            \
@@ -168,7 +168,7 @@
     F(u32, trainer, TR_ANY, "number of the trainer")                                                         \
     F(u32, called,  TR_ANY, "epoch that the receiver gets as this trainer")
 #define TR_FORM_replace_done(F)                                                                              \
-    F(u64, step,     TR_ANY,                     "steps of the trainer that the sender began behind")        \
+    F(u64, step,     TR_ANY,                     "steps of the trainer after which the sender began")     \
     F(u32, trainer,  TR_ANY,                     "number of the trainer")                                    \
     F(u32, called,   TR_ANY,                     "epoch that the sender has as this trainer")                \
     F(u32, progress, TR_REPLACEMENT_COUNT - 1,   "a tr_replacement_progress, as the receiver's server knows it")

@@ -339,7 +339,7 @@ static void a_damaged_payload_is_explained(void **state)
     send(&bits, n);
     payload.byte[8 + 124] |= 0x80;                     /* the last word has 40 of 64 */
     payload.byte[8 + 127] |= 0x80;
-    EXPECT_FAIL(TR_EFORMAT, "values of 1000, some of them behind its end",
+    EXPECT_FAIL(TR_EFORMAT, "values of 1000, some of them after its end",
                 tr_compress_check(&bits, payload.byte, tr_compress_bytes(&bits, n), n));
 }
 

@@ -1,7 +1,7 @@
 /* test_update_plan.c - an update ends with the bits of the program as it was sent, by pieces or not; marks that cannot be followed. */
 #include "pserver/store/update_plan.h"
 
-#include "pserver/store/twins.h"
+#include "pserver/store/double_buffers.h"
 #include "tests/support/net.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void make(net *n, tr_state *state)
         net_parameter(n, kept[i], TR_FP32, 1, sizes[i]);
         tr_tensor *t = tr_var_tensor(tr_scope_var(n->scope, kept[i]));
         if (state)
-            EXPECT_OK(tr_twins_place(state, t, TR_FP32, &TR_SHAPE(sizes[i])));
+            EXPECT_OK(tr_double_buffers_place(state, t, TR_FP32, &TR_SHAPE(sizes[i])));
         else
             EXPECT_OK(tr_tensor_resize(t, TR_FP32, 1, &(int64_t){sizes[i]}));
         fill(tr_tensor_data(t), sizes[i], i);
@@ -161,7 +161,7 @@ static void marks_that_cannot_be_followed_are_refused(void **state)
                    "op_pointwise_on=decay");
 }
 
-static void the_names_of_twins_are_the_servers_own(void **state)
+static void the_names_of_second_buffers_are_the_servers_own(void **state)
 {
     net             n;
     tr_state       *memory;
@@ -182,7 +182,7 @@ int main(void)
         cmocka_unit_test(an_update_by_pieces_has_the_bits_of_the_program),
         cmocka_unit_test(an_update_of_whole_blocks_has_the_bits_of_the_program),
         cmocka_unit_test(marks_that_cannot_be_followed_are_refused),
-        cmocka_unit_test(the_names_of_twins_are_the_servers_own),
+        cmocka_unit_test(the_names_of_second_buffers_are_the_servers_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -608,7 +608,7 @@ def test_mistakes_of_recurrent_nets_are_explained():
     with pytest.raises(ValueError, match="call it behind its block"):
         layers.DynamicRNN()()
     dynamic = layers.DynamicRNN()
-    with pytest.raises(ValueError, match="memory must come behind step_input"), dynamic.block():
+    with pytest.raises(ValueError, match="memory must come after step_input"), dynamic.block():
         dynamic.memory(shape=[2])
 
 

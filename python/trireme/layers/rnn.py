@@ -261,7 +261,7 @@ class DynamicRNN(_Rnn):
     def _check_has_input(self, what: str) -> None:
         self._check_inside(what)
         if self.lod_rank_table is None:
-            raise ValueError(f"dynamic_rnn: {what} must come behind step_input")
+            raise ValueError(f"dynamic_rnn: {what} must come after step_input")
 
     def static_input(self, x: Variable) -> Variable:
         """Return what ``x`` (a row, or a sequence, for each sequence) has of the sequences that go on."""
