@@ -437,18 +437,30 @@ def _pool(graph: Graph, op: Operator) -> None:
     if op.attr("global_pooling") or (op.attr("adaptive") and set(sizes) == {1}):
         graph.add("GlobalMaxPool" if is_max else "GlobalAveragePool", [source], _out(graph, op))
         return
-    if op.attr("adaptive"):
-        raise _refuse(op, "adaptive pools of other sizes than 1 are not exported")
+    if op.attr("adaptive"):                            # equal windows side by side
+        extents = graph.shape(op.input("X")[0])[2:]
+        if any(extent < 0 or extent % size for extent, size in zip(extents, sizes)):
+            raise _refuse(op, f"adaptive pools are exported of sizes that divide the image's, and {sizes} does not divide {extents}")
+        windows = [extent // size for extent, size in zip(extents, sizes)]
+        graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=windows, strides=windows)
+        return
+    if op.attr("ceil_mode") and not is_max and not op.attr("exclusive"):
+        raise _refuse(op, "averages that count the padding, with ceil_mode: runtimes of ONNX differ in what they count at the end")
     how: dict[str, Any] = {} if is_max else {"count_include_pad": int(not op.attr("exclusive"))}
     graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=sizes, strides=[int(n) for n in op.attr("strides")],
               pads=_pads(op.attr("paddings")), ceil_mode=int(bool(op.attr("ceil_mode"))), **how)
 
 
-@converts("batch_norm")
+@converts("batch_norm", "sync_batch_norm")
 def _batch_norm(graph: Graph, op: Operator) -> None:
-    x = op.input("X")[0]
-    inputs = [graph.name_of(x), *(_in(graph, op, slot) for slot in ("Scale", "Bias", "Mean", "Variance"))]
-    graph.add("BatchNormalization", inputs, _out(graph, op, "Y"), epsilon=float(op.attr("epsilon")))
+    x, last = graph.name_of(op.input("X")[0]), len(graph.shape(op.input("X")[0])) - 1
+    is_last = op.attr("data_layout") == "NHWC" and last > 1
+    if is_last:
+        x = graph.add("Transpose", [x], perm=[0, last, *range(1, last)])
+    inputs = [x, *(_in(graph, op, slot) for slot in ("Scale", "Bias", "Mean", "Variance"))]
+    value = graph.add("BatchNormalization", inputs, None if is_last else _out(graph, op, "Y"), epsilon=float(op.attr("epsilon")))
+    if is_last:
+        graph.add("Transpose", [value], _out(graph, op, "Y"), perm=[0, *range(2, last + 1), 1])
 
 
 @converts("layer_norm")

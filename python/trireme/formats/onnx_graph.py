@@ -60,8 +60,8 @@ class Graph:
     def longs(self, values: Sequence[int]) -> str:
         return self.constant(list(values), np.int64)
 
-    def number(self, value: float, like: str) -> str:
-        """A number of the type of a variable of the program."""
+    def number(self, value: float | np.ndarray, like: str) -> str:
+        """A number, or an array, of the type of a variable of the program."""
         return self.constant(value, NUMPY_DTYPES[int(self.var(like).dtype)])
 
     def reshaped(self, value: str, dims: Sequence[int], op: Operator, out: str | None = None) -> str:

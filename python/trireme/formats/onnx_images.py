@@ -136,18 +136,30 @@ def _temporal_shift(graph: Graph, op: Operator) -> None:
     graph.add("Reshape", [graph.add("Concat", parts, axis=2), graph.longs([-1, channels, height, width])], _out(graph, op))
 
 
-@converts("max_pool2d_with_index")
-def _max_pool2d_with_index(graph: Graph, op: Operator) -> None:
-    height, width = _known(graph, op, "X", [2, 3])
+@converts("max_pool2d_with_index", "max_pool3d_with_index")
+def _max_pool_with_index(graph: Graph, op: Operator) -> None:
+    extents = _known(graph, op, "X", range(2, len(graph.shape(op.input("X")[0]))))
     if op.attr("adaptive"):
         raise _refuse(op, "adaptive windows are not exported")
     is_global = bool(op.attr("global_pooling"))
-    kernel, pads = ([height, width], [0] * 4) if is_global else (list(map(int, op.attr("ksize"))), [int(n) for n in op.attr("paddings")] * 2)
+    kernel, pads = (extents, [0] * 2 * len(extents)) if is_global else (list(map(int, op.attr("ksize"))), [int(n) for n in op.attr("paddings")] * 2)
     places = graph.fresh("places")
     graph.nodes.append(graph.onnx.helper.make_node("MaxPool", [_in(graph, op, "X")], [_out(graph, op), places], kernel_shape=kernel, pads=pads,
                                                    strides=[int(n) for n in op.attr("strides")]))
-    inside = graph.add("Mod", [places, graph.longs([height * width])])     # ONNX counts over all planes
+    inside = graph.add("Mod", [places, graph.longs([int(np.prod(extents))])])     # ONNX counts over all planes
     graph.add("Cast", [inside], _out(graph, op, "Mask"), to=int(graph.onnx.TensorProto.INT32))
+
+
+@converts("unpool")
+def _unpool(graph: Graph, op: Operator) -> None:
+    x, out = op.input("X")[0], op.output("Out")[0]
+    height, width = graph.shape(out)[2:]
+    channels = _known(graph, op, "X", [1, 2, 3])[0]
+    front = graph.add("Slice", [graph.add("Shape", [graph.name_of(x)]), graph.longs([0]), graph.longs([2])])
+    empty = graph.add("Expand", [graph.number(0.0, x), graph.add("Concat", [front, graph.longs([height * width])], axis=0)])
+    values, places = (graph.add("Reshape", [_in(graph, op, slot), graph.longs([0, 0, -1])]) for slot in ("X", "Indices"))
+    placed = graph.add("ScatterElements", [empty, places, values], axis=2)
+    graph.add("Reshape", [placed, graph.longs([0, channels, height, width])], _out(graph, op))
 
 
 __all__: list[str] = []
