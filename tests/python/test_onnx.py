@@ -36,6 +36,13 @@ def made(type: str, *inputs: Any, slots: tuple[str, ...] = ("X", "Y"), **attrs: 
     return LayerHelper(type).append(type, {slot: var if isinstance(var, list) else [var] for slot, var in zip(slots, inputs)}, attrs)
 
 
+def hinge() -> Any:
+    helper = LayerHelper("hinge_loss")
+    loss = helper.create_variable_for_type_inference("float32")
+    helper.append_op("hinge_loss", {"Logits": [data(1)], "Labels": [layers.cast(signs("y", 1), "float32")]}, {"Loss": [loss]}, {})
+    return loss
+
+
 def fused_conv() -> Any:
     helper = LayerHelper("conv2d_fusion")
     out = helper.create_variable_for_type_inference("float32")
@@ -48,8 +55,12 @@ def parameter(*shape: int) -> Any:
     return layers.create_parameter(list(shape), "float32")
 
 
-def signs(name: str) -> Any:
-    return layers.greater_than(data(4, name=name), layers.fill_constant([1], "float32", 0.0))
+def classes() -> Any:
+    return layers.cast(layers.scale(layers.sigmoid(data(1, name="label")), 5.0), "int64")
+
+
+def signs(name: str, width: int = 4) -> Any:
+    return layers.greater_than(data(width, name=name), layers.fill_constant([1], "float32", 0.0))
 
 
 def whole(name: str, *shape: int) -> Any:
@@ -212,6 +223,15 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     ("fusion_transpose_flatten_concat", lambda: made("fusion_transpose_flatten_concat", [data(3, 4), data(2, 4, name="y")], trans_axis=[0, 2, 1], flatten_axis=1, concat_axis=1)),
     ("unpool", lambda: made("unpool", *index_pool(size=2), slots=("X", "Indices"), ksize=[2, 2], strides=[2, 2], unpooling_type="max")),
     *[(f"add_position_encoding_{width}", lambda width=width: made("add_position_encoding", data(5, width), alpha=0.5, beta=2.0)) for width in (2, 6)],
+    *[(f"softmax_with_cross_entropy_{ignored}", lambda ignored=ignored: layers.softmax_with_cross_entropy(data(5), classes(), ignore_index=ignored)) for ignored in (-100, 1)],
+    ("softmax_with_cross_entropy_soft", lambda: layers.softmax_with_cross_entropy(data(5), layers.softmax(data(5, name="y")), soft_label=True)),
+    ("cross_entropy", lambda: layers.cross_entropy(layers.softmax(data(5)), classes())),
+    ("cross_entropy_soft", lambda: layers.cross_entropy(layers.softmax(data(5)), layers.softmax(data(5, name="y")), soft_label=True)),
+    ("rank_loss", lambda: layers.rank_loss(layers.sigmoid(data(1, name="y")), data(1), data(1, name="z"))),
+    ("margin_rank_loss", lambda: layers.margin_rank_loss(layers.sign(data(1, name="y")), data(1), data(1, name="z"), margin=0.2)),
+    ("hinge_loss", lambda: hinge()),
+    ("log_loss", lambda: layers.log_loss(layers.sigmoid(data(1)), layers.cast(signs("y", 1), "float32"))),
+    ("huber_loss", lambda: layers.huber_loss(data(1), data(1, name="y"), 0.7)),
     ("conv2d_fusion", lambda: fused_conv()),
     ("fusion_repeated_fc_relu", lambda: made("fusion_repeated_fc_relu", data(3), [parameter(3, 4), parameter(4, 2)], [parameter(4), parameter(2)], slots=("X", "W", "Bias"))),
     ("spectral_norm", lambda: layers.spectral_norm(parameter(3, 4), power_iters=2)),
