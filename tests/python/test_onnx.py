@@ -282,6 +282,21 @@ def test_each_operator_is_in_a_case_or_refused_with_a_reason() -> None:
     assert forward - used == set(refused) | {"feed", "fetch"}
 
 
+@pytest.mark.parametrize(("make", "why"), [
+    (lambda: layers.lrn(data(4, 3, 3), n=4), r"lrn: sums over an even number of channels \(4\)"),
+    (lambda: layers.pool2d(data(2, 8, 8), 3, "avg", 2, ceil_mode=True, exclusive=False), "pool2d: averages that count the padding, with ceil_mode"),
+    (lambda: layers.adaptive_pool2d(data(2, 8, 7), [4, 3], "avg"), r"\[4, 3\] does not divide \[8, 7\]"),
+    (lambda: layers.image_resize(data(1, 2, -1, 6), scale=2.0), "bilinear_interp: .* a scale is exported of images of known sizes only"),
+    (lambda: made("add_position_encoding", data(2, -1, 4)), "the length of the sequences must be known"),
+    (lambda: layers.maxout(data(1, 4, -1, 3), 2), r"the dimensions \[1, 2, 3\] must be known"),
+    (lambda: layers.matmul(layers.fill_constant([3], "float32", 1.0), data(3, 2)), "matmul: vectors as factors"),
+], ids=lambda value: None if callable(value) else value[:12])
+def test_a_form_that_onnx_lacks_is_named(make: Callable[[], Any], why: str, tmp_path: Path) -> None:
+    target, exe = make(), fluid.Executor()
+    with pytest.raises(errors.UnsupportedError, match=why):
+        formats.export_onnx(tmp_path / "m.onnx", ["x"], [target], exe)
+
+
 def test_what_onnx_lacks_is_named(tmp_path: Path) -> None:
     exe = fluid.Executor()
     ids = layers.data("ids", [1], dtype="int64", lod_level=1)
