@@ -419,7 +419,7 @@ static bool next_ack(tr_server *server, tr_message *out)
         .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self, .seq = tr__stream_done(server, t),
                  .ack = {.updates = server->updates, .initiator = tr__initiator_code(server),
                          .wanted_snapshot = tr__snapshots_wanted(server), .newest_snapshot = tr__snapshots_number(server),
-                         .snapshot_step = (uint32_t)tr__snapshots_step(server), .stops = tr__board_stops(server),
+                         .snapshot_step = (uint32_t)tr__snapshots_step(server, t), .stops = tr__board_stops(server),
                          .declines = tr__snapshots_must_wait(server)}}};
     out->is_receipt = !out->wire.ack.wanted_snapshot;      /* one that asks for a snapshot is more than a receipt */
     return true;

@@ -19,7 +19,7 @@ struct tr__snapshots {
     uint32_t           number;        /* the number of the newest snapshot */
     int                initiator;     /* the trainer that has begun it */
     uint32_t           initiator_epoch;
-    uint64_t           step;          /* where the initiator takes part alone: the last step that it had ended before */
+    uint64_t          *step;          /* of each trainer: its last step in the snapshot, where the initiator takes part alone */
     int64_t            begun;         /* when the first trainer took part */
     uint64_t           pause;         /* nanoseconds from `begun` until the state was copied */
     pb_snapshot      **part;          /* of each trainer: its SNAPSHOT; NULL: it has not taken part */
@@ -42,6 +42,7 @@ void tr__snapshots_new(tr_server *server)
     tr__snapshots *s = server->snapshots = tr__must_alloc(sizeof *s);
 
     s->part = tr__must_array((size_t)server->trainer_count, sizeof(pb_snapshot *));
+    s->step = tr__must_array((size_t)server->trainer_count, sizeof *s->step);
 }
 
 static void forget_parts(tr_server *server)
@@ -57,6 +58,7 @@ void tr__snapshots_free(tr_server *server)
 {
     forget_parts(server);
     free(server->snapshots->part);
+    free(server->snapshots->step);
     free(server->snapshots->answer);
     free(server->snapshots->tasks);
     free(server->snapshots);
@@ -80,9 +82,9 @@ uint32_t tr__snapshots_number(const tr_server *server)
     return server->snapshots->number;
 }
 
-uint64_t tr__snapshots_step(const tr_server *server)
+uint64_t tr__snapshots_step(const tr_server *server, const tr__trainer *trainer)
 {
-    return server->snapshots->step;
+    return server->snapshots->step[trainer->index];
 }
 
 static bool is_by_all(const tr_server *server)
@@ -170,14 +172,29 @@ const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *se
     return server->snapshots->part[server->snapshots->initiator]->target;
 }
 
-/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell the other trainers its number and step. */
+/* The last step of this trainer in a snapshot that the initiator begins after its step `word->step`. An initiator that is over begins the last snapshot: all
+ * trainers are over, and may have made more steps than the initiator. Otherwise each update has a step of both, so their distance stays as it is. */
+static uint64_t step_in(const tr_server *server, const tr__trainer *trainer, const tr_form_snapshot *word)
+{
+    const tr__trainer *first = &server->trainer[word->initiator];
+
+    if (is_by_all(server))
+        return word->step;
+    if (tr_membership_is_over(first->state))
+        return trainer->ended;
+    const uint64_t step = word->step + trainer->settled - first->settled;
+    return tr_membership_is_over(trainer->state) && step > trainer->ended ? trainer->ended : step;
+}
+
+/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell each other trainer its number and this trainer's last step in it. */
 static void begin(tr_server *server, const tr_form_snapshot *word)
 {
     tr__snapshots *s = server->snapshots;
 
     s->phase = TR__SNAPSHOT_GATHERING;
     s->number = word->number;
-    s->step = word->step;
+    for (int i = 0; i < server->trainer_count; i++)
+        s->step[i] = step_in(server, &server->trainer[i], word);
     s->initiator = (int)word->initiator;
     s->initiator_epoch = server->trainer[word->initiator].epoch;
     s->begun = server->now;

@@ -44,8 +44,8 @@ tr__snapshot_phase tr__snapshots_phase(const tr_server *server);
 bool               tr__snapshots_are_anothers(const tr_server *server, int initiator);
 /* The number of the newest snapshot: 1, 2, ...; 0: there was none. */
 uint32_t           tr__snapshots_number(const tr_server *server);
-/* The last step that the initiator had ended when it began the newest snapshot. */
-uint64_t           tr__snapshots_step(const tr_server *server);
+/* This trainer's last step in the newest snapshot, where the initiator takes part alone. */
+uint64_t           tr__snapshots_step(const tr_server *server, const tr__trainer *trainer);
 /* Does server 0 decide whether a snapshot is taken? It does where all trainers take part. */
 bool               tr__snapshots_are_decided(const tr_server *server);
 

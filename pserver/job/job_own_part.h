@@ -1,10 +1,10 @@
 /* job_own_part.h - each trainer's own part of a checkpoint: variables of which every trainer has values of its own, such as what an
  * optimizer accumulates before it sends it.
  *
- * A trainer knows of each snapshot which step of its own is the last one in it (tr_client_sees_snapshot). In mode sync the servers say it. Where
- * all trainers take part, it is the step after which this trainer does. Each trainer takes the copy that keep_variables has made after that step, and a
- * thread writes it into FOLDER/.own-TRAINER beside a manifest with the snapshot's number. The initiator waits for all of them and moves them into
- * the checkpoint. A trainer that died without a replacement has zeros there: what it had accumulated is lost.
+ * A trainer knows of each snapshot which step of its own is the last one in it (tr_client_sees_snapshot). In mode sync the servers say to each trainer
+ * which one. Where all trainers take part, it is the step after which this trainer does. Each trainer takes the copy that keep_variables has made after that
+ * step, and a thread writes it into FOLDER/.own-TRAINER beside a manifest with the snapshot's number. The initiator waits for all of them and moves them
+ * into the checkpoint. A trainer that died without a replacement has zeros there: what it had accumulated is lost.
  *
  * What must stay true: a copy is taken before the operator overwrites it, in the step after the next. The driver calls tr__own_part_poll, the
  * thread that writes the checkpoint tr__own_parts_collect, the owner the rest. */

@@ -72,7 +72,7 @@
     F(u32,  initiator,       TR_ANY, "trainer that makes checkpoints; TR_INITIATOR_NONE or _OVER")       \
     F(u32,  wanted_snapshot, TR_ANY, "snapshot that this trainer is to take part in; 0: none")               \
     F(u32,  newest_snapshot, TR_ANY, "highest number of a snapshot that this server knows of; 0: none")      \
-    F(u32,  snapshot_step,   TR_ANY, "lower half of the step of its initiator that this snapshot has")       \
+    F(u32,  snapshot_step,   TR_ANY, "lower half of the last step of this trainer that this snapshot has")        \
     F(u32,  stops,           TR_ANY, "server 0: highest number of a training that a notice asks to end; 0: none") \
     F(flag, declines,        1,      "a snapshot that begins now would be declined: a replacement is awaited")
 #define TR_FORM_data(F)                                                                                      \

@@ -18,6 +18,13 @@
 void sim__meet_deinit(sim_trainer *t)
 {
     free(t->post.answer);
+    free((void *)(uintptr_t)t->post.packed);       /* the rank has ended before its core made the request */
+}
+
+void sim__meet_command(sim_trainer *t)
+{
+    tr_client_post_request(t->client, &t->post);
+    t->post.packed = NULL;                         /* the client has it */
 }
 
 void sim__meetings_forget(sim_job *job)

@@ -353,7 +353,7 @@ static void make_request(sim_trainer *t, sim_op op, uint32_t of)
     case SIM_OP_TASKS:
     case SIM_OP_TASK_ASK:
     case SIM_OP_TASK_END:        sim__tasks_command(t, op, of); break;
-    case SIM_OP_POST:            tr_client_post_request(client, &t->post); break;
+    case SIM_OP_POST:            sim__meet_command(t); break;
     case SIM_OP_SNAPSHOT:        sim__snapshot_command(t, of); break;
     case SIM_OP_REST:            tr_client_rest(client); break;
     case SIM_OP_FLUSH:           break;
