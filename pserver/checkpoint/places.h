@@ -3,7 +3,9 @@
  * In modes where all trainers take part in a snapshot, a server that does not mention a trainer has lost it. A trainer may die while the
  * servers take a snapshot: then some servers have a step of it that others lack. The checkpoint treats such a trainer like one that died
  * before: it has no place. A trainer that left has all its steps in all parts. Its place may be missing on a server that took a dead
- * server's place: the trainer has not repeated it there yet, or its goodbye was lost with the dead server. */
+ * server's place: the trainer has not repeated it there yet, or its goodbye was lost with the dead server.
+ *
+ * In modes where the initiator takes part alone, all parts must have the same updates. */
 #ifndef TR_PSERVER_PLACES_H
 #define TR_PSERVER_PLACES_H
 

@@ -16,6 +16,8 @@ tr_status tr__places_on_leave(tr_server *server, const tr__trainer *trainer, con
 void      tr__places_forget(tr_server *server, const tr__trainer *trainer);
 /* Are the trainers that make no more steps settled, and are their last places known? */
 bool      tr__places_are_complete(const tr_server *server);
+/* The last step of this trainer in a snapshot that the initiator begins now, where the initiator takes part alone. */
+uint64_t  tr__places_step(const tr__trainer *trainer, const tr__trainer *initiator);
 /* Record the places for a snapshot that is taken now. `part`: the SNAPSHOT of each trainer that has taken part, else NULL; it must live until the
  * snapshot is written. */
 void      tr__places_record(tr_server *server, Trireme__Pserver__Snapshot *const *part, int initiator);

@@ -21,6 +21,7 @@ struct tr__snapshots {
     uint32_t           initiator_epoch;
     uint64_t          *step;          /* of each trainer: its last step in the snapshot, where the initiator takes part alone */
     int64_t            begun;         /* when the first trainer took part */
+    uint64_t           updates;       /* updates of this server in the copied state */
     uint64_t           pause;         /* nanoseconds from `begun` until the state was copied */
     pb_snapshot      **part;          /* of each trainer: its SNAPSHOT; NULL: it has not taken part */
     void              *tasks;         /* state of the leased tasks at the moment of the snapshot, or NULL */
@@ -160,6 +161,7 @@ void tr__snapshots_take(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++)
         has_taken_part[i] = s->part[i];
     s->phase = TR__SNAPSHOT_TAKING;
+    s->updates = server->updates;
     tr__places_record(server, s->part, s->initiator);
     free(s->tasks);
     s->tasks = tr__tasks_pack(server, has_taken_part, &s->tasks_size);
@@ -172,20 +174,6 @@ const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *se
     return server->snapshots->part[server->snapshots->initiator]->target;
 }
 
-/* The last step of this trainer in a snapshot that the initiator begins after its step `word->step`. An initiator that is over begins the last snapshot: all
- * trainers are over, and may have made more steps than the initiator. Otherwise each update has a step of both, so their distance stays as it is. */
-static uint64_t step_in(const tr_server *server, const tr__trainer *trainer, const tr_form_snapshot *word)
-{
-    const tr__trainer *first = &server->trainer[word->initiator];
-
-    if (is_by_all(server))
-        return word->step;
-    if (tr_membership_is_over(first->state))
-        return trainer->ended;
-    const uint64_t step = word->step + trainer->settled - first->settled;
-    return tr_membership_is_over(trainer->state) && step > trainer->ended ? trainer->ended : step;
-}
-
 /* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell each other trainer its number and this trainer's last step in it. */
 static void begin(tr_server *server, const tr_form_snapshot *word)
 {
@@ -194,7 +182,7 @@ static void begin(tr_server *server, const tr_form_snapshot *word)
     s->phase = TR__SNAPSHOT_GATHERING;
     s->number = word->number;
     for (int i = 0; i < server->trainer_count; i++)
-        s->step[i] = step_in(server, &server->trainer[i], word);
+        s->step[i] = is_by_all(server) ? word->step : tr__places_step(&server->trainer[i], &server->trainer[word->initiator]);
     s->initiator = (int)word->initiator;
     s->initiator_epoch = server->trainer[word->initiator].epoch;
     s->begun = server->now;
@@ -441,7 +429,8 @@ void tr__snapshots_written(tr_server *server, const uint8_t *part, size_t size, 
         tr__places_fill(server, &done);
     uint32_t                 *left = done.left;
     Trireme__Pserver__Place **places = done.places;
-    done.has_part = part != NULL;
+    done.has_part = done.has_updates = part != NULL;
+    done.updates = s->updates;
     done.part = (ProtobufCBinaryData){size, (uint8_t *)(uintptr_t)part};
     done.has_tasks = part && s->tasks;
     done.tasks = (ProtobufCBinaryData){done.has_tasks ? s->tasks_size : 0, s->tasks};

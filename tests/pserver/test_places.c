@@ -12,6 +12,7 @@ typedef struct word {
     int  steps[TRAINERS];
     bool left[TRAINERS];
     bool has_tasks;
+    int  updates;                     /* 0: unsaid */
 } word;
 
 typedef struct answer {
@@ -26,6 +27,8 @@ static void say(answer *out, const word *w)
     out->done.places = out->places;
     out->done.left = out->left;
     out->done.has_tasks = w->has_tasks;
+    out->done.has_updates = w->updates > 0;
+    out->done.updates = (uint64_t)w->updates;
     for (int i = 0; i < TRAINERS; i++) {
         Trireme__Pserver__Place *p = &out->place[out->done.n_places];
         if (w->left[i])
@@ -127,6 +130,18 @@ static void parts_of_two_moments_make_no_checkpoint(void **state)
     assert_non_null(strstr(tr_error(), "server 1 has trainer 3 after step 8, server 0 after step 7"));
 }
 
+static void parts_of_two_updates_make_no_checkpoint_where_the_initiator_takes_part_alone(void **state)
+{
+    const word words[SERVERS] = {{{5, 4, UNSAID, 7}, .updates = 9}, {{5, 4, UNSAID, 7}, .updates = 10}};
+    const int  want[TRAINERS] = {5, 4, UNSAID, 7};
+    int        steps[TRAINERS];
+
+    (void)state;
+    assert_int_equal(merge(steps, false, words), TR_EPEER);
+    assert_non_null(strstr(tr_error(), "server 1 copied its state after update 10, server 0 after update 9"));
+    expect_steps(want, true, words);               /* there each server counts updates of its own */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +151,7 @@ int main(void)
         cmocka_unit_test(where_trainer_0_snapshots_alone_others_have_left_or_are_where_it_is),
         cmocka_unit_test(leased_tasks_are_of_trainers_that_all_servers_have_snapshot),
         cmocka_unit_test(parts_of_two_moments_make_no_checkpoint),
+        cmocka_unit_test(parts_of_two_updates_make_no_checkpoint_where_the_initiator_takes_part_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
