@@ -357,7 +357,7 @@ def assert_accumulated(found, steps):
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize(("mode", "fewer", "share"), [
-    ("async", 45, 0.5), ("geo(3)", 0, 0.25),
+    ("async", 45, 0.5), ("geo(3)", 0, 0.25), ("sync", -45, None),
     *(pytest.param(*one, marks=pytest.mark.soak) for one in [("ssp(1)", 0, 0.5), ("geo(3)", 45, 0.25), ("average(3)", 0, 0.25), ("sync(backups=1)", 0, None)])])
 def test_trainers_at_different_steps_leave_what_each_has_behind_its_own(mode, fewer, share, tmp_path):
     """Also one that has made its last step, and one that has nothing to do after the resumption. What the parameter has, and what waits, is all that there was."""
@@ -375,7 +375,7 @@ def test_trainers_at_different_steps_leave_what_each_has_behind_its_own(mode, fe
     text = launch(2, 2, "--out", tmp_path / "r", "--fewer", fewer, script=JOB, options=(*keep, "--resume"))
     assert f"going on from step {found.step}" in text, text
     last = checkpoint.newest(tmp_path / "c")
-    steps = [job.STEPS, job.STEPS - fewer]
+    steps = [job.STEPS - max(-fewer, 0), job.STEPS - max(fewer, 0)]
     assert_accumulated(last, steps)
     if share:
         np.testing.assert_allclose(last["w"], 1 - share * references(steps)[1], atol=2e-3)

@@ -1,7 +1,7 @@
 """Trainers that send their largest gradients alone: the gradients are drawn, so that the algorithm says what becomes of the parameter.
 
 dgc.py --out OUT [--steps N] [--fewer N] [--mark FILE] [--pause S] [--save DIR]; each trainer writes all that persists to OUT.<index>.npz. --fewer:
-trainer 1 makes so many steps less. --save: trainer 0 saves a checkpoint by itself, and prints why not.
+trainer 1 makes so many steps less; a negative number: trainer 0 does. --save: trainer 0 saves a checkpoint by itself, and prints why not.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main():
     fluid.optimizer.DGCMomentumOptimizer(0.5, 0.9, BEGIN, PERIOD, SPARSITY).minimize(loss)
     index, scope, exe = fluid.distributed.trainer_index(), fluid.global_scope(), fluid.Executor()
     exe.run(fluid.default_startup_program())
-    for one in gradients(index)[:args.steps - (args.fewer if index == 1 else 0)]:
+    for one in gradients(index)[:args.steps - (abs(args.fewer) if index == (args.fewer > 0) else 0)]:
         exe.run(feed={"g": one}, fetch_list=[loss])
         if args.mark and index == 0:
             open(args.mark, "w").close()
