@@ -1,4 +1,4 @@
-"""All tables of benchmarks/README.md by one command, each behind the words that made it.
+"""All tables of benchmarks/README.md by one command, each after the words that made it.
 
     cmake -B build/release --preset release -DTR_BENCHMARKS=ON && cmake --build build/release
     python benchmarks/all.py build/release --out tables.md [--only float32,ops] [--list] [--peer-python PYTHON]

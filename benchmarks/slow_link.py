@@ -5,7 +5,7 @@ trainer, the other a second trainer.
 
 The second host's link is limited to so many Mbit/s each way; mode sync, so that its trainer's step is everybody's. A step pushes 7.4 MB
 of gradients, compressed, and pulls as many bytes of parameters, which always travel as they are. Prints a line for each: the median
-step of the trainer behind the link, and what goes out there and in.
+step of the trainer after the link, and what goes out there and in.
 """
 
 import argparse

@@ -36,7 +36,7 @@ def expand(text: str) -> str:
 
 
 def with_toctrees(text: str) -> str:
-    """Return a page of contents with a table of contents behind each section: the pages that the section's list links to, in its order."""
+    """Return a page of contents with a table of contents after each section: the pages that the section's list links to, in its order."""
     parts = re.split(r"^(?=## )", text, flags=re.M)
     for place, part in enumerate(parts):
         pages = dict.fromkeys(re.findall(r"^- \[[^\]]+\]\(([^)#:]+\.(?:md|ipynb))\)", part, re.M))

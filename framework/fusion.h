@@ -14,7 +14,7 @@ enum { TR_FUSION_MAX = 6 };
 typedef struct tr_fusion {
     const char *chain[TR_FUSION_MAX];        /* operator types; ends with NULL */
     const char *into;                        /* the operator that does it all */
-    /* Fill slots and attributes of `fused` from the matched operators (behind the last: NULL); false: these do
+    /* Fill slots and attributes of `fused` from the matched operators (after the last: NULL); false: these do
      * not fit after all. */
     bool      (*build)(tr_op_desc *fused, const tr_op_desc *const *matched, tr_block *block);
 } tr_fusion;

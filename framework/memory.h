@@ -21,14 +21,14 @@ void *tr__must_array(size_t count, size_t size);          /* `count` items of `s
 void *tr__must_bytes(size_t size);                        /* not zeroed: it is written at once */
 void *tr__must_aligned(size_t size);                      /* not zeroed, at a cache line; takes whole cache lines */
 void *tr__must_realloc(void *memory, size_t size);
-char *tr__must_copy(const void *bytes, size_t size);      /* and a 0 behind it */
+char *tr__must_copy(const void *bytes, size_t size);      /* and a 0 after it */
 char *tr__must_strdup(const char *text);
 char *tr__must_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *tr__must_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 /* An array: aligned to a cache line, which is the widest vector. free() frees it; NULL: there is no room.
  * No array is larger than the limit, which is the machine's memory unless a test sets it (0: that again). Linux hands
- * out addresses without memory behind them, and would later kill the process that writes there. */
+ * out addresses without memory after them, and would later kill the process that writes there. */
 void  *tr__array_alloc(size_t bytes);
 size_t tr__array_limit(void);
 void   tr__array_set_limit(size_t bytes);

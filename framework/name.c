@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The code point at `*at`, which moves behind it; -1: this is no UTF-8. The text ends with a zero byte, which is no
- * continuation: nothing behind it is read. */
+/* The code point at `*at`, which moves after it; -1: this is no UTF-8. The text ends with a zero byte, which is no
+ * continuation: nothing after it is read. */
 static int32_t next_code_point(const uint8_t **at)
 {
     static const int32_t least[] = {0, 0x80, 0x800, 0x10000};

@@ -84,7 +84,7 @@ typedef struct tr_attr_def {
 #define TR_ATTR_IGNORED(attr_name, attr_type, ...)                                                     \
     {.name = attr_name, .type = TR_ATTR_##attr_type, .offset = TR_NO_FIELD,                            \
      .comment = "accepted for old programs; no result depends on it", ##__VA_ARGS__}
-/* TR_ATTR_ONLY("fuse_relu", BOOL, "add the operator relu behind it") */
+/* TR_ATTR_ONLY("fuse_relu", BOOL, "add the operator relu after it") */
 #define TR_ATTR_ONLY(attr_name, attr_type, what_instead, ...)                                          \
     {.name = attr_name, .type = TR_ATTR_##attr_type, .offset = TR_NO_FIELD, .instead = what_instead,   \
      .comment = "other values are not supported: " what_instead, ##__VA_ARGS__}

@@ -100,7 +100,7 @@ static tr_status read_inputs(reader *r)
     return take(r, ')') ? TR_OK : unreadable(r, ")");
 }
 
-/* `y` or `Slot=y`: which one is seen behind the name. */
+/* `y` or `Slot=y`: which one is seen after the name. */
 static tr_status read_output(reader *r)
 {
     const tr_slot_def *first = tr__op_proto(r->record)->out;
@@ -141,7 +141,7 @@ static const tr_attr_def *find_def(const tr_op *record, const char *name)
     return NULL;
 }
 
-/* The value's text, which ends with a 0 written over the sign behind it; `end` is that sign. */
+/* The value's text, which ends with a 0 written over the sign after it; `end` is that sign. */
 static char *take_value(reader *r, char *end)
 {
     skip_blanks(r);
@@ -159,7 +159,7 @@ static char *take_value(reader *r, char *end)
     return value;
 }
 
-/* One attribute; `end` is the sign behind it. The value is read as a default of the attribute would be. */
+/* One attribute; `end` is the sign after it. The value is read as a default of the attribute would be. */
 static tr_status read_attr(reader *r, char *end)
 {
     char              *name = take_name(r);

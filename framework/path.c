@@ -43,7 +43,7 @@ static bool is_below(const char *path, const char *folder)
     return !strncmp(path, folder, size) && (path[size] == '/' || path[size] == '\0' || (size && folder[size - 1] == '/'));
 }
 
-/* Cut `path` until something of that name is there. False: not even the first part of the name behind the folder is. */
+/* Cut `path` until something of that name is there. False: not even the first part of the name after the folder is. */
 static bool cut_to_existing(char *path, size_t folder_size)
 {
     struct stat info;

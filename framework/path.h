@@ -19,7 +19,7 @@
 tr_status tr_path_open(int *fd, uint64_t *size, const char *path);
 /* The same as a stream. */
 tr_status tr_path_fopen(FILE **in, uint64_t *size, const char *path);
-/* All bytes of a regular file of at most `most` bytes, malloc'ed, with a zero behind them. */
+/* All bytes of a regular file of at most `most` bytes, malloc'ed, with a zero after them. */
 tr_status tr_path_read(uint8_t **bytes, size_t *size, const char *path, uint64_t most);
 
 #endif

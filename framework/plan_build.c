@@ -63,7 +63,7 @@ static bool has_effect(const bool *acts, tr_block *block, const tr_op_desc *op, 
     return record && (record->has_effect || (sub && acts[sub->index]));
 }
 
-/* A block mostly stands behind the one that it is in, so the last is first. A program from a file may have another order: until nothing changes. */
+/* A block mostly stands after the one that it is in, so the last is first. A program from a file may have another order: until nothing changes. */
 static void mark_acting_blocks(bool *acts, tr_program *program)
 {
     for (bool changed = true; changed;) {

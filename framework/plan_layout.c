@@ -121,7 +121,7 @@ typedef struct inference {
     const tr_plan *plan;
     uint8_t       *use;               /* per variable: by the steps before */
     bool          *unsettled;         /* written with several shapes, or with an unknown one: by dynamic steps alone */
-    bool           again;             /* a variable was found to be unsettled behind a step that took it for settled */
+    bool           again;             /* a variable was found to be unsettled after a step that took it for settled */
 } inference;
 
 static void unsettle(inference *f, int v)

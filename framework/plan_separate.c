@@ -3,7 +3,7 @@
  * Each write of a temporary makes a new variable (plan_build.c), but a variable of the scope or of a block around is
  * written where it is. When such a variable is both an input and an output of a step, the kernel must be made for it:
  * the record says so by `updates`, or by an in-place rule for that pair of slots. Otherwise the step gets a temporary as
- * its output, and an assign behind it stores the temporary in the variable. Operators with a sub-block are left alone: the
+ * its output, and an assign after it stores the temporary in the variable. Operators with a sub-block are left alone: the
  * steps of the sub-block write their outputs, and have been looked at. */
 #include "framework/plan_separate.h"
 

@@ -9,7 +9,7 @@
 
 #include "framework/memory.h"
 
-/* One allocation a variable: the name lies behind it. */
+/* One allocation a variable: the name lies after it. */
 typedef struct tr_scope_entry {
     tr_var var;
     char   name[];

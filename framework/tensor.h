@@ -23,7 +23,7 @@ typedef struct tr_buffer tr_buffer;
 typedef struct tr_lod {
     int      refs;                    /* atomic */
     int      levels;
-    int64_t  capacity;                /* numbers that the block behind the struct has room for */
+    int64_t  capacity;                /* numbers that the block after the struct has room for */
     int64_t *start;                   /* levels + 1 of them */
     int64_t *offset;
 } tr_lod;

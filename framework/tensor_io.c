@@ -343,7 +343,7 @@ tr_status tr_tensor_load(tr_tensor *tensor, const char *path)
     TR_TRY(tr_path_fopen(&in, NULL, path));
     tr_status status = tr_tensor_read(in, tensor);
     if (status == TR_OK && fgetc(in) != EOF)
-        status = tr_fail(TR_EFORMAT, "tensor file: there are more bytes behind the tensor, which ends at %lld",
+        status = tr_fail(TR_EFORMAT, "tensor file: there are more bytes after the tensor, which ends at %lld",
                          (long long)ftello(in) - 1);
     fclose(in);
     return status == TR_OK ? TR_OK : tr_context(status, "while loading '%s'", path);

@@ -12,7 +12,7 @@
 
 /* One record at the file's position: SelectedRows when the tensor has rows, else LoDTensor. */
 tr_status tr_tensor_write(FILE *out, const tr_tensor *tensor);
-/* `in` must be a file that can be positioned; afterwards it stands behind the record. On failure `tensor` is as
+/* `in` must be a file that can be positioned; afterwards it stands after the record. On failure `tensor` is as
  * it was. No more memory is taken than the rest of the file could fill. */
 tr_status tr_tensor_read(FILE *in, tr_tensor *tensor);
 

@@ -56,7 +56,7 @@ static const tr_attr_def attr_defs[] = {
     TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5, .range = TR_BETWEEN(0, 0.001)),
     TR_ATTR(attrs, data_layout, STRING, "where the channels are", .text = "NCHW",
             .range = TR_ONE_OF({"NCHW", CHANNELS_SECOND}, {"NHWC", CHANNELS_LAST}, {"AnyLayout", CHANNELS_SECOND})),
-    TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY("fuse_with_relu", BOOL, "add the operator relu behind it"),
+    TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY("fuse_with_relu", BOOL, "add the operator relu after it"),
     TR_ATTR(attrs, use_global_stats, BOOL, "use the running statistics also in training"),
     {NULL},
 };

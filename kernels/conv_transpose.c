@@ -30,7 +30,7 @@ static const tr_attr_def attr_defs[] = {
     TR_CONV_ATTRS("1, 1", "0, 0", "[height, width]"),
     TR_ATTR_IGNORED("use_cudnn", BOOL),
     TR_ATTR_IGNORED("use_mkldnn", BOOL),
-    TR_ATTR_ONLY("fuse_relu", BOOL, "add the operator relu behind it"),
+    TR_ATTR_ONLY("fuse_relu", BOOL, "add the operator relu after it"),
     TR_ATTR_ONLY_NCHW,
     TR_ATTR_IGNORED("workspace_size_MB", INT, .number = 4096),
     {.name = NULL},

@@ -100,7 +100,7 @@ enum { R_X, R_W, R_BIAS };
 enum { R_RELU, R_OUT };
 
 static const tr_op_proto repeated_proto = {
-    .doc = "Fully connected layers with relu, one behind the other: relu(... relu(X W[0] + Bias[0]) W[1] + Bias[1] ...).",
+    .doc = "Fully connected layers with relu, one after the other: relu(... relu(X W[0] + Bias[0]) W[1] + Bias[1] ...).",
     .in = TR_SLOTS({"X", "[rows, ...] float"}, {"W", "[width before, width], of each layer", TR_SLOT_REPEATED},
                    {"Bias", "[width] or [1, width], of each layer", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"ReluOut", "what each layer but the last gives", TR_SLOT_REPEATED | TR_SLOT_INTERMEDIATE}, {"Out", "[rows, last width]"}),

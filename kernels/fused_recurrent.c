@@ -1,6 +1,6 @@
 /* fused_recurrent.c - fused recurrent operators of saved programs: fusion_lstm, fusion_gru, fused_embedding_fc_lstm.
  *
- * Each is a product or a look-up, and lstm or gru behind it. Their outputs in batch order, which only Fluid's own kernels read, are
+ * Each is a product or a look-up, and lstm or gru after it. Their outputs in batch order, which only Fluid's own kernels read, are
  * not filled. */
 #include "framework/composite.h"
 #include "kernels/batch_order.h"

@@ -28,12 +28,12 @@ enum { G_DX };
 static const tr_op_proto gather_proto = {
     .doc = "Takes elements or slices of X by several numbers each: Out[i...] = X[Index[i...]].",
     .in = TR_SLOTS({"X", "of any type and shape"}, {"Index", INDEX_DOC, TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"Out", "Index's dimensions but the last, then X's behind the first q; [1] where none is left"}),
+    .out = TR_SLOTS({"Out", "Index's dimensions but the last, then X's after the first q; [1] where none is left"}),
 };
 static const tr_op_proto scatter_proto = {
     .doc = "X with elements or slices added: Out[Index[i...]] = X[Index[i...]] + Updates[i...]. Several updates of one place add up, in their order.",
     .in = TR_SLOTS({"X", "of any shape"}, {"Index", INDEX_DOC, TR_SLOT_ANY_TYPE},
-                   {"Updates", "Index's dimensions but the last, then X's behind the first q; of X's type"}),
+                   {"Updates", "Index's dimensions but the last, then X's after the first q; of X's type"}),
     .out = TR_SLOTS({"Out", "like X"}),
 };
 

@@ -1,6 +1,6 @@
 /* lod_pick.h - a tensor made of parts of others: rows, or whole sequences with the LoD below them.
  *
- * A *part* of x at `level` is one of its sequences of that level, or, at the level behind the last (level 0 of a
+ * A *part* of x at `level` is one of its sequences of that level, or, at the level after the last (level 0 of a
  * tensor without LoD), one row. Sizes come first: add all parts, finish (which gives the output its shape and
  * LoD), then copy their rows.
  *
@@ -21,7 +21,7 @@ typedef struct tr_pick {
 
 /* How many parts x has at `level`; -1: it has no such level. */
 int64_t tr__parts_of(const tr_tensor *x, int level);
-/* The first row of part `k` (which may be the number of parts: the row behind the last). */
+/* The first row of part `k` (which may be the number of parts: the row after the last). */
 int64_t tr__part_row(const tr_tensor *x, int level, int64_t k);
 
 /* An output of `levels` levels, of parts of tensors that have together no more than `most` offsets. */

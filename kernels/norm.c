@@ -108,7 +108,7 @@ typedef struct {
     tr_cut   cut;
 } NAME(job);
 
-/* Lines [begin, end): one for each place before and behind the axis. */
+/* Lines [begin, end): one for each place before and after the axis. */
 static void NAME(norm_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;

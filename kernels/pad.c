@@ -1,6 +1,6 @@
 /* pad.c - pad and pad_constant_like: a tensor within a larger one of one value.
  *
- * pad adds before and behind each dimension; pad_constant_like puts Y at the front of a tensor of X's shape. Backward takes the
+ * pad adds before and after each dimension; pad_constant_like puts Y at the front of a tensor of X's shape. Backward takes the
  * part out again; no data of X or Y is read. */
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ typedef struct attrs {
 } attrs;
 
 static const tr_op_proto pad_proto = {
-    .doc = "X with pad_value before and behind each dimension.",
+    .doc = "X with pad_value before and after each dimension.",
     .in = TR_SLOTS({"X", "[...] float or integer"}),
     .out = TR_SLOTS({"Out", "X's dimensions and their paddings"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, paddings, INTS, "how many before and behind, for each dimension: two numbers each",

@@ -14,7 +14,7 @@ typedef struct tr_row_groups {
     void    *extra;                   /* of the caller, on a border of 64 bytes */
 } tr_row_groups;
 
-/* The groups of x's rows, and so many bytes of scratch memory behind them. */
+/* The groups of x's rows, and so many bytes of scratch memory after them. */
 tr_status tr__rows_groups(tr_row_groups *out, const tr_run *io, const tr_tensor *x, size_t extra);
 /* Make output `slot` the rows of input `x` with equal numbers added up, in ascending order. */
 tr_status tr__rows_merge(const tr_run *io, int slot, const tr_tensor *x);

@@ -24,7 +24,7 @@ static const tr_op_proto proto = {
     .attr = TR_ATTRS(TR_ATTR(attrs, axes, INTS, "the axes that are cut", .required = true),
                      TR_ATTR(attrs, starts, INTS, "first place for each axis; negative counts from the end",
                              .required = true),
-                     TR_ATTR(attrs, ends, INTS, "place behind the last for each axis; what is too large is the end",
+                     TR_ATTR(attrs, ends, INTS, "place after the last for each axis; what is too large is the end",
                              .required = true)),
     .attrs_size = sizeof(attrs),
 };

@@ -151,7 +151,7 @@ static tr_status run_sections(const tr_run *io)
     }
     for (int64_t i = 0; i < x->rows->count; i++)
         if (x->rows->index[i] >= first)
-            return tr_fail(TR_ERANGE, "split_selected_rows: row %" PRId64 " of '%s' lies behind the %" PRId64 " rows of height_sections",
+            return tr_fail(TR_ERANGE, "split_selected_rows: row %" PRId64 " of '%s' lies after the %" PRId64 " rows of height_sections",
                            x->rows->index[i], tr_run_in_name(io, 0, 0), first);
     return TR_OK;
 }

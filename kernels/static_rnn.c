@@ -81,7 +81,7 @@ static tr_status own_variable(int *number, const tr_plan *sub, const char *name)
     return TR_OK;
 }
 
-/* Numbers of the block's variables: inputs, ex_states, states, outputs, one after the other, behind a number that is
+/* Numbers of the block's variables: inputs, ex_states, states, outputs, one after the other, after a number that is
  * not 0 when they have been found. */
 static tr_status find_numbers(const int **out, const tr_run *io)
 {

@@ -21,7 +21,7 @@ tr_status tr__step_frames_push(tr_step_frames *frames, tr_frame *frame);
 
 /* Does a step of the plan, or of a gradient block under it, read the variable of this output slot? */
 bool      tr__is_read_later(const tr_run *io, int slot);
-/* A gradient that the gradient block adds to, or replaces: it starts as the gradient from behind the operator
+/* A gradient that the gradient block adds to, or replaces: it starts as the gradient from after the operator
  * (`from`), or as zeros like x. */
 tr_status tr__start_gradient(tr_tensor *to, const tr_tensor *from, tr_tensor *x);
 

@@ -1,4 +1,4 @@
-/* temporal_shift.c - some channels of each frame of a video come from the frame before it, others from the one behind it.
+/* temporal_shift.c - some channels of each frame of a video come from the frame before it, others from the one after it.
  * (Lin et al., TSM, 2018)
  *
  * X is [videos * seg_num, channels, height, width]. The first shift_ratio of the channels are those of the frame before, the next

@@ -61,7 +61,7 @@ typedef struct tr_job tr_job;
 /* Handle of a queued request. 0 is a request that is done. */
 typedef uint64_t tr_ticket;
 
-/* Times are in seconds. Zero and NULL stand for the default, which stands behind each field. */
+/* Times are in seconds. Zero and NULL stand for the default, which stands after each field. */
 typedef struct tr_job_options {
     double      heartbeat;            /* the longest time between two signs of life;                   0.5 */
     double      timeout;              /* a rank that is silent for this long is dead; TRIREME_TIMEOUT or 3 */

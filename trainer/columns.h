@@ -31,7 +31,7 @@ void tr_columns_clear(tr_columns *columns);               /* no lines; keeps the
 bool tr__column_grow(tr_column *column, int64_t more);
 bool tr__columns_grow_lines(tr_columns *columns, int64_t more);
 
-/* Make room for `more` values behind the present ones. NULL: no memory. */
+/* Make room for `more` values after the present ones. NULL: no memory. */
 TR_INLINE void *tr_column_reserve(tr_column *column, int64_t more)
 {
     if (TR_UNLIKELY(column->capacity - column->count < more) && !tr__column_grow(column, more))

@@ -29,7 +29,7 @@ void             tr_feed_threads_free(tr_feed_threads *feed);
 
 /* Start a pass: threads wait for pieces. */
 tr_status tr_feed_start(tr_feed_threads *feed);
-/* Add a piece behind the others. The path must outlive the pass. */
+/* Add a piece after the others. The path must outlive the pass. */
 void      tr_feed_add(tr_feed_threads *feed, const tr_piece *piece);
 /* There will be no more pieces. */
 void      tr_feed_close(tr_feed_threads *feed);

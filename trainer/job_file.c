@@ -51,7 +51,7 @@ tr_status tr_job_file_parse(Trireme__Trainer__Job **out, const void *bytes, size
         return tr_fail(TR_EFORMAT, "'%s' has the format's version %llu; this program reads %d", path,
                        (unsigned long long)version, TR_JOB_FILE_VERSION);
     if (length != size - TR_JOB_FILE_HEADER)
-        return tr_fail(TR_EFORMAT, "'%s' should have %llu bytes behind its header; it has %zu: it was cut or written on",
+        return tr_fail(TR_EFORMAT, "'%s' should have %llu bytes after its header; it has %zu: it was cut or written on",
                        path, (unsigned long long)length, size - TR_JOB_FILE_HEADER);
     const uint32_t got = tr_crc32c(0, message, length);
     if (got != checksum)

@@ -21,7 +21,7 @@ typedef struct field {
     bool        is_quoted;
 } field;
 
-/* Read the field at *at and move *at to the delimiter or line end after it. False: its quotes are not closed, or something stands behind
+/* Read the field at *at and move *at to the delimiter or line end after it. False: its quotes are not closed, or something stands after
  * them. */
 static bool take_field(field *out, const char **at, char delimiter)
 {

@@ -19,7 +19,7 @@ bool tr_mistake_memory(tr_mistake *mistake);
 /* Write a number to `to` in the column's type; false: it does not fit (tr_number_fits). A dropped column takes all. */
 bool tr_put_value(const tr_column *column, void *to, double value);
 /* Read one number of the column's type to `to`; false: there is none, or it does not fit. The caller looks at the text
- * behind the number. */
+ * after the number. */
 bool tr_read_value(const tr_column *column, void *to, const char **at);
 /* "an integer", "a finite number that fits float32" */
 const char *tr_value_noun(const tr_column *column);

@@ -102,7 +102,7 @@ static tr_status make_ahead(tr_worker *worker, const tr_dataset *data)
     worker->ahead_program = tr_program_new();
     worker->next = tr_batch_new(data);
     if (!worker->ahead_program || !worker->next)
-        return tr_fail(TR_ENOMEM, "no memory for the batch behind that of worker %d", worker->number);
+        return tr_fail(TR_ENOMEM, "no memory for the batch after that of worker %d", worker->number);
     TR_TRY(declare_feeds(worker));
     tr_op_desc *copy = tr__op_desc_clone(op);
     tr_op_desc_set_int(copy, "is_next", 1, TR_ATTR_BOOL);

@@ -6,7 +6,7 @@ layers, nets = fluid.layers, fluid.nets
 
 
 def vgg(image, classes, channels):
-    """Groups of 3 x 3 convolutions, each with batch normalization; pooling halves the side behind each group."""
+    """Groups of 3 x 3 convolutions, each with batch normalization; pooling halves the side after each group."""
     x = image
     for depth, (factor, convolutions) in enumerate(((1, 1), (2, 2), (4, 2))):
         x = nets.img_conv_group(x, conv_num_filter=[factor * channels] * convolutions, pool_size=2, conv_padding=1, conv_filter_size=3,

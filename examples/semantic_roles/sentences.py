@@ -7,7 +7,7 @@ import random
 
 PEOPLE = "the baker|the old sailor|anna|the teacher|two children|a tired doctor|the mayor|peter|the neighbours|a young singer|the cook|maria".split("|")
 THINGS = "a letter|the red boat|bread|the broken window|some apples|the old piano|a long book|the garden|three chairs|the map".split("|")
-PLACES = "in the harbour|at the station|behind the house|in town|near the river|on the hill".split("|")
+PLACES = "in the harbour|at the station|after the house|in town|near the river|on the hill".split("|")
 TIMES = "yesterday|in the morning|last summer|on monday|after the storm|every week".split("|")
 VERBS = {"saw": "seen", "found": "found", "painted": "painted", "sold": "sold", "repaired": "repaired", "carried": "carried", "praised": "praised",
          "brought": "brought", "forgot": "forgotten", "drew": "drawn"}
@@ -33,7 +33,7 @@ def _clause(rng, who, what, verb):
 
 
 def _about(rng, who, verb):
-    """A relative clause behind a noun: words with tags for its own verb."""
+    """A relative clause after a noun: words with tags for its own verb."""
     if rng.random() < 0.5:
         return [*_part("who"), *_part(verb, "V"), *_part(rng.choice(THINGS), "A1")]
     return [*_part("whom"), *_part(rng.choice(PEOPLE), "A0"), *_part(verb, "V")]

@@ -14,7 +14,7 @@ TAGS = [f"{mark}-{kind}" for kind in KINDS for mark in "BI"] + ["O"]     # begin
 OUTSIDE = len(TAGS) - 1
 
 SYLLABLES = ["ka", "ro", "mi", "lu", "ven", "tas", "bor", "shi", "del", "mar"]
-PARTS = ["".join(pair) for pair in itertools.product(SYLLABLES, repeat=2)]        # of names, behind the first word
+PARTS = ["".join(pair) for pair in itertools.product(SYLLABLES, repeat=2)]        # of names, after the first word
 HEADS = [part.capitalize() for part in PARTS[::3]]                      # first words of names
 FILLERS = ("a the old new small of that this was is one many then often never again slowly here there rain snow "
            "house road letter song book door river cloud hill day night year word story light wind field").split()

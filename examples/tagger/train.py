@@ -19,7 +19,7 @@ layers = fluid.layers
 
 
 def scores_of(words, width):
-    """A score of each tag for each word, from all words before and behind it."""
+    """A score of each tag for each word, from all words before and after it."""
     states = layers.embedding(words, size=[len(WORDS), width])
     sides = [layers.dynamic_lstm(layers.fc(states, size=4 * width), size=4 * width, is_reverse=backwards)[0]
              for backwards in (False, True)]

@@ -1,6 +1,6 @@
 """A Transformer (Vaswani et al., 2017): an encoder, a decoder, and attention of several heads, over letters in padded batches.
 
-Texts stand in arrays of one length; what is behind a text's end gets a bias of -1e9, so that nobody looks there.
+Texts stand in arrays of one length; what is after a text's end gets a bias of -1e9, so that nobody looks there.
 """
 
 import numpy as np
@@ -67,7 +67,7 @@ def encoder(given, bias, length, sizes, dropout=0.0):
 
 
 def decoder(before, memory, bias, length, sizes, dropout=0.0):
-    """A score of each letter behind each letter of the answer so far, [batch, length, COUNT]. No place sees those behind it."""
+    """A score of each letter after each letter of the answer so far, [batch, length, COUNT]. No place sees those after it."""
     width, heads, depth = sizes
     bias = layers.expand(bias, [1, heads, length, 1])
     behind = layers.assign(np.triu(np.full((length, length), FAR, "float32"), 1))
@@ -80,7 +80,7 @@ def decoder(before, memory, bias, length, sizes, dropout=0.0):
 
 
 def cost(scores, answer, weight, smoothing):
-    """The mean cost of a letter; ``weight`` is 0 behind the end of an answer. Labels are smoothed: a little goes to every letter."""
+    """The mean cost of a letter; ``weight`` is 0 after the end of an answer. Labels are smoothed: a little goes to every letter."""
     labels = layers.one_hot(layers.reshape(answer, [-1, 1]), COUNT)
     labels = layers.label_smooth(labels, epsilon=smoothing) if smoothing else labels
     each = layers.softmax_with_cross_entropy(layers.reshape(scores, [-1, COUNT]), labels, soft_label=True)

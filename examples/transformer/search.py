@@ -10,7 +10,7 @@ layers = fluid.layers
 
 
 def padded(texts, length):
-    """Return letters [texts, length, 1], and the bias [texts, 1, 1, length] that hides what is behind their ends."""
+    """Return letters [texts, length, 1], and the bias [texts, 1, 1, length] that hides what is after their ends."""
     ids = np.full((len(texts), length, 1), END, "int64")
     bias = np.full((len(texts), 1, 1, length), network.FAR, "float32")
     for i, text in enumerate(texts):

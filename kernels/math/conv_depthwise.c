@@ -154,7 +154,7 @@ static void NAME(convolve)(T *out, const T *x, const T *w, int64_t planes, T sta
     }
 }
 
-/* `planes` laid out planes of zeros, and behind them so many bands. */
+/* `planes` laid out planes of zeros, and after them so many bands. */
 static T *NAME(memory)(const geometry *g, int64_t planes, int64_t bands)
 {
     T *memory = tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)(planes * g->phases.size + bands * band_size(g, g->band)) * sizeof(T));

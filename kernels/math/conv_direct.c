@@ -214,7 +214,7 @@ static void NAME(multiply)(T *c, const NAME(product) *p, int64_t rows, int64_t v
 
 /* -- images ------------------------------------------------------------------------------------------------------------ */
 
-/* Elements of a padded image, and room for a tile's vectors behind it. */
+/* Elements of a padded image, and room for a tile's vectors after it. */
 static int64_t NAME(padded_size)(const geometry *g)
 {
     return g->channels * g->plane + MAX_VECTORS * LANES;

@@ -218,7 +218,7 @@ TR_BF16_INLINE void tr_update(float *to, tr_floats x, float alpha, float beta, i
 TR_BF16_INLINE tr_floats tr_load_floats(const float *from, int64_t count) { return _mm512_maskz_loadu_ps(tr__lanes(count), from); }
 TR_BF16_INLINE void tr_store_floats(float *to, tr_floats x) { _mm512_storeu_ps(to, x); }
 
-/* The compiler's own tile functions do not say that they read and write memory: it may move a store behind the load of a tile. */
+/* The compiler's own tile functions do not say that they read and write memory: it may move a store after the load of a tile. */
 static const uint8_t tr__tile_shape[64] __attribute__((aligned(64))) = {
     [0] = 1,                                                               /* palette */
     [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,      /* bytes of a row, 16 bits each */

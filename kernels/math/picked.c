@@ -36,7 +36,7 @@ void tr_picked_group(tr_picked_groups *groups, int64_t *memory, const int64_t *i
     groups->at = there;
 }
 
-/* The first group that begins at `place` of the sorted list or behind it. */
+/* The first group that begins at `place` of the sorted list or after it. */
 static int64_t group_at(const tr_picked_groups *groups, int64_t place)
 {
     int64_t low = 0, high = groups->count;

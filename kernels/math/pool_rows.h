@@ -112,7 +112,7 @@ static inline void NAME(take_rows)(T *to, const T *from, const layout *l, int64_
         memcpy(to + r * l->width, from + r * l->phases.w.out[2], (size_t)l->phases.w.out[2] * sizeof(T));
 }
 
-/* A plane laid out, all `value`, and behind it `rows` rows of outputs. */
+/* A plane laid out, all `value`, and after it `rows` rows of outputs. */
 static inline T *NAME(memory)(layout *l, const tr_pool_shape *s, T value, int64_t planes, int64_t rows)
 {
     layout_init(l, s);

@@ -19,7 +19,7 @@ static uint64_t mix(uint64_t lane, uint64_t input) { return rotate(lane + input 
 
 static uint64_t join(uint64_t hash, uint64_t lane) { return (hash ^ mix(0, lane)) * P1 + P4; }
 
-/* All whole stripes of 32 bytes; *p moves behind them. */
+/* All whole stripes of 32 bytes; *p moves after them. */
 static uint64_t stripes(const uint8_t **p, size_t size, uint64_t seed)
 {
     uint64_t lane[4] = {seed + P1 + P2, seed + P2, seed, seed - P1};

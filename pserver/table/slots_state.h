@@ -9,7 +9,7 @@
 #include "framework/random.h"
 
 enum { TR__SLOTS_HEAD = 4096, TR__SLOTS_NOTES = 1024 };
-enum { TR__SLOTS_SLACK = 4096 };      /* places behind the last: there is no wrapping around */
+enum { TR__SLOTS_SLACK = 4096 };      /* places after the last: there is no wrapping around */
 enum { TR__SHARD_BITS = 10 };
 enum { TR__SLOTS_LINE = TR_CACHE_LINE / sizeof(uint64_t) };   /* places of a cache line */
 

@@ -47,7 +47,7 @@ class _Averages:
 
     @contextmanager
     def apply(self, executor: Executor | None = None, need_restore: bool = True) -> Iterator[None]:
-        """Within ``with``, the parameters are the means; behind it they are themselves, unless ``need_restore`` is False."""
+        """Within ``with``, the parameters are the means; after it they are themselves, unless ``need_restore`` is False."""
         if self._kept:
             raise RuntimeError(f"{type(self).__name__}: the means are applied already; call restore() first")
         means = {param.name: self._mean(param) for param in self._params}
@@ -73,7 +73,7 @@ def _put(values: dict[str, np.ndarray]) -> None:
 class ExponentialMovingAverage(_Averages):
     """Moving means of all parameters: ``mean = decay mean + (1 - decay) parameter``, over ``1 - decay^t``.
 
-    Call `update` once, behind ``minimize``: it appends operators that move the means in each step. ``thres_steps``, a variable [1]
+    Call `update` once, after ``minimize``: it appends operators that move the means in each step. ``thres_steps``, a variable [1]
     that counts steps, makes the decay smaller at first: ``min(decay, (1 + steps) / (10 + steps))``.
 
     >>> x, y = fluid.layers.data("x", [13]), fluid.layers.data("y", [1])
@@ -131,7 +131,7 @@ class ExponentialMovingAverage(_Averages):
 
 
 class ModelAverage(_Averages):
-    """Means of all parameters over a window of the last steps. Make it behind ``minimize``.
+    """Means of all parameters over a window of the last steps. Make it after ``minimize``.
 
     The window is ``average_window_rate`` times the number of steps, at least ``min_average_window`` and at most
     ``max_average_window``. ``regularization`` means nothing here.

@@ -74,7 +74,7 @@ def _gradient(var: Variable) -> Variable | None:
 
 
 def _clip_errors(program: Program) -> None:
-    """Insert what a variable's ``error_clip`` asks for, behind the operator that makes its gradient."""
+    """Insert what a variable's ``error_clip`` asks for, after the operator that makes its gradient."""
     block = program.global_block()
     for var in list(block.vars.values()):
         grad = var.desc.gradient()

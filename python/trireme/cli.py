@@ -385,7 +385,7 @@ def run_launch(options: argparse.Namespace) -> int:
                     standbys_for=options.standbys_for, on_nan=options.on_nan, check_nan=options.check_nan,
                     matmul_precision=options.matmul_precision)
     if behind := options.parser.own_among(options.args):
-        print(f"trireme launch: {', '.join(behind)} behind {options.script} goes to the script; an option of the launcher stands before it: "
+        print(f"trireme launch: {', '.join(behind)} after {options.script} goes to the script; an option of the launcher stands before it: "
               f"trireme launch {behind[0]} ... {options.script}", file=sys.stderr)
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))

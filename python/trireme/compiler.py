@@ -68,7 +68,7 @@ class ExecutionStrategy(_Strategy):
     given back. ``num_threads`` (0) is accepted: replicas run on the threads of the process (``TRIREME_NUM_THREADS``). ``num_iteration_per_run`` must be 1.
     ``allow_op_delay``, ``use_experimental_executor`` and ``use_thread_barrier`` are accepted and change nothing.
 
-    AttributeError: there is no option of a name. InvalidArgumentError: it is set behind the first run.
+    AttributeError: there is no option of a name. InvalidArgumentError: it is set after the first run.
 
     >>> strategy = fluid.ExecutionStrategy()
     >>> strategy.num_iteration_per_drop_scope = 10
@@ -114,7 +114,7 @@ class BuildStrategy(_Strategy):
     replicas of one trainer. ``num_trainers`` must be 1 and ``trainer_id`` 0: more processes are trainers of a job (``trireme launch``). ``debug_graphviz_path`` names a
     file for a drawing of the update's program, for Graphviz. The switches ``fuse_*``, ``memory_optimize``, ``enable_inplace`` and their kin are accepted: plans do what pays.
 
-    AttributeError: there is no option of a name. InvalidArgumentError: it is set behind the first run.
+    AttributeError: there is no option of a name. InvalidArgumentError: it is set after the first run.
 
     >>> strategy = fluid.BuildStrategy()
     >>> strategy.gradient_scale_strategy = fluid.BuildStrategy.GradientScaleStrategy.One

@@ -73,7 +73,7 @@ class Course:
             self.is_over = self.stop.ask() or self.is_over
 
     def is_due(self) -> bool:
-        """Return whether the training ends behind the step that was made last."""
+        """Return whether the training ends after the step that was made last."""
         self.is_over = self.is_over or self.stop.is_due()
         return self.is_over
 
@@ -94,7 +94,7 @@ class Course:
         logs = self._numbers(means, latest, validate)
         self._tell(logs)
         self._record.keep(self.epoch, self._steps_made(), logs)
-        self.is_over = any_of(f"whether the training ends behind epoch {self.epoch + 1}", self._has_asked or self.stop.is_asked or self.is_over)
+        self.is_over = any_of(f"whether the training ends after epoch {self.epoch + 1}", self._has_asked or self.stop.is_asked or self.is_over)
         self._is_between = False
 
     def end(self) -> None:

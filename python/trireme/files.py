@@ -20,7 +20,7 @@ from ._core import ffi, lib
 from .errors import FileError, FormatError, TriremeError, check
 from .names import name_chars, path_chars
 
-_PART = re.compile(r"\.(?:[0-9a-f]{16}|\d+)\.part")    # behind the name; it was once the number of the process
+_PART = re.compile(r"\.(?:[0-9a-f]{16}|\d+)\.part")    # after the name; it was once the number of the process
 _LOCK = "about.json"                   # of a part that is a folder: the file that is locked
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
           stat.S_IFSOCK: "a socket"}

@@ -46,7 +46,7 @@ class LoopPart:
             self.manager.after_loop(skipped, steps - skipped)
 
     def pause_at(self, step: int) -> int:
-        """Return the step of the loop behind which somebody wants to look, after this one; 0: none."""
+        """Return the step of the loop after which somebody wants to look, after this one; 0: none."""
         if self.manager is None or step < self.skip:
             return 0
         left = self.manager.steps_to_pause()

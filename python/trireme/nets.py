@@ -44,7 +44,7 @@ def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: S
 
     ``conv_num_filter`` has the number of filters of each convolution, and so says how many there are; ``conv_filter_size`` and
     ``conv_padding`` are those of ``conv2d``. ``conv_with_batchnorm`` says whether batch normalisation follows, and
-    ``conv_batchnorm_drop_rate`` the dropout behind it.
+    ``conv_batchnorm_drop_rate`` the dropout after it.
 
     ``conv_act`` is the activation of each convolution; ``pool_size`` and ``pool_stride`` are ``pool2d``'s.
 

@@ -725,7 +725,7 @@ def fusion_repeated_fc_relu(
         X: Slot, W: Slot, Bias: Slot, *, ReluOut: Output = ..., Out: Output = ..., op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
-    """Fully connected layers with relu, one behind the other: relu(."""
+    """Fully connected layers with relu, one after the other: relu(."""
 
 def fusion_seqconv_eltadd_relu(
         X: Slot, Filter: Slot, Bias: Slot, *, Out: Output = ..., ColMat: Output = ..., contextLength: int,
@@ -1336,7 +1336,7 @@ def pad(
         X: Slot, *, Out: Output = ..., paddings: Sequence[int], pad_value: float = 0.0, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
-    """X with pad_value before and behind each dimension."""
+    """X with pad_value before and after each dimension."""
 
 def pad2d(
         X: Slot, Paddings: Slot | None = None, *, Out: Output = ..., paddings: Sequence[int] = (0, 0, 0, 0),

@@ -121,7 +121,7 @@ def profiler(state: str = "CPU", sorted_key: str | None = None, profile_path: st
 def reset_profiler() -> None:
     """Forget what was recorded, and go on recording.
 
-    For example behind the first steps, which are slower than others:
+    For example after the first steps, which are slower than others:
 
     >>> fluid.profiler.start_profiler()
     >>> _ = fluid.Executor().run(fetch_list=[fluid.layers.ones([2], "float32")])

@@ -185,7 +185,7 @@ def _works_by_rows(op: Operator) -> bool:
 
 
 def _move(block: Block, begin: int, tile: str, tile_grad: str, table: Parameter, grad: Variable) -> Operator:
-    """Move the operators that work on a tile into a block of their own, behind which an update stands."""
+    """Move the operators that work on a tile into a block of their own, after which an update stands."""
     program, mine, inside = block.program, [], {tile, tile_grad}
     for index in range(begin, len(block.ops)):
         op = block.ops[index]

@@ -82,7 +82,7 @@ TEST(entries_are_visited_in_order_of_insertion)
         tr_map_put(&map, keys[i], keys[i]);
     for (int i = 0; i < KEYS; i += 2)
         tr_map_remove(&map, keys[i]);
-    for (int i = 0; i < KEYS; i += 2)                     /* come back behind the others */
+    for (int i = 0; i < KEYS; i += 2)                     /* come back after the others */
         tr_map_put(&map, keys[i], keys[i]);
     for (size_t e = 0; e < map.entry_count; e++) {
         if (!map.entries[e].key)

@@ -243,7 +243,7 @@ TEST(what_is_wrong_is_said_with_its_place)
     EXPECT_FAIL(TR_EFORMAT, "a tensor's description of 1 to 4096 bytes, found 0", load_changed(plain, sizeof plain, 16, 0));
     EXPECT_FAIL(TR_EFORMAT, "are no description of a tensor", load_changed(plain, sizeof plain, 20, 0x0a));
     EXPECT_FAIL(TR_EFORMAT, "data type is the unknown 7", load_changed(plain, sizeof plain, 21, 7));
-    EXPECT_FAIL(TR_EFORMAT, "more bytes behind the tensor, which ends at 42", load_changed(plain, sizeof plain, 25, 2));
+    EXPECT_FAIL(TR_EFORMAT, "more bytes after the tensor, which ends at 42", load_changed(plain, sizeof plain, 25, 2));
     EXPECT_FAIL(TR_EFORMAT, "expected 32 bytes of a float32 tensor [2, 4], but 24 are left",
                 load_changed(plain, sizeof plain, 25, 4));
     EXPECT_FAIL(TR_EFORMAT, "LoD level 0 ends at 2, but there are 3 rows",

@@ -1,5 +1,5 @@
 /* fuzz_checkpoint.c - manifests from outside: whatever passes the checks is packed and parsed again. The checksum is made
- * to fit, so that what lies behind it is tried, too. */
+ * to fit, so that what lies after it is tried, too. */
 #include "pserver/checkpoint/checkpoint.h"
 #include "pserver/util/crc32c.h"
 #include "pserver/wire/wire.h"

@@ -36,7 +36,7 @@ static void check_columns(const tr_columns *columns)
     }
 }
 
-/* The text as a block of its own size: a line's end and a NUL behind it. */
+/* The text as a block of its own size: a line's end and a NUL after it. */
 static char *copy_text(const uint8_t *input, size_t *size)
 {
     char *text = malloc(*size + 2);

@@ -254,7 +254,7 @@ TEST(a_branch_that_is_not_taken_lets_the_gradient_pass)
     net_deinit(&n);
 }
 
-/* t = h w; then the loop overwrites h; y = t + b. mul and elementwise_add would fuse, behind the loop. */
+/* t = h w; then the loop overwrites h; y = t + b. mul and elementwise_add would fuse, after the loop. */
 TEST(what_is_read_before_a_loop_overwrites_it_is_not_read_later)
 {
     net n;

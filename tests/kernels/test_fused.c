@@ -268,7 +268,7 @@ TEST(expand_is_its_parts) { EACH_OF(c, expand_cases) check_expansion("fusion_seq
 TEST(seqconv_matches_reference)     { EACH_OF(c, seqconv_cases) check_forward("fusion_seqconv_eltadd_relu", c, seqconv_reference, 2e-6); }
 TEST(seqconv_is_its_parts) { EACH_OF(c, seqconv_cases) check_expansion("fusion_seqconv_eltadd_relu", c); }
 
-/* -- recurrent: a product or a look-up, and lstm or gru behind it ----------------------------------------------------------------- */
+/* -- recurrent: a product or a look-up, and lstm or gru after it ----------------------------------------------------------------- */
 
 #define LSTM_OUTS {0, 0, 0, -1, -1, -1, -1, -1, -1}
 

@@ -37,7 +37,7 @@ static double turn_cost(double score, bool turn)
     return turn ? log1p(exp(-score)) : log1p(exp(score));
 }
 
-/* From the root down by the digits of the class's code behind its first one; node 1 of a heap is row 0 of W. */
+/* From the root down by the digits of the class's code after its first one; node 1 of a heap is row 0 of W. */
 static double walk(double *scores, const op_values *v, int64_t row, int64_t label, int64_t classes)
 {
     int    bits = 0;

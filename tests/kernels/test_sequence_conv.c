@@ -15,7 +15,7 @@ static const op_case cases[] = {
     {"wider than any sequence", {SEQUENCES(RAGGED, 7, 3), ABSENT, DIMS(27, 2)}, {WINDOW(9, -4)}},
     {"trained ends", {SEQUENCES(RAGGED, 7, 2), DIMS(2, 2), DIMS(6, 4)}, {WINDOW(3, -1), TRAINABLE}},
     {"trained end before", {SEQUENCES(RAGGED, 7, 2), DIMS(3, 2), DIMS(4, 3)}, {WINDOW(2, -3), TRAINABLE}},
-    {"trained end behind", {SEQUENCES(RAGGED, 7, 2), DIMS(3, 2), DIMS(4, 3)}, {WINDOW(2, 2), TRAINABLE}},
+    {"trained end after", {SEQUENCES(RAGGED, 7, 2), DIMS(3, 2), DIMS(4, 3)}, {WINDOW(2, 2), TRAINABLE}},
     {"ends that are not used", {SEQUENCES(RAGGED, 7, 2), DIMS(2, 2), DIMS(6, 4)}, {WINDOW(3, -1)}},
     {"two levels", {NESTED(OFFSETS(0, 2, 3), OFFSETS(0, 2, 5, 6), 6, 2), ABSENT, DIMS(6, 2)}, {WINDOW(3, -1)},
      .out = {NESTED(OFFSETS(0, 2, 3), OFFSETS(0, 2, 5, 6), 6, 2)}},

@@ -336,7 +336,7 @@ static void run_line(script *s, char *line)
 
 /* == a script ================================================================================== */
 
-/* What happens behind the commands of a block, as the script has it now. False: it expects something else. */
+/* What happens after the commands of a block, as the script has it now. False: it expects something else. */
 static bool end_block(script *s, FILE *in, text *anew)
 {
     char      line[LINE];
@@ -392,7 +392,7 @@ static bool run(const char *path, bool rewrites, text *anew)
         run_line(&s, line);
     }
     if (is_open)
-        fail_at(&s, "behind the last command there is no line \"----\"");
+        fail_at(&s, "after the last command there is no line \"----\"");
     if (s.job)
         sim_job_free(s.job);
     tr_trace_watch_members(NULL, NULL);

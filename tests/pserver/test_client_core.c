@@ -222,7 +222,7 @@ TEST(a_pull_is_done_when_all_bytes_are_here)
     unmake(&r);
 }
 
-/* The last piece of a large block may be small: it is not placed, and those behind it are placed before it is received. */
+/* The last piece of a large block may be small: it is not placed, and those after it are placed before it is received. */
 TEST(a_piece_is_placed_before_a_small_one_in_front_of_it_is_received)
 {
     rig            r = make(1 << 20, 0);

@@ -98,7 +98,7 @@ static void expect_rings(const tr_comm *comm, unsigned here, unsigned elsewhere,
     assert_int_equal(atomic_load(&comm->doorbell[SPARED]->rings), spared);
 }
 
-/* Whoever would wake on this processor is rung with what comes right behind. */
+/* Whoever would wake on this processor is rung with what comes right after. */
 TEST(what_has_more_behind_it_rings_other_processors_alone)
 {
     static tr_comm comm;

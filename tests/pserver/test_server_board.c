@@ -129,7 +129,7 @@ TEST(a_post_that_comes_again_is_answered_alike)
     unmake(&r);
 }
 
-/* What is waited for comes before a death and behind it. */
+/* What is waited for comes before a death and after it. */
 TEST(the_next_server_has_what_was_posted)
 {
     rig r = make_running();

@@ -10,7 +10,7 @@ static tr_role role_of(int rank)
     return rank == SERVER || rank == SERVER1 ? TR_ROLE_SERVER : rank <= TRAINER1 ? TR_ROLE_TRAINER : TR_ROLE_STANDBY;
 }
 
-/* Standbys behind the two trainers, each of which may be a replacement, and perhaps another server. */
+/* Standbys after the two trainers, each of which may be a replacement, and perhaps another server. */
 static rig make_with_standbys(const char *mode, int servers)
 {
     const tr_store store = plain_store();

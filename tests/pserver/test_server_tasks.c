@@ -98,7 +98,7 @@ TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
     unmake(&r);
 }
 
-/* Another server beside ours, behind the trainers. */
+/* Another server beside ours, after the trainers. */
 enum { OTHER = 3 };
 
 static rig beside_another(void)
@@ -172,7 +172,7 @@ TEST(a_step_that_is_left_out_is_settled_without_an_update)
     rig r = make_running_as("async");
 
     push_step(&r, TRAINER1, 1, 1);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 2, .is_idle = 1}}, NULL);        /* behind one that is being applied */
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 2, .is_idle = 1}}, NULL);        /* after one that is being applied */
     tr_server_applied(r.server, TR_OK);
     make_step(&r, TRAINER1, 3);
     assert_int_equal(applying, 2);
@@ -183,7 +183,7 @@ TEST(a_step_that_is_left_out_is_settled_without_an_update)
     unmake(&r);
 }
 
-/* -- what is kept of tasks: a server, and another one behind it ------------------------------------------- */
+/* -- what is kept of tasks: a server, and another one after it ------------------------------------------- */
 
 TEST(who_takes_a_servers_place_knows_its_tasks)
 {

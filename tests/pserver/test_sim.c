@@ -96,7 +96,7 @@ TEST(a_job_goes_on_from_a_snapshot_at_any_step_on_any_number_of_servers)
     sim_expect_often("snapshots", snapshots, RUNS, 25);
 }
 
-/* In these jobs a trainer asks again for rows, and its first question waits behind a snapshot. */
+/* In these jobs a trainer asks again for rows, and its first question waits after a snapshot. */
 TEST(rows_behind_a_snapshot_are_not_answered_before_it)
 {
     static const uint64_t seeds[] = {94011892, 96005440};

@@ -147,7 +147,7 @@ TEST(deaths_losses_and_new_starts_together_cost_nothing)
     sim_expect_often("starts", starts, RUNS, 125);
 }
 
-/* In this job the answer to a goodbye is lost, and the server dies behind its own. */
+/* In this job the answer to a goodbye is lost, and the server dies after its own. */
 TEST(a_servers_goodbye_answers_a_trainers)
 {
     sim_options options = options_of(91001053, "average(1)");

@@ -100,7 +100,7 @@ TEST(trainers_that_wait_in_a_collective_keep_nobody_waiting_who_is_behind)
     run_storm(options_of(7701082, "sync(fewer)"), &starts);
 }
 
-/* In this job the last trainer dies while server 0 makes its last update, and the server's replica dies behind its goodbye. */
+/* In this job the last trainer dies while server 0 makes its last update, and the server's replica dies after its goodbye. */
 TEST(a_replica_stays_until_its_server_has_left)
 {
     uint64_t starts = 0;

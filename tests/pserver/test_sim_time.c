@@ -23,7 +23,7 @@ static double step_time(const sim_cluster *cluster, const char *mode, const char
     return time;
 }
 
-/* All gradients of a step go into a server's network, all parameters come out, one behind the other. */
+/* All gradients of a step go into a server's network, all parameters come out, one after the other. */
 static double wire_time(const sim_cluster *cluster)
 {
     const double bytes = (double)SIM_TOTAL * sizeof(float) * TRAINERS / SERVERS;

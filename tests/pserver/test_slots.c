@@ -138,7 +138,7 @@ TEST(an_index_that_cannot_be_is_refused)
     }
 }
 
-/* All entries are of the highest hash: they find no room behind their home when the index grows. */
+/* All entries are of the highest hash: they find no room after their home when the index grows. */
 static void pile_up(tr_slots *s)
 {
     for (uint64_t i = 0; i < s->head->capacity + 4000; i++)

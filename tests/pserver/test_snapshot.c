@@ -624,7 +624,7 @@ static void without_trainer_0_another_makes_snapshots(void **state)
     assert_true(snapshots_of_others > 200);
 }
 
-/* A job that is started again from servers one of which had died behind a step that the others had not. */
+/* A job that is started again from servers one of which had died after a step that the others had not. */
 static void servers_become_even_before_a_snapshot(void **state)
 {
     static job j;

@@ -431,7 +431,7 @@ static int by_key(const void *a, const void *b)
 
 typedef tr_status (*read_fn)(const tr_table *t, uint32_t shard, void **out, uint64_t *bytes);
 
-/* All shards, each in the order of its keys, one behind the other. */
+/* All shards, each in the order of its keys, one after the other. */
 static char *read_all(const tr_table *t, read_fn read, uint64_t stride, uint64_t *size)
 {
     char *all = NULL;

@@ -233,7 +233,7 @@ def _leave(number: int, _frame: object) -> None:
 
 
 def main(usage: str | None, reason: str | None, command: Callable[[Cluster, list[str]], list[str]]) -> int:
-    """Run what `command` makes of the words behind the first, which is the number of hosts; `reason`: why it cannot be here."""
+    """Run what `command` makes of the words after the first, which is the number of hosts; `reason`: why it cannot be here."""
     if len(sys.argv) < 3 or not sys.argv[1].isdigit():
         print(usage, file=sys.stderr)
         return 2

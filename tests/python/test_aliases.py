@@ -73,7 +73,7 @@ def test_a_chain_that_is_fused_into_one_operator(exe):
 
 
 def test_a_variable_that_grows_with_each_run(exe):
-    """Steps before the growth read the old rows, steps behind it the new ones; no layout is for all runs."""
+    """Steps before the growth read the old rows, steps after it the new ones; no layout is for all runs."""
     p, start = persistable("p", np.ones((1, 2), "float32"))
     old = layers.scale(p, 2.0)
     p.block.append_op(type="concat", inputs={"X": ["p", "p"]}, outputs={"Out": "p"}, attrs={"axis": 0})

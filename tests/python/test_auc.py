@@ -4,7 +4,7 @@ Short runs are part of the ordinary tests: 2 servers, 4 trainers, training that 
 (`make soak`) train until the curves are flat, and there no mode may be LONG away from one process, above or below. Mode sync is the training
 of one process but for rounding: there losses and AUC are the SAME.
 
-Where a curve still rises, who is 200 steps behind another is worse by LONG, and where steps are long, one iterate is better than the next by as
+Where a curve still rises, who is 200 steps after another is worse by LONG, and where steps are long, one iterate is better than the next by as
 much. So what the long runs are compared by is checked, too: that the curve of one process is flat, and that the samples are enough.
 """
 

@@ -16,7 +16,7 @@ LOCAL = SCRIPT.with_name("local_sgd.py")
 
 
 def local_sgd(trainers, steps, period):
-    """What jobs/local_sgd.py trains, by NumPy in float64: w and the rows of the table behind the last step, which is an exchange."""
+    """What jobs/local_sgd.py trains, by NumPy in float64: w and the rows of the table after the last step, which is an exchange."""
     w, rows = np.zeros((trainers, 3)), np.zeros((trainers, 10))
     speed_w, speed_rows = np.zeros_like(w), np.zeros_like(rows)
     for step in range(steps):

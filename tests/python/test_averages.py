@@ -34,7 +34,7 @@ def test_means_are_those_of_numpy_and_are_taken_out_again(exe):
             np.testing.assert_allclose(value, sum(w * s[name] for w, s in zip(weights, seen)) / (1 - 0.8 ** 7), rtol=1e-4, atol=1e-6)
         with pytest.raises(RuntimeError, match="applied already"):
             ema.apply(exe).__enter__()
-    with window.apply(exe):                                # windows end behind steps 2, 4 and 7: at least 2 values, at most half of all
+    with window.apply(exe):                                # windows end after steps 2, 4 and 7: at least 2 values, at most half of all
         for name, value in averages.values().items():
             np.testing.assert_allclose(value, np.mean([s[name] for s in seen[4:]], axis=0), rtol=1e-4, atol=1e-6)
     for name, value in averages.values().items():

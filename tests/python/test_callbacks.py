@@ -130,7 +130,7 @@ def test_early_stopping_says_so_and_gives_the_best_weights_back(capsys):
     train(Script(3, 1, 2, 2, 2, 2), stops, trainer=trainer)
     w = 1.0 - 0.1 * 2 * (2 + 5)                        # behind two epochs: means of the batches
     assert float(trainer.scope.find_var("w").get_tensor().numpy()[0]) == pytest.approx(w)
-    assert capsys.readouterr().out == "EarlyStopping: the training has ended behind epoch 4; the best val_loss was 1, of epoch 2\n"
+    assert capsys.readouterr().out == "EarlyStopping: the training has ended after epoch 4; the best val_loss was 1, of epoch 2\n"
 
 
 def test_the_best_and_the_newest_models_stay(tmp_path):

@@ -605,7 +605,7 @@ def test_mistakes_of_recurrent_nets_are_explained():
     with pytest.raises(ValueError, match="has no update_memory"), rnn.step():
         rnn.memory(init=batch("h0"))
         rnn.step_input(sequence("y"))
-    with pytest.raises(ValueError, match="call it behind its block"):
+    with pytest.raises(ValueError, match="call it after its block"):
         layers.DynamicRNN()()
     dynamic = layers.DynamicRNN()
     with pytest.raises(ValueError, match="memory must come after step_input"), dynamic.block():
@@ -618,7 +618,7 @@ def test_mistakes_of_branches_are_explained():
         choose.input(batch("x"))
     with pytest.raises(ValueError, match="has no output"), choose.true_block():
         pass
-    with pytest.raises(ValueError, match="default comes behind"), layers.Switch() as switch:
+    with pytest.raises(ValueError, match="default comes after"), layers.Switch() as switch:
         switch.default()
 
 

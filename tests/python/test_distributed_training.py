@@ -249,7 +249,7 @@ def test_a_slice_that_is_none_is_refused(index, count):
     (lambda: fluid.distributed.checkpoint("c", every_seconds="x"), "checkpoint: every_seconds='x'; a number above 0 is possible"),
     (lambda: fluid.distributed.checkpoint("c", keep=None), "checkpoint: keep=None; a whole number from 1"),
     (lambda: fluid.distributed.checkpoint("c", every_steps=10**30), "checkpoint: every_steps=10{30}; a whole number from 1 to 9223372036854775807 is possible"),
-    (lambda: list(fluid.distributed.prefetched(3)), "prefetched takes feeds one behind the other, got 3"),
+    (lambda: list(fluid.distributed.prefetched(3)), "prefetched takes feeds one after the other, got 3"),
     (lambda: fluid.distributed.slice_of(3, 0, 1), "slice_of takes a list, an array, or a dict or tuple of arrays, got 3"),
     (lambda: fluid.distributed.table_report("clicks"), "table_report takes a Program, got 'clicks'"),
     (lambda: fluid.distributed.set_mode("sync\0"), r"mode 'sync\\x00'"),

@@ -22,7 +22,7 @@ each_doc = pytest.mark.parametrize("doc", DOCS, ids=lambda path: str(path.relati
 
 
 def blocks(marker):
-    """Return (what the marker says, the block of code behind it, the document) for each ``<!-- marker: ... -->``."""
+    """Return (what the marker says, the block of code after it, the document) for each ``<!-- marker: ... -->``."""
     pattern = rf"^<!-- {marker}: (.*?) -->\n```\w*\n(.*?)^```$"
     return [(found[1], found[2], doc) for doc in DOCS
             for found in re.finditer(pattern, doc.read_text(), re.M | re.S)]

@@ -223,7 +223,7 @@ ADVICE = [
     ("few_bytes", "sync", every_trainer(compute=0.1, wait=3.0, traffic={"parameters": (2000, 20)}),
      r"waiting for the wire takes 2\.8 ms a step \(78%\); a trainer moves 2 kB in 20 messages, which is few bytes for so many messages: larger batches"),
     ("one_servers_bytes", "sync", bytes_on_one_server, r"server 1 moves 21 GB, (over 100x|100\.0x) as much as the others, and 50% of the waiting ended with its answer"),
-    ("far_host", "sync", a_far_host, r"gradients of trainer 2 come 5 ms behind the first, though it works 5\.5 ms, the others 5\.5 ms: .* host, h2: trireme doctor"),
+    ("far_host", "sync", a_far_host, r"gradients of trainer 2 come 5 ms after the first, though it works 5\.5 ms, the others 5\.5 ms: .* host, h2: trireme doctor"),
     ("compressing", "sync", every_trainer(encode=4.0), r"compressing gradients by int8 takes 4 ms a step \(38%\): fp16 is cheaper, .* \(at most 38% of a step\)"),
     ("slow_scripts", "sync", every_trainer(script=20.0), r"scripts take 20 ms a step \(77%\) before they hand over its data: a thread that reads ahead "
      r"\(reader\.buffered\) hides at most 23%, .* \(at most 77% of a step\)"),

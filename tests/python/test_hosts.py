@@ -367,7 +367,7 @@ def test_servers_keep_what_they_have_when_a_host_without_one_is_lost(three, mark
 
 
 def steps_from_memory(text):
-    """How many steps trainer 0 had behind it when the job was started again."""
+    """How many steps trainer 0 had after it when the job was started again."""
     found = re.search(r"continues after step (\d+) of trainer 0, from the memory of its servers", text)
     return int(found[1]) if found else 0
 
@@ -410,7 +410,7 @@ def test_a_replica_that_dies_is_missed_by_nobody(three, mark, tmp_path):
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.02, replicas=1)
     job.await_training(mark)
     ranks = job.ranks_on("h2")
-    assert max(ranks, default=0) >= 7, (ranks, job.output.read_text())     # behind 2 servers, 2 trainers and 3 standbys
+    assert max(ranks, default=0) >= 7, (ranks, job.output.read_text())     # after 2 servers, 2 trainers and 3 standbys
     rank, pid = max(ranks.items())
     three.run(["kill", "-9", pid], "h2")
     code, text = job.end(60)
@@ -429,7 +429,7 @@ def test_a_standby_becomes_the_replica_of_a_server_that_has_lost_its_own(three, 
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, restarts=1, replicas=1, version="5")
     job.await_training(mark)
     replica, server = job.ranks_on("h3"), job.ranks_on("h2")
-    assert 9 in replica and 1 in server, (replica, server)     # behind 2 servers, 2 trainers, 3 standbys and 2 replicas
+    assert 9 in replica and 1 in server, (replica, server)     # after 2 servers, 2 trainers, 3 standbys and 2 replicas
     three.run(["kill", "-9", replica[9]], "h3")
     job.await_line("rank 6 (standby 2) is the replica of server 1 from here on")
     three.run(["kill", "-9", server[1]], "h2")

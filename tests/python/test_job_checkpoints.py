@@ -93,7 +93,7 @@ def test_a_script_needs_to_know_nothing(killed, uninterrupted, tmp_path):
 
 @pytest.mark.parametrize("how", [(), ("--plain",)], ids=["resumed", "plain"])
 def test_a_resumed_job_that_loses_a_rank_ends_the_same(how, killed, uninterrupted, tmp_path):
-    """Started again from the servers' memory, with checkpoints behind it and before it."""
+    """Started again from the servers' memory, with checkpoints after it and before it."""
     folder = copy_of(killed, tmp_path)
     text = launch(2, 2, *how, "--kill", 17, "--pause", 0.02, "--out", tmp_path / "r.npz", script=RESUME,
                   options=keep(folder, 5, "--resume"))
@@ -412,7 +412,7 @@ def test_the_time_of_the_next_one_is_counted_from_the_last_one_whoever_made_it(t
 
 
 def test_a_job_that_dies_again_and_again_has_checkpoints_in_time(tmp_path):
-    """The first one is due 6 s behind the launch, in which the job is started again twice, or as soon as it trains again."""
+    """The first one is due 6 s after the launch, in which the job is started again twice, or as soon as it trains again."""
     folder = tmp_path / "c"
     job = Launched(1, 2, "--steps", 100_000, "--plain", "--pause", 0.05, "--mark", tmp_path / "mark", script=RESUME,
                    options=("--checkpoint", folder, "--checkpoint-seconds", 6))

@@ -174,7 +174,7 @@ def test_a_script_is_no_option_of_python_and_its_arguments_are_none_of_mpiruns(t
 def test_an_option_of_the_launcher_behind_the_script_is_said(capsys):
     assert cli.main(["launch", "--dry-run", str(SCRIPT), "--servers", "2", "--steps", "3", "--mode=sync", "--", "--log"]) == 0
     said = capsys.readouterr().err
-    assert f"--servers, --mode behind {SCRIPT} goes to the script" in said and f"trireme launch --servers ... {SCRIPT}" in said
+    assert f"--servers, --mode after {SCRIPT} goes to the script" in said and f"trireme launch --servers ... {SCRIPT}" in said
     assert cli.main(["launch", "--servers", "2", "--dry-run", str(SCRIPT), "--steps", "3"]) == 0
     assert capsys.readouterr().err == ""
 
@@ -496,7 +496,7 @@ def test_the_exit_code_of_the_script_is_that_of_the_job():
 
 
 @needs_mpi
-@pytest.mark.parametrize("fault, expected", [("SystemExit", 3), ("raise behind a hook", 1), ("exit 256", 1)])
+@pytest.mark.parametrize("fault, expected", [("SystemExit", 3), ("raise after a hook", 1), ("exit 256", 1)])
 def test_no_way_to_fail_looks_like_success(fault, expected):
     """What raises SystemExit itself, as the builtin exit does, is seen by nothing but the process's exit code."""
     code, text = Launched(1, 2, "--fault", fault).end()

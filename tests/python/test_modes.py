@@ -162,4 +162,4 @@ def test_what_comes_behind_the_first_step_is_refused(tmp_path):
     said = launch(1, 1, tmp_path, script=SCRIPT.with_name("too_late.py"))
     whats = ("set_mode('ssp(3)')", "set_compression('int8')", "set_row_cache(rows=10, staleness=2)", f"checkpoint('{tmp_path}')",
              "all_mean('mean_0.tmp_0')")
-    assert all(f"{what} comes behind the first step" in said for what in whats) and "then True" in said, said
+    assert all(f"{what} comes after the first step" in said for what in whats) and "then True" in said, said

@@ -145,7 +145,7 @@ def crc32c(data):
 
 
 def manifest_mended(rng, data):
-    """Damaged behind its header, and with the size and checksum of what it is now."""
+    """Damaged after its header, and with the size and checksum of what it is now."""
     body = bytes_changed(rng, data[24:])
     return data[:12] + crc32c(body).to_bytes(4, "little") + len(body).to_bytes(8, "little") + body
 

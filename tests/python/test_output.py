@@ -71,7 +71,7 @@ def test_the_line_at_the_bottom_stays_below_rows(tmp_path):
         feed(outlet, a, b"row\n")
         feed(outlet, a, b"half")
         outlet.drain(LIMIT)
-        outlet.show(b"step 2")                         # not behind a row that has no end
+        outlet.show(b"step 2")                         # not after a row that has no end
         feed(outlet, a, b" whole\n")
         outlet.drain(LIMIT)
     assert (tmp_path / "out").read_bytes() == b"\r\x1b[Kstep 1\r\x1b[Krow\nstep 1\r\x1b[Khalf whole\nstep 2"

@@ -61,7 +61,7 @@ def assert_same(got, want):
 
 
 def run_killed(servers, trainers, victims, tmp_path, *args, options=()):
-    """A job in which these ranks (None: mpirun) are killed at some moment behind the first step; its results."""
+    """A job in which these ranks (None: mpirun) are killed at some moment after the first step; its results."""
     mark = tmp_path / "begun"
     job = Launched(servers, trainers, "--out", tmp_path / "killed", "--mark", mark, *args, script=OWN, options=options)
     ranks = job.ranks()

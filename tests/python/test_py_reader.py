@@ -297,7 +297,7 @@ def test_damaged_files_are_refused(tmp_path):
     import zlib
     magic, records, _, _, size = struct.unpack("<5I", data[:20])
     body = bytearray(data[20:20 + size])
-    for _ in range(300):                               # behind a checksum that fits
+    for _ in range(300):                               # after a checksum that fits
         damaged = bytearray(body)
         damaged[rng.integers(len(body))] = rng.integers(256)
         path.write_bytes(struct.pack("<5I", magic, records, zlib.crc32(damaged), 0, size) + damaged)

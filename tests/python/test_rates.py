@@ -66,7 +66,7 @@ def test_schedules_count_updates_and_go_on_from_a_checkpoint(mode, updates, one_
         run(tmp_path, mode, "--steps", part * STEPS, "--out", tmp_path / "r.npz", options=["--resume"] * (part - 1))
         rounding = 1e-5 if mode.startswith("geo") else 0
         np.testing.assert_allclose(kept(tmp_path / "c"), want[part * updates], rtol=rounding, err_msg=str(part))
-        with np.load(tmp_path / "r.npz") as data:       # a trainer that fetches a rate counts its own steps behind the checkpoint
+        with np.load(tmp_path / "r.npz") as data:       # a trainer that fetches a rate counts its own steps after the checkpoint
             np.testing.assert_array_equal(data["fetched"][-1], rates[(part - 1) * updates + STEPS - 1])
         check_staleness(mode, staleness(tmp_path / "logs"))
 
@@ -94,7 +94,7 @@ def test_with_backups_a_schedule_counts_updates_and_late_gradients_are_dropped(o
 
 @pytest.mark.parametrize("mode, ahead", [("async", STEPS), ("async(compensation=0.5)", STEPS), ("ssp(4)", 5)])
 def test_staleness_is_what_others_did_meanwhile(mode, ahead, one_process, tmp_path):
-    """Trainer 1 makes its second step with the parameters of its first, behind so many of trainer 0. Of their first steps one is late."""
+    """Trainer 1 makes its second step with the parameters of its first, after so many of trainer 0. Of their first steps one is late."""
     run(tmp_path, mode, "--ahead", ahead)
     for bins, _ in staleness(tmp_path / "logs"):
         assert bins.sum() == TRAINERS * STEPS

@@ -23,7 +23,7 @@ def columns(x, begin, end):
 
 
 class LSTM:
-    """Gates in the order candidate, input, forget, output; with peepholes, which stand behind the bias."""
+    """Gates in the order candidate, input, forget, output; with peepholes, which stand after the bias."""
 
     gates, states = 4, ["h", "c"]
     shapes = {"w": [SIZE, 4 * SIZE], "b": [1, 7 * SIZE]}

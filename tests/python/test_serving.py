@@ -228,7 +228,7 @@ def test_the_click_model_of_a_first_hour(tmp_path: Path) -> None:
             return len(seen) >= 3
         job.wait_for(follows, "three exports that were served")
         code, text = job.end()
-        assert code == 0 and "EarlyStopping: the training has ended behind epoch" in text, text
+        assert code == 0 and "EarlyStopping: the training has ended after epoch" in text, text
         assert len(set(seen.values())) >= 2, seen
         follower.communicate(timeout=60)
     finally:

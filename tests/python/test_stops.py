@@ -17,12 +17,12 @@ TOGETHER = {"sync": 2, "sync(fewer)": 2, "ssp(1)": 4}  # steps from the one that
 
 def ends(text: str) -> dict[int, tuple[int, int]]:
     """Return the steps that each trainer has made, and what its handler has seen of them; all have trained again."""
-    found = re.findall(r"^trainer (\d+): (\d+) steps, (\d+) events, 3 steps behind it$", text, re.M)
+    found = re.findall(r"^trainer (\d+): (\d+) steps, (\d+) events, 3 steps after it$", text, re.M)
     return {int(index): (int(steps), int(events)) for index, steps, events in found}
 
 
 def said(text: str) -> list[tuple[int, int]]:
-    """Return which trainers are said to have stopped the training, and behind which steps."""
+    """Return which trainers are said to have stopped the training, and after which steps."""
     return [(int(index), int(step)) for index, step in re.findall(r"trainer (\d+) has stopped the training after step (\d+);", text)]
 
 
@@ -66,7 +66,7 @@ def test_data_that_end_before_the_stop_end_the_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kill", [0, 1])
 @pytest.mark.parametrize("dies", [2, 4, 5])
 def test_a_stop_outlives_trainers(tmp_path: Path, mode: str, kill: int, dies: int) -> None:
-    """Trainer 1 stops the training, and one dies before that, or behind it; its replacement comes to the same end."""
+    """Trainer 1 stops the training, and one dies before that, or after it; its replacement comes to the same end."""
     text = launch(2, 2, "--out", tmp_path / "out", "--stop", 1, "--kill", kill, "--dies", dies, "--seconds", 0.01, script=STOPS,
                   options=("--mode", mode, "--standbys", 1), replacements=True)
     found = ends(text)
@@ -90,7 +90,7 @@ def test_a_job_that_goes_on_from_a_checkpoint_ends_its_trainings_where_they_ende
     last = 4 + TOGETHER[mode]
     assert f"trainer 1: {last} steps, {last} events, {again} steps" in first, first
     for who in (0, 1):
-        assert re.search(rf"^trainer {who}: {last} steps, \d+ events, {again} steps behind it$", second, re.M), second
+        assert re.search(rf"^trainer {who}: {last} steps, \d+ events, {again} steps after it$", second, re.M), second
     assert said(second) == [(0, 4)], second
 
 

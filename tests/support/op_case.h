@@ -97,7 +97,7 @@ double op_case_item(const op_case *c, const char *attr, int i, double otherwise)
 bool   op_case_says(const op_case *c, const char *attr, const char *text);
 /* Input `index`'s sequences: its last level of offsets. */
 const op_offsets *op_case_sequences(const op_case *c, int index);
-/* The row in batch order of step t of a sequence: behind those of earlier steps, and in this one behind those of sequences that are longer,
+/* The row in batch order of step t of a sequence: after those of earlier steps, and in this one after those of sequences that are longer,
  * or as long and earlier. */
 int64_t op_offsets_batch_row(const op_offsets *offsets, int64_t sequence, int64_t t);
 /* How many inputs the row lists, absent ones in between included. */

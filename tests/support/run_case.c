@@ -16,7 +16,7 @@ typedef struct item {
     size_t      size;
 } item;
 
-/* The item at *at, and *at behind it. */
+/* The item at *at, and *at after it. */
 static bool next_item(item *out, const char **at, const char *end)
 {
     char        line[192];

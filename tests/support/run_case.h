@@ -1,6 +1,6 @@
 /* run_case.h - a program with all that one run of it needs, as one file: for fuzzing.
  *
- * A file is a list of items, each a line "KIND NAME SIZE" and SIZE bytes behind it:
+ * A file is a list of items, each a line "KIND NAME SIZE" and SIZE bytes after it:
  *
  *     program - 812      a ProgramDesc
  *     feed x 94          a tensor record (tensor_io.h), fed as x

@@ -210,7 +210,7 @@ static void check_decided(const sim_job *job)
     free(local);
 }
 
-/* Parameters, which are whole numbers, as they are behind so many steps of each trainer. */
+/* Parameters, which are whole numbers, as they are after so many steps of each trainer. */
 typedef struct sums {
     float param[SIM_TOTAL];
     int  *step;
@@ -233,13 +233,13 @@ static void move_to(const sim_job *job, sums *of, int who, int step)
         add(job, of, who, of->step[who]--, -1);
 }
 
-/* Just the steps that its trainers have behind them are in it, each once. */
+/* Just the steps that its trainers have after them are in it, each once. */
 static void check_whole_snapshot(const sim_job *job, sums *expected, const sim_snapshot *one)
 {
     for (int i = 0; i < one->trainers; i++)
         move_to(job, expected, i, one->step[i]);
     if (memcmp(expected->param, one->param, sizeof expected->param))
-        fail_msg("seed %llu: the cut behind step %d of trainer 0 does not have just the steps of its trainers",
+        fail_msg("seed %llu: the cut after step %d of trainer 0 does not have just the steps of its trainers",
                  (unsigned long long)job->options.seed, one->step[0]);
 }
 
@@ -260,7 +260,7 @@ static void check_update_snapshot(const sim_job *job, const sim_snapshot *one)
 
     replay(job, one->updates, param, momentum);
     if (memcmp(param, one->param, sizeof param) || memcmp(momentum, one->momentum, sizeof momentum))
-        fail_msg("seed %llu: the cut behind step %d of trainer 0 is not the state of update %llu",
+        fail_msg("seed %llu: the cut after step %d of trainer 0 is not the state of update %llu",
                  (unsigned long long)job->options.seed, one->step[0], (unsigned long long)one->updates);
     for (int i = 0; i < one->trainers; i++)
         for (uint64_t n = 0; n < furthest(job)->updates && !sim__trainer_is_dead(job, i); n++)

@@ -24,7 +24,7 @@ typedef struct sim_snapshot {
     uint64_t updates;
     int      trainers;
     int      initiator;                   /* trainer that has begun it */
-    int     *step, *left;             /* of each trainer: behind it, and to come */
+    int     *step, *left;             /* of each trainer: after it, and to come */
     float    param[SIM_TOTAL], momentum[SIM_TOTAL];
     uint8_t *tasks;                   /* the state of leased tasks, or NULL */
     size_t   tasks_size;
@@ -54,10 +54,10 @@ typedef struct sim_options {
     bool        replacements;                /* standbys take the places of trainers, too */
     int64_t     disk;                 /* nanoseconds that it takes at most to write a part; 0: 20000 */
     int64_t     replacements_late;           /* nanoseconds from each of these on: a standby is called, it has joined, until it goes on */
-    bool        meets;                /* trainers take part in a collective behind each step */
-    int         stops;                /* behind this step a trainer asks all to end; the others are to hear of it in time. 0: none does */
+    bool        meets;                /* trainers take part in a collective after each step */
+    int         stops;                /* after this step a trainer asks all to end; the others are to hear of it in time. 0: none does */
     bool        unreported;           /* MPI says of no death: processes are seen to end, or are silent */
-    /* Trainers do what sim_job_ask says, and nothing else behind their setup; there is one small parameter, and a table with `has_rows`. Every delay
+    /* Trainers do what sim_job_ask says, and nothing else after their setup; there is one small parameter, and a table with `has_rows`. Every delay
      * is the same. */
     bool        is_scripted, has_rows;
     struct sim_watch *watch;          /* who hears what happens; or NULL */
@@ -105,7 +105,7 @@ int64_t sim_job_longest_wait(const sim_job *job);
 void sim_job_kill(sim_job *job, int rank, int64_t after);
 /* Stop a rank's process at a time, for so long. */
 void sim_job_stop(sim_job *job, int rank, int64_t after, int64_t duration);
-/* Kill a rank between its goodbyes: so many are heard, by `first` and the ranks behind it. */
+/* Kill a rank between its goodbyes: so many are heard, by `first` and the ranks after it. */
 void sim_job_kill_leaving(sim_job *job, int rank, int first, int goodbyes);
 /* What a trainer is to do next: one of sim_script.c's words. False: there is no such word. */
 bool sim_job_ask(sim_job *job, int trainer, const char *word);

@@ -1,4 +1,4 @@
-/* sim_meet.c - collectives in a simulated job: behind its n-th step a trainer takes part in collective n. One that runs again begins with
+/* sim_meet.c - collectives in a simulated job: after its n-th step a trainer takes part in collective n. One that runs again begins with
  * the first.
  *
  * What a trainer posts is another thing in each process, so that a result says which post it has; all trainers must get the same one, in
@@ -59,7 +59,7 @@ static bool is_author(const sim_trainer *t)
     return t->index == (int)(t->job->options.seed % (uint64_t)t->job->options.trainers);
 }
 
-/* Also a replacement's, which comes behind that step. */
+/* Also a replacement's, which comes after that step. */
 static void post_stop(sim_trainer *t)
 {
     tr_post packed = TRIREME__PSERVER__POST__INIT;
@@ -93,7 +93,7 @@ bool sim__stop(sim_trainer *t)
     const int heard_by = step + (lead >= 0 ? lead + 2 : 1);
     const sim_trainer *author = &job->trainer[job->options.seed % (uint64_t)job->options.trainers];
     if (t->step >= heard_by && author->steps >= step && tr_client_stops(t->client) != 1)
-        fail_msg("seed %llu: trainer %d has ended step %d, and has not heard that trainer %d stops all behind step %d",
+        fail_msg("seed %llu: trainer %d has ended step %d, and has not heard that trainer %d stops all after step %d",
                  (unsigned long long)job->options.seed, t->index, t->step, author->index, step);
     return false;
 }

@@ -104,7 +104,7 @@ void sim__descend(const sim_job *job, float *to, float *momentum_to, const float
 int64_t sim__bound(const sim_job *job)
 {
     /* While a snapshot is gathered, nobody waits for the trainers that have given their part: the others may make two steps. A trainer may
-     * begin one behind each of its steps. A rank dies, and a snapshot is begun anew at once, perhaps by another trainer. */
+     * begin one after each of its steps. A rank dies, and a snapshot is begun anew at once, perhaps by another trainer. */
     int64_t snapshots = job->snapshot_run > 1 ? job->snapshot_run : 1;
 
     for (int rank = 0; rank < job->size; rank++)

@@ -1,5 +1,5 @@
 /* sim_rows.c - a sparse table beside the blocks: which rows a trainer wants and pushes, what servers make of them, and what must
- * have come out. Rows for a step are asked for right behind the end of the one before, as a trainer that knows its next batch
+ * have come out. Rows for a step are asked for right after the end of the one before, as a trainer that knows its next batch
  * does, but for sync(backups), where they must not be older than the parameters. Key k lies on server k modulo the number of servers. */
 #include "tests/support/sim_state.h"
 

@@ -40,7 +40,7 @@ void        sim_expect_often(const char *what, uint64_t count, uint64_t runs, ui
 
 /* By then all ranks know each other. */
 enum { SIM_STARTED = 60000 };
-/* A moment of the next `within` nanoseconds, or mostly of so many behind the start. */
+/* A moment of the next `within` nanoseconds, or mostly of so many after the start. */
 int64_t     sim_moment(sim_job *job, uint64_t within);
 /* One of `count` ranks from `first` on, within so many nanoseconds. */
 void        sim_kill_one_of(sim_job *job, int first, int count, uint64_t within);

@@ -150,13 +150,13 @@ void sim__see_snapshot(sim_trainer *t)
     }
 }
 
-/* A trainer leaves what it has of its own behind the step of its place in the snapshot. */
+/* A trainer leaves what it has of its own after the step of its place in the snapshot. */
 static void check_moment(const sim_job *job, uint32_t number, const tr_places *places)
 {
     for (int p = 0; p < places->count; p++) {
         const sim_trainer *t = &job->trainer[places->place[p]->index];
         if (t->seen[number % 8].number == number && t->seen[number % 8].step != places->place[p]->steps)
-            fail_msg("seed %llu: mode %s: trainer %u is behind step %llu in snapshot %u, and takes its own part behind step %llu", (unsigned long long)job->options.seed,
+            fail_msg("seed %llu: mode %s: trainer %u is after step %llu in snapshot %u, and takes its own part after step %llu", (unsigned long long)job->options.seed,
                      job->options.mode, places->place[p]->index, (unsigned long long)places->place[p]->steps, number,
                      (unsigned long long)t->seen[number % 8].step);
     }

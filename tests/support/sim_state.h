@@ -232,7 +232,7 @@ tr_sim_plan sim__scripted_go_on(sim_trainer *t);
 /* Take part in the next collective that the trainer's steps say. False: in all of them it has. */
 bool      sim__meet(sim_trainer *t);
 void      sim__meet_command(sim_trainer *t);
-/* Ask all to end, where this trainer does so behind this step; else look whether it has heard of it in time. False: it has not asked. */
+/* Ask all to end, where this trainer does so after this step; else look whether it has heard of it in time. False: it has not asked. */
 bool      sim__stop(sim_trainer *t);
 void      sim__meet_deinit(sim_trainer *t);
 void      sim__meetings_forget(sim_job *job);

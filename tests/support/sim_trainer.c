@@ -301,7 +301,7 @@ static void note_wait(sim_trainer *t)
     t->waits_since = 0;
 }
 
-/* Behind its last step, and behind each thing that it does from there on. */
+/* After its last step, and after each thing that it does from there on. */
 static void leave(sim_trainer *t)
 {
     const bool stays = t->phase == SIM_STAY || t->phase == SIM_LAST;
@@ -368,7 +368,7 @@ void sim__trainer_command(sim_trainer *t, const tr_command *command)
 
 /* == the program ================================================================================ */
 
-/* A step, behind the one that has its parameters here. */
+/* A step, after the one that has its parameters here. */
 static void make_step(sim_trainer *t)
 {
     if (t->job->options.snapshots && tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) &&
@@ -429,7 +429,7 @@ int64_t sim_job_step_time(const sim_job *job, int trainer)
     return (t->last_step_at - t->first_step_at) / t->steps;
 }
 
-/* Behind a step. False: there is nothing to do yet. */
+/* After a step. False: there is nothing to do yet. */
 static bool go_on_training(sim_trainer *t)
 {
     if (t->phase < SIM_STAY && (sim__stop(t) || sim__meet(t))) {

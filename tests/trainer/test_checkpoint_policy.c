@@ -92,7 +92,7 @@ TEST(a_checkpoint_is_due_by_steps_or_seconds)
         {5, 0,   0, 0,  0, 0,             false, 5},
         {5, 0,   0, 0,  4, 99999 * SECOND, false, 1},
         {5, 0,   0, 0,  5, 0,             true,  1},
-        {5, 0,   0, 0,  7, 0,             true,  1},       /* it was not possible behind step 5 */
+        {5, 0,   0, 0,  7, 0,             true,  1},       /* it was not possible after step 5 */
         {5, 0,   7, 0,  9, 0,             false, 1},       /* after a start from step 7 */
         {5, 0,   7, 0, 10, 0,             true,  1},
         {5, 0,   0, 7,  8, 0,             false, 2},       /* the servers have 7 steps of an earlier start */

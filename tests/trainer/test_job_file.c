@@ -43,7 +43,7 @@ TEST(a_length_is_that_of_the_file)
     header[8] = TR_JOB_FILE_VERSION;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         memcpy(header + 16, lengths[i], sizeof lengths[i]);
-        EXPECT_FAIL(TR_EFORMAT, "behind its header", tr_job_file_parse(&job, header, sizeof header, "file"));
+        EXPECT_FAIL(TR_EFORMAT, "after its header", tr_job_file_parse(&job, header, sizeof header, "file"));
     }
 }
 

@@ -55,7 +55,7 @@ class Callback:
     """Base of callbacks: override what you need.
 
     ``logs`` holds the numbers of a step or an epoch by name: ``loss``, metrics, at an epoch's end also ``val_loss`` and its kind. At the end of an
-    epoch a callback may add numbers to it: callbacks behind it in the list and the history have them, too. ``self.training`` is the
+    epoch a callback may add numbers to it: callbacks after it in the list and the history have them, too. ``self.training`` is the
     ``Training``. Raise ``StopTraining``, or call ``self.training.stop()``, to end the training.
 
     >>> class Say(fluid.callbacks.Callback):

@@ -14,15 +14,15 @@ from .base import Callback, Logs, Monitor
 
 
 class EarlyStopping(Callback):
-    """Ends a training when a number has not become better for some epochs. In a job all trainers end behind the same epoch.
+    """Ends a training when a number has not become better for some epochs. In a job all trainers end after the same epoch.
 
     ``monitor``: name of the number (str, default ``"val_loss"``), ``mode``: ``"min"``, ``"max"`` or ``"auto"`` (the default: by the name).
     ``min_delta``: a change is an improvement if it is larger (a number of at least 0, default 0). ``patience``: so many epochs in a row may
     pass without one (int, default 0). ``baseline``: a number that must be beaten, too (default None). ``start_from_epoch``: epochs before
-    this one are not looked at (default 0). ``restore_best_weights``: behind the training the parameters are those of the best epoch (default
+    this one are not looked at (default 0). ``restore_best_weights``: after the training the parameters are those of the best epoch (default
     False; one process only: in a job ``ModelCheckpoint`` keeps them). ``verbose``: 1 prints a line when it stops.
 
-    Afterwards ``stopped_epoch`` is the epoch behind which it has stopped, -1 if it has not; ``best`` and ``best_epoch`` are the best number and its
+    Afterwards ``stopped_epoch`` is the epoch after which it has stopped, -1 if it has not; ``best`` and ``best_epoch`` are the best number and its
     epoch. NotFoundError: an epoch has no such number.
 
     >>> stops = fluid.callbacks.EarlyStopping("loss", patience=1)
@@ -85,7 +85,7 @@ class EarlyStopping(Callback):
 
     def on_train_end(self, logs: Logs) -> None:
         if self.stopped_epoch >= 0 and self.verbose and self.training.is_writer:
-            print(f"EarlyStopping: the training has ended behind epoch {self.stopped_epoch + 1}; the best {self._monitor.monitor} was "
+            print(f"EarlyStopping: the training has ended after epoch {self.stopped_epoch + 1}; the best {self._monitor.monitor} was "
                   f"{'none' if self.best is None else format(self.best, '.6g')}, of epoch {self.best_epoch + 1}", flush=True)
         for name, value in self._weights.items():
             self.training.scope.var(name).get_tensor().set(value)

@@ -16,7 +16,7 @@ class ExportModel(Callback):
     """Exports the model for serving while the training goes on, so that a process that serves it follows within seconds.
 
     ``folder``: of exports (a path), which ``fluid.serving.Predictor(folder)`` serves. ``feeds``: names to feed (list of str). ``targets``: Variables to
-    fetch. ``every_seconds``: how often, at most (float, default 10); it is looked at behind each step that callbacks hear of, and there is an export at the
+    fetch. ``every_seconds``: how often, at most (float, default 10); it is looked at after each step that callbacks hear of, and there is an export at the
     end. ``full_every``: every so many exports one is whole (int, default 16); the others have the rows of sparse tables that changed. In a job trainer 0 writes.
 
     >>> import tempfile

@@ -91,7 +91,7 @@ class Trainer:
         self.parallel, self.checkpoint_cfg = parallel, checkpoint_config
         self.scope, self.startup_program, self.train_program = Scope(), Program(), Program()
         self._stopped = False
-        self._done = (0, 0, 0)                         # epochs, steps of the next one, and steps of all that are behind us
+        self._done = (0, 0, 0)                         # epochs, steps of the next one, and steps of all that have been made
         with program_guard(self.train_program, self.startup_program), unique_name.guard():
             outputs = train_func()
             self.train_func_outputs: list[Variable] = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]

@@ -115,7 +115,7 @@ def train(length: int = 128, step: int | None = None) -> Reader:
 def test(length: int = 128, step: int | None = None) -> Reader:
     """Return a reader of windows of the held-out text.
 
-    A window has ``length`` characters, and begins ``step`` characters behind the one before (None: ``length``, so that none is in two
+    A window has ``length`` characters, and begins ``step`` characters after the one before (None: ``length``, so that none is in two
     windows).
 
     >>> windows = fluid.dataset.tinyshakespeare.test(length=1000)

@@ -108,7 +108,7 @@ def current() -> Job | None:
 def say_in_time(what: str) -> None:
     """Refuse a setting that comes after the first step: it would have no effect on the job, and nobody would notice."""
     if _job is not None and _job.has_work:
-        raise InvalidArgumentError(f"{what} comes behind the first step, when the job's servers have their work: say it before")
+        raise InvalidArgumentError(f"{what} comes after the first step, when the job's servers have their work: say it before")
 
 
 def _start() -> None:

@@ -496,7 +496,7 @@ def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = 
     {'x': 2}
     """
     if not isinstance(feeds, Iterable):
-        raise TypeError(f"prefetched takes feeds one behind the other, got {feeds!r}")
+        raise TypeError(f"prefetched takes feeds one after the other, got {feeds!r}")
     items = iter(feeds)
     for held in items:
         for item in items:

@@ -109,7 +109,7 @@ def _crop(graph: Graph, op: Operator) -> None:
         last = graph.add("Add", [first, graph.add("Shape", [_in(graph, op, "Y")])])
     elif _has(op, "Offsets"):
         if min(shape) < 0:
-            raise _refuse(op, "the rest of a dimension behind offsets from a variable is not exported")
+            raise _refuse(op, "the rest of a dimension after offsets from a variable is not exported")
         last = graph.add("Add", [first, graph.longs(shape)])
     else:
         last = graph.longs([TO_THE_END if extent < 0 else offset + extent for offset, extent in zip(offsets, shape)])

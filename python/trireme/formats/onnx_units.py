@@ -43,7 +43,7 @@ def _gru_unit(graph: Graph, op: Operator) -> None:
     x, before, width = _in(graph, op, "Input"), _in(graph, op, "HiddenPrev"), graph.shape(op.input("HiddenPrev")[0])[1]
     if _has(op, "Bias"):
         x = graph.add("Add", [x, _in(graph, op, "Bias")])
-    weights = graph.add("Reshape", [_in(graph, op, "Weight"), graph.longs([-1])])   # two matrices, one behind the other
+    weights = graph.add("Reshape", [_in(graph, op, "Weight"), graph.longs([-1])])   # two matrices, one after the other
     of_gates, of_candidate = (
         graph.add("Reshape", [graph.add("Slice", [weights, graph.longs([first * width**2]), graph.longs([last * width**2])]), graph.longs([width, -1])])
         for first, last in ((0, 2), (2, 3)))

@@ -1,6 +1,6 @@
 """Arrays in the format safetensors, in and out; no library is needed.
 
-A file is the size of its header (u64), the header (JSON: type, shape and bytes of each array), and the arrays one behind the other.
+A file is the size of its header (u64), the header (JSON: type, shape and bytes of each array), and the arrays one after the other.
 """
 
 from __future__ import annotations

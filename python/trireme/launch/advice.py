@@ -262,7 +262,7 @@ def far_host(figures: Figures) -> Advice | None:
     if times < SLOW or excess < late.late / 2:
         return None
     return Advice(min(excess / late.step, 1.0),
-                  f"gradients of trainer {late.index} come {in_ms(late.late)} behind the first, though it works {in_ms(late.work)}, "
+                  f"gradients of trainer {late.index} come {in_ms(late.late)} after the first, though it works {in_ms(late.work)}, "
                   f"the others {in_ms(others)}: look at the link of its host, {late.host}: trireme doctor --hosts measures it")
 
 

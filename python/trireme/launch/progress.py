@@ -22,7 +22,7 @@ from .watch import Ranks
 ON_TERMINAL, IN_LOG = 1.0, 30.0        # seconds from one line to the next
 _LOOK = 1.0                            # seconds from one look at the ranks' steps to the next
 _BINS = 16                             # of a server's staleness
-STILL, _FAR = 10.0, 100                # seconds without a step, and steps behind the first, after which a trainer is named
+STILL, _FAR = 10.0, 100                # seconds without a step, and steps after the first, after which a trainer is named
 _WINDOW = 10.0                         # bins of a server's staleness
 
 

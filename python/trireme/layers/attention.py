@@ -93,7 +93,7 @@ def multi_head_attention(queries: Variable, keys: Variable | None = None, values
 
 
 def _around(x: Variable, part: Any, dropout_rate: float, is_test: bool, normalize_before: bool, name: str) -> Variable:
-    """Return ``x + part(x)`` with a normalization before ``part`` or behind the sum."""
+    """Return ``x + part(x)`` with a normalization before ``part`` or after the sum."""
     def normalized(x: Variable) -> Variable:
         return layer_norm(x, begin_norm_axis=2, param_attr=f"{name}.norm.w", bias_attr=f"{name}.norm.b")
 
@@ -114,7 +114,7 @@ def transformer_encoder_layer(x: Variable, num_heads: int, inner_size: int, *, m
                               name: str | None = None) -> Variable:
     """Return one encoder layer of a Transformer: attention of ``x`` [n, length, width] to itself, then two dense layers.
 
-    Around each stand a sum with its input and a layer normalization, behind the sum or, with ``normalize_before``, before the part.
+    Around each stand a sum with its input and a layer normalization, after the sum or, with ``normalize_before``, before the part.
     ``mask`` and ``causal`` are those of `multi_head_attention`. Layers with the same ``name`` share their parameters.
 
     ``num_heads`` is that of `multi_head_attention`, ``inner_size`` the width of the first dense layer.

@@ -89,7 +89,7 @@ class IfElse:
 
     def __call__(self) -> list[Variable]:
         if self._branch is not None or not self._outputs:
-            raise ValueError("IfElse: call it behind its blocks")
+            raise ValueError("IfElse: call it after its blocks")
         if len(self._outputs) == 1:
             return next(iter(self._outputs.values()))
         yes, no = self._outputs[True], self._outputs[False]
@@ -145,7 +145,7 @@ class Switch:
         """Return the context of the layers that run where no case is true."""
         self._check("default")
         if self._none_before is None:
-            raise ValueError("Switch: default comes behind at least one case")
+            raise ValueError("Switch: default comes after at least one case")
         return ConditionalBlock([self._none_before], is_scalar_condition=True).block()
 
 

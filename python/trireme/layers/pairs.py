@@ -28,7 +28,7 @@ def prelu(x: Variable, mode: str, param_attr: AttrLike = None, name: str | None 
         raise ValueError(f"prelu: mode must be 'all', 'channel' or 'element', got {mode!r}")
     shape = {"all": [1], "channel": [1, *x.shape[1:2], 1, 1], "element": [1, *x.shape[1:]]}[mode]
     if None in shape or len(x.shape) < 2 and mode != "all":
-        raise ValueError(f"prelu: with mode {mode!r} the dimensions of x behind the first must be known, got {x!r}")
+        raise ValueError(f"prelu: with mode {mode!r} the dimensions of x after the first must be known, got {x!r}")
     alpha = helper.create_parameter(helper.param_attr, shape, x.dtype, default_initializer=Constant(0.25))
     return helper.append("prelu", {"X": [x], "Alpha": [alpha]}, {"mode": mode})
 

@@ -37,7 +37,7 @@ class _Rnn:
 
     def _results(self, outputs: list[Variable]) -> Any:
         if self._state != "behind":
-            raise ValueError(f"{self._type}: call it behind its block")
+            raise ValueError(f"{self._type}: call it after its block")
         if not outputs:
             raise ValueError(f"{self._type}: it has no outputs")
         return outputs[0] if len(outputs) == 1 else outputs

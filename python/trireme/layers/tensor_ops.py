@@ -27,7 +27,7 @@ def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str 
 
 
 def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None) -> Variable:
-    """Return ``y`` with ``pad_value`` behind it in each dimension, so that it is as large as ``x``.
+    """Return ``y`` with ``pad_value`` after it in each dimension, so that it is as large as ``x``.
 
     >>> x, y = (fluid.layers.data(name, shape, append_batch_size=False) for name, shape in (("x", [4, 5]), ("y", [2, 3])))
     >>> fluid.layers.pad_constant_like(x, y)

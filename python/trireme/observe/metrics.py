@@ -49,7 +49,7 @@ class Collector:
                 if value is not None:
                     families[name].add_metric(whose, value)
         yield from families.values()
-        yield counter("trireme_restarts", "Starts of the job behind the first", value=view.logs.restarts)
+        yield counter("trireme_restarts", "Starts of the job after the first", value=view.logs.restarts)
 
 
 def serve(folder: str, port: int, address: str) -> tuple[Any, threading.Thread, int]:

@@ -85,7 +85,7 @@ def _changes(log: Log, begin: float, fields: tuple[str, ...], factor: float = 1.
     lines = [line for line in totals(log) if number_of(line.get("t_s")) > 0]
     for early, late in pairwise([log.joined, *lines]):
         seconds = number_of(late.get("t_s")) - number_of(early.get("t_s"))
-        if seconds > 0.2:                              # the summary comes right behind a line
+        if seconds > 0.2:                              # the summary comes right after a line
             change = sum(number_of(late.get(name)) - number_of(early.get(name)) for name in fields)
             points.append((number_of(late.get("t_s")) - begin, factor * change / seconds))
     return points

@@ -13,7 +13,7 @@ from ..launch.numbers import number_of, numbers_of, whole_of
 from ..launch.progress import add_bins, median_bin, staleness_range
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_LEAST = 0.2                           # seconds between two lines whose difference tells a rate: the summary comes right behind a line
+_LEAST = 0.2                           # seconds between two lines whose difference tells a rate: the summary comes right after a line
 
 
 @dataclass

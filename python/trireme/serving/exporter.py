@@ -100,7 +100,7 @@ class Exporter:
     (int from 1, default 16), and what is older than that is removed; so a process that follows looks at no more than so many files for a row.
     ``keep_seconds``: how long a folder that is no longer current stays (default 60), for processes that are just reading it.
 
-    In a job every trainer makes the same calls, and trainer 0 writes; nobody waits. Rows come from the servers, as they are behind the steps that
+    In a job every trainer makes the same calls, and trainer 0 writes; nobody waits. Rows come from the servers, as they are after the steps that
     trainer 0 has ended. A row that a table has evicted goes with the next whole export. A job that is started again begins with a whole one.
 
     >>> import tempfile
@@ -197,7 +197,7 @@ def _age(path: str) -> float:
 
 
 def _steps() -> int:
-    """Return the steps behind this training, where a job counts them."""
+    """Return the steps after this training, where a job counts them."""
     if jobs.current() is None:
         return 0
     from ..distributed.training import steps_made

@@ -123,7 +123,7 @@ def _from_numbers(feeds: Sequence[_Feed], fields: Sequence[str], counts: bool) -
 
 
 def _shaped(feed: _Feed, array: np.ndarray) -> np.ndarray:
-    """Give what is written as a list the dimensions of the feed behind that of the batch; a sequence has its length first."""
+    """Give what is written as a list the dimensions of the feed after that of the batch; a sequence has its length first."""
     inner = feed.shape[1:]
     if feed.lod_level:
         inner = [-1, *inner]

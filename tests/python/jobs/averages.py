@@ -1,4 +1,4 @@
-"""A net whose parameters are averaged in two ways. Trainer 0 writes the means, and the parameters before and behind each step."""
+"""A net whose parameters are averaged in two ways. Trainer 0 writes the means, and the parameters before and after each step."""
 
 import argparse
 

@@ -12,7 +12,7 @@ parser.add_argument("data", help="a tab-separated file with a header")
 parser.add_argument("--held-out", required=True)
 parser.add_argument("--export", required=True)
 parser.add_argument("--epochs", type=int, default=20)
-parser.add_argument("--pause", type=float, default=0.0)    # behind each step that is printed
+parser.add_argument("--pause", type=float, default=0.0)    # after each step that is printed
 parser.add_argument("--history")
 parser.add_argument("--out", help="the predictions of trainer 0 at the end")
 args = parser.parse_args()

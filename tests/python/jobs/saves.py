@@ -1,4 +1,4 @@
-"""Saving in a job: all trainers save, or trainer 0 alone; what each finds behind its call is printed."""
+"""Saving in a job: all trainers save, or trainer 0 alone; what each finds after its call is printed."""
 
 import argparse
 import os

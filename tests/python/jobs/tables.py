@@ -87,7 +87,7 @@ def main():
     parser.add_argument("--report", type=Path)         # trainer 0 alone
     parser.add_argument("--save")
     parser.add_argument("--load")
-    parser.add_argument("--checkpoints")               # folder: one process goes on from the newest, keeping one behind each step
+    parser.add_argument("--checkpoints")               # folder: one process goes on from the newest, keeping one after each step
     parser.add_argument("--kill", type=int)            # trainer 0 dies before this step, the first time
     parser.add_argument("--out")
     args = parser.parse_args()

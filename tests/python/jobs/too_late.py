@@ -1,4 +1,4 @@
-"""What belongs before the first step is said behind it: prints how each is refused, and the loss of the next step."""
+"""What belongs before the first step is said after it: prints how each is refused, and the loss of the next step."""
 
 import sys
 

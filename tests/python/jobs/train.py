@@ -63,7 +63,7 @@ taken = []                             # by a fault
 def misbehave():
     if args.fault == "raise with a thread":
         threading.Thread(target=time.sleep, args=(300,)).start()
-    if args.fault == "raise behind a hook":
+    if args.fault == "raise after a hook":
         sys.excepthook = lambda *what: None
     if args.fault.startswith("raise"):
         raise ValueError("the data is bad")

@@ -21,7 +21,7 @@ _STAYS_WIDE = {"batch_norm": {"Scale", "Bias", "Mean", "Variance"}, "layer_norm"
 
 
 class _Rewriter:
-    """Writes the operators of the global block anew, behind the old ones, with casts where a type changes."""
+    """Writes the operators of the global block anew, after the old ones, with casts where a type changes."""
 
     def __init__(self, program: Program, lists: AutoMixedPrecisionLists, half: VarType) -> None:
         self.block, self.lists, self.half = program.global_block(), lists, half
