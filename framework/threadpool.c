@@ -7,7 +7,10 @@
  *
  * Sleep: a worker that spun in vain counts itself in `sleepers`, looks once more and waits on `bell`; the caller
  * publishes the ticket, then looks at `sleepers`. Both in sequential consistency, so one of them sees the other. The
- * caller's own wait for the last slices works alike with `caller_sleeps` and `done`. */
+ * caller's own wait for the last slices works alike with `caller_sleeps` and `done`.
+ *
+ * Placement: the kernel may wake a worker on the caller's CPU and leave it there for seconds while another CPU is idle, as it
+ * does where CPUs share no cache. Both then take turns. So a worker that finds itself on the caller's CPU moves to another one. */
 #include "framework/threadpool.h"
 
 #include "framework/compiler.h"
@@ -35,6 +38,7 @@ static struct {
     _Atomic(void *)         payload;
     _Atomic int64_t         slices;
     _Atomic tr_precision    precision;                     /* of products in the slices: the caller's */
+    atomic_int              caller_cpu;                    /* where the caller ran when it published the job */
     _Alignas(TR_CACHE_LINE) atomic_uint done;              /* slices of the job that are finished */
     _Alignas(TR_CACHE_LINE) atomic_uint bell;
     atomic_uint             sleepers;
@@ -134,10 +138,27 @@ static void sleep_for_work(void)
     atomic_fetch_sub(&pool.sleepers, 1);
 }
 
+/* Without more CPUs than one, or with more threads than CPUs, the kernel decides. */
+static void leave_callers_cpu(void)
+{
+    const int mine = sched_getcpu();
+    cpu_set_t all, others;
+
+    if (TR_LIKELY(mine != atomic_load_explicit(&pool.caller_cpu, memory_order_relaxed)) || mine < 0 ||
+        sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < tr_num_threads())
+        return;
+    others = all;
+    CPU_CLR(mine, &others);
+    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0)
+        return;
+    sched_setaffinity(0, sizeof all, &all);                 /* this thread has moved, and may move again */
+}
+
 static void *worker(void *unused)
 {
     in_slice = true;
     while (!atomic_load(&pool.stop)) {
+        leave_callers_cpu();
         work();
         if (!spin_for_work())
             sleep_for_work();
@@ -268,6 +289,7 @@ static void publish(int64_t slices, tr_slice_fn fn, void *payload)
     atomic_store_explicit(&pool.payload, payload, memory_order_relaxed);
     atomic_store_explicit(&pool.slices, slices, memory_order_relaxed);
     atomic_store_explicit(&pool.precision, tr__precision_now(), memory_order_relaxed);
+    atomic_store_explicit(&pool.caller_cpu, sched_getcpu(), memory_order_relaxed);
     atomic_store(&pool.ticket, job << 32 | (uint64_t)slices);
     if (atomic_load(&pool.sleepers) > 0)
         ring(slices - 1 < INT_MAX ? (int)slices - 1 : INT_MAX);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -268,12 +269,56 @@ static void a_copy_is_whole_whatever_its_size(void **state)
     }
 }
 
+/* Where two slices ran that ran at the same time. */
+typedef struct meeting {
+    atomic_int there;
+    int        cpu[2];
+} meeting;
+
+static void meet(void *payload, int64_t slice)
+{
+    meeting *m = payload;
+
+    atomic_fetch_add(&m->there, 1);
+    while (atomic_load(&m->there) < 2)
+        sched_yield();
+    m->cpu[slice] = sched_getcpu();
+}
+
+/* The caller moves to the CPU of its worker, again and again. Each time they soon run on two CPUs. */
+static void a_worker_leaves_the_callers_cpu(void **state)
+{
+    cpu_set_t all, one;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    if (CPU_COUNT(&all) < 2)
+        skip();
+    tr_set_num_threads(2);
+    for (int round = 0; round < 20; round++) {
+        meeting m = {0};
+        assert_true(tr__pool_run_together(2, meet, &m));
+        const int caller = sched_getcpu();
+        CPU_ZERO(&one);
+        CPU_SET(m.cpu[0] == caller ? m.cpu[1] : m.cpu[0], &one);
+        assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+        int tries = 0;
+        do {
+            m = (meeting){0};
+            assert_true(tr__pool_run_together(2, meet, &m));
+        } while (m.cpu[0] == m.cpu[1] && ++tries < 10000);
+        assert_int_not_equal(m.cpu[0], m.cpu[1]);
+        assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_slice_runs_once),
         cmocka_unit_test(slices_may_wait_for_each_other),
         cmocka_unit_test(jobs_after_a_pause_wake_the_workers),
+        cmocka_unit_test(a_worker_leaves_the_callers_cpu),
         cmocka_unit_test(nested_calls_run_inline),
         cmocka_unit_test(callers_share_the_pool),
         cmocka_unit_test(a_forked_child_has_a_pool_of_its_own),
