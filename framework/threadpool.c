@@ -138,20 +138,19 @@ static void sleep_for_work(void)
     atomic_fetch_sub(&pool.sleepers, 1);
 }
 
-/* Without more CPUs than one, or with more threads than CPUs, the kernel decides. */
+/* From then on the worker may use the CPUs of the process's first thread but this one: it would be woken here again. With more threads
+ * than CPUs the kernel decides. */
 static void leave_callers_cpu(void)
 {
     const int mine = sched_getcpu();
-    cpu_set_t all, others;
+    cpu_set_t cpus;
 
     if (TR_LIKELY(mine != atomic_load_explicit(&pool.caller_cpu, memory_order_relaxed)) || mine < 0 ||
-        sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < tr_num_threads())
+        sched_getaffinity(getpid(), sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < tr_num_threads())
         return;
-    others = all;
-    CPU_CLR(mine, &others);
-    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0)
-        return;
-    sched_setaffinity(0, sizeof all, &all);                 /* this thread has moved, and may move again */
+    CPU_CLR(mine, &cpus);
+    if (CPU_COUNT(&cpus) > 0)
+        sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
 static void *worker(void *unused)
