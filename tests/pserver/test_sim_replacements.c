@@ -91,31 +91,46 @@ TEST(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot)
     sim_expect_often("jobs with snapshots", snapshots, RUNS, 50);
 }
 
-/* The same when server 0 dies, too, when the replacement has joined and has made no step: who takes its place must learn that. */
+/* Server 0 dies when a replacement has joined and has made no step: who takes its place must learn that. Counts replacements and jobs with snapshots. */
+static void lose_server_0_after_a_join(uint64_t seed, uint64_t *replacements, uint64_t *snapshots)
+{
+    enum { LATE = 500000, MOST = 150000 };             /* nanoseconds */
+    sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
+
+    options.trainers++;
+    options.steps = 150;
+    options.replacements = options.snapshots = true;
+    options.replacements_late = LATE;
+    options.standbys = 2;
+    sim_job *job = sim_job_new(&options);
+    sim_kill_a_trainer(job, &options, 60000);
+    sim_job_kill(job, 0, LATE - 1 + sim_moment(job, LATE));
+    if (sim_goes_on(job, &options)) {
+        *snapshots += sim_job_snapshots(job) != NULL;
+        sim_check_waits(job, &options, MOST);
+    }
+    *replacements += (uint64_t)sim_job_replacements(job);
+    sim_job_free(job);
+}
+
 TEST(nobody_waits_for_a_replacement_of_which_another_server_0_has_heard_nothing)
 {
-    enum { RUNS = 150, LATE = 500000, MOST = 150000 };
+    enum { RUNS = 150 };
     uint64_t replacements = 0, snapshots = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
-        options.trainers++;
-        options.steps = 150;
-        options.replacements = options.snapshots = true;
-        options.replacements_late = LATE;
-        options.standbys = 2;
-        sim_job *job = sim_job_new(&options);
-        sim_kill_a_trainer(job, &options, 60000);
-        sim_job_kill(job, 0, LATE - 1 + sim_moment(job, LATE));
-        if (sim_goes_on(job, &options)) {
-            snapshots += sim_job_snapshots(job) != NULL;
-            sim_check_waits(job, &options, MOST);
-        }
-        replacements += (uint64_t)sim_job_replacements(job);
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        lose_server_0_after_a_join(seed, &replacements, &snapshots);
     sim_expect_often("replacements", replacements, RUNS, 25);
     sim_expect_often("jobs with snapshots", snapshots, RUNS, 50);
+}
+
+/* In this job an acknowledgement of a snapshot reaches the replacement before its set-up. */
+TEST(a_replacement_hears_of_no_snapshot_before_it_is_set_up)
+{
+    uint64_t replacements = 0, snapshots = 0;
+
+    lose_server_0_after_a_join(98004799, &replacements, &snapshots);
+    assert_true(replacements > 0);
 }
 
 /* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its replacement: nobody waits for a disk. Servers
@@ -247,6 +262,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_standby_takes_the_place_of_a_dead_trainer_in_every_mode),
         cmocka_unit_test(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot),
         cmocka_unit_test(nobody_waits_for_a_replacement_of_which_another_server_0_has_heard_nothing),
+        cmocka_unit_test(a_replacement_hears_of_no_snapshot_before_it_is_set_up),
         cmocka_unit_test(nobody_waits_for_a_snapshot_that_is_being_written),
         cmocka_unit_test(whoever_is_left_makes_snapshots),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
