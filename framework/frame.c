@@ -490,7 +490,7 @@ tr_status tr__frame_run(tr_frame *frame)
         if (__builtin_expect(status != TR_OK, 0))
             return tr_context(status, "while running %s", tr__step_text(frame->plan, &frame->plan->step[i]));
         if (tr__is_interrupted_since(noted))
-            return tr_context(tr__fail_interrupted("the run"), "behind %s", tr__step_text(frame->plan, &frame->plan->step[i]));
+            return tr_context(tr__fail_interrupted("the run"), "after %s", tr__step_text(frame->plan, &frame->plan->step[i]));
     }
     return TR_OK;
 }
