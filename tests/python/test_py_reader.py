@@ -14,8 +14,16 @@ from trireme import core, layers
 READERS = SCRIPT.with_name("readers.py")
 
 
+_others: set[threading.Thread] = set()                 # what other tests of this process have left
+
+
+@pytest.fixture(autouse=True)
+def of_this_test_alone():
+    _others.update(threading.enumerate())
+
+
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "trireme-reader"]
+    return [thread for thread in threading.enumerate() if thread.name == "trireme-reader" and thread not in _others]
 
 
 def net():
