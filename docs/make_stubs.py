@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trireme.distributed               # makes the operators known that talk to servers
 from trireme.core import op_proto, op_types
-from trireme.desc import ATTR_NAMES, AttrProto, OpProto, SlotProto
+from trireme.op_protos import ATTR_NAMES, AttrProto, OpProto, SlotProto
 from trireme.operator import _ALIASES
 
 PATH = Path(__file__).parents[1] / "python" / "trireme" / "operator.pyi"
@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from .block import Block, Variable
-from .desc import OpProto
+from .op_protos import OpProto
 from .dtypes import DTypeLike
 
 Slot: TypeAlias = Variable | str | Sequence[Variable | str]

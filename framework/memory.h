@@ -28,7 +28,7 @@ char *tr__must_vformat(const char *format, va_list args) __attribute__((format(p
 
 /* An array: aligned to a cache line, which is the widest vector. free() frees it; NULL: there is no room.
  * No array is larger than the limit, which is the machine's memory unless a test sets it (0: that again). Linux hands
- * out addresses without memory after them, and would later kill the process that writes there. */
+ * out addresses without memory behind them, and would later kill the process that writes there. */
 void  *tr__array_alloc(size_t bytes);
 size_t tr__array_limit(void);
 void   tr__array_set_limit(size_t bytes);

@@ -151,33 +151,48 @@ done:
     return status;
 }
 
-/* Whether an operator of the program writes the variable. */
-static bool is_written(tr_program *program, const char *name)
+static int by_text(const void *a, const void *b)
 {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names of all outputs of operators, sorted. The caller frees the array; the names are the program's. */
+static const char **written_names(tr_program *program, size_t *count)
+{
+    const char **names = NULL;
+
+    *count = 0;
     for (int b = 0; b < tr_program_block_count(program); b++) {
         tr_block *block = tr_program_block(program, b);
         for (int i = 0; i < tr_block_op_count(block); i++) {
             const tr_op_desc *op = tr_block_op_at(block, i);
-            for (int a = 0; a < tr_op_desc_output_args(op); a++)
-                if (strcmp(tr_op_desc_output_arg(op, a), name) == 0)
-                    return true;
+            const int         outputs = tr_op_desc_output_args(op);
+            names = tr__must_realloc(names, (*count + (size_t)outputs + 1) * sizeof *names);
+            for (int a = 0; a < outputs; a++)
+                names[(*count)++] = tr_op_desc_output_arg(op, a);
         }
     }
-    return false;
+    if (*count)
+        qsort(names, *count, sizeof *names, by_text);
+    return names;
 }
 
 static void keep_parameters(tr_model *model)
 {
-    tr_block *block = tr_program_block(model->program, 0);
+    tr_block    *block = tr_program_block(model->program, 0);
+    size_t       count;
+    const char **written = written_names(model->program, &count);
 
     model->kept = tr__kept_new();
     for (int i = 0; i < tr_block_var_count(block); i++) {
         const tr_var_desc *var = tr_block_var_at(block, i);
-        if (!is_parameter(model->program, var) || is_written(model->program, tr_var_desc_name(var)))
+        const char        *name = tr_var_desc_name(var);
+        if (!is_parameter(model->program, var) || (count && bsearch(&name, written, count, sizeof *written, by_text)))
             continue;
-        tr_tensor *tensor = tr_var_tensor(tr__scope_var(model->scope, tr_var_desc_name(var)));
+        tr_tensor *tensor = tr_var_tensor(tr__scope_var(model->scope, name));
         tr__kept_add(model->kept, tr_tensor_data(tensor), (size_t)tr_tensor_bytes(tensor));
     }
+    free(written);
 }
 
 /* == tables ============================================================================================ */

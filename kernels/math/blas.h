@@ -22,8 +22,8 @@ void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int6
 #define TR_TEMPLATE "kernels/math/blas.h"
 #include "kernels/math/each_float.h"
 
-/* Who knows right sides that are packed already (kept.h): the calling thread's tr_gemm of floats asks it first, for products of up to
- * TR_FACTOR_MOST_ROWS rows; more of them pack for themselves, which costs little there. NULL from it, or for it: the product packs. */
+/* `find` returns a right side that is packed already (kept.h), or NULL. From now on the calling thread's tr_gemm of floats asks it before a product of up to
+ * TR_FACTOR_MOST_ROWS rows. A product of more rows packs for itself, which costs little there. `find` NULL: no product asks. */
 enum { TR_FACTOR_MOST_ROWS = 128 };
 typedef const tr_factor_f32 *tr_factor_find(void *payload, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb);
 void tr__gemm_ask(tr_factor_find *find, void *payload);

@@ -1,4 +1,5 @@
-/* kept.c - see kept.h. What was packed is a list that only grows: readers go through it without a lock; who packs holds one. */
+/* kept.c - see kept.h. Each named memory has a list of its packed forms, mostly of one or two. A list only grows: threads read it without the lock, and add
+ * to it with the lock. */
 #include "kernels/math/kept.h"
 
 #include "framework/memory.h"
@@ -16,14 +17,14 @@ typedef struct packed {
 } packed;
 
 typedef struct range {
-    const char *begin, *end;
+    const char       *begin, *end;
+    _Atomic(packed *) first;
 } range;
 
 struct tr_kept {
-    range            *ranges;         /* in order */
-    int               count;
-    _Atomic(packed *) first;
-    pthread_mutex_t   lock;
+    range          *ranges;           /* in the order of `begin` */
+    int             count;
+    pthread_mutex_t lock;
 };
 
 static _Thread_local tr_kept *now;
@@ -39,11 +40,12 @@ void tr__kept_free(tr_kept *kept)
 {
     if (!kept)
         return;
-    for (packed *p = atomic_load(&kept->first), *next; p; p = next) {
-        next = p->next;
-        free(p->memory);
-        free(p);
-    }
+    for (int i = 0; i < kept->count; i++)
+        for (packed *p = atomic_load(&kept->ranges[i].first), *next; p; p = next) {
+            next = p->next;
+            free(p->memory);
+            free(p);
+        }
     pthread_mutex_destroy(&kept->lock);
     free(kept->ranges);
     free(kept);
@@ -61,7 +63,8 @@ void tr__kept_add(tr_kept *kept, const void *memory, size_t bytes)
 
 /* -- a factor -------------------------------------------------------------------------------------------------------- */
 
-static bool stays(const tr_kept *kept, const float *b, int64_t rows, int64_t cols, int64_t ld)
+/* The named memory in which all of this matrix lies; NULL: none. */
+static range *range_of(const tr_kept *kept, const float *b, int64_t rows, int64_t cols, int64_t ld)
 {
     const char *begin = (const char *)b, *end = (const char *)(b + (rows - 1) * ld + cols);
     int         low = 0, high = kept->count;
@@ -73,19 +76,19 @@ static bool stays(const tr_kept *kept, const float *b, int64_t rows, int64_t col
         else
             high = middle;
     }
-    return low > 0 && end <= kept->ranges[low - 1].end;
+    return low > 0 && end <= kept->ranges[low - 1].end ? &kept->ranges[low - 1] : NULL;
 }
 
-static const packed *find(tr_kept *kept, const tr_factor_f32 *wanted, tr_precision precision)
+static const packed *find(range *in, const tr_factor_f32 *wanted, tr_precision precision)
 {
-    for (const packed *p = atomic_load_explicit(&kept->first, memory_order_acquire); p; p = p->next)
+    for (const packed *p = atomic_load_explicit(&in->first, memory_order_acquire); p; p = p->next)
         if (p->factor.b == wanted->b && p->factor.trans == wanted->trans && p->factor.n == wanted->n && p->factor.k == wanted->k &&
             p->factor.ldb == wanted->ldb && p->precision == precision)
             return p;
     return NULL;
 }
 
-static const packed *pack(tr_kept *kept, const tr_factor_f32 *wanted, tr_precision precision)
+static const packed *pack(range *in, const tr_factor_f32 *wanted, tr_precision precision)
 {
     const int64_t floats = tr_factor_size_f32(wanted->n, wanted->k, TR_FACTOR_MOST_ROWS);
     packed       *p = tr__must_alloc(sizeof *p);
@@ -95,8 +98,8 @@ static const packed *pack(tr_kept *kept, const tr_factor_f32 *wanted, tr_precisi
     p->memory = tr__array_alloc((size_t)floats * sizeof(float));
     if (p->memory)
         tr_factor_init_f32(&p->factor, wanted->trans, wanted->n, wanted->k, wanted->b, wanted->ldb, TR_FACTOR_MOST_ROWS, p->memory);
-    p->next = atomic_load_explicit(&kept->first, memory_order_relaxed);
-    atomic_store_explicit(&kept->first, p, memory_order_release);
+    p->next = atomic_load_explicit(&in->first, memory_order_relaxed);
+    atomic_store_explicit(&in->first, p, memory_order_release);
     return p;
 }
 
@@ -105,14 +108,15 @@ const tr_factor_f32 *tr__kept_factor(tr_kept *kept, bool trans, int64_t n, int64
     const tr_factor_f32 wanted = {trans, n, k, ldb, b, NULL};
     const tr_precision  precision = tr__precision_now();
 
-    if (tr_factor_size_f32(n, k, TR_FACTOR_MOST_ROWS) == 0 || !stays(kept, b, trans ? n : k, trans ? k : n, ldb))
+    range *in = tr_factor_size_f32(n, k, TR_FACTOR_MOST_ROWS) == 0 ? NULL : range_of(kept, b, trans ? n : k, trans ? k : n, ldb);
+    if (!in)
         return NULL;
-    const packed *found = find(kept, &wanted, precision);
+    const packed *found = find(in, &wanted, precision);
     if (!found) {
         pthread_mutex_lock(&kept->lock);
-        found = find(kept, &wanted, precision);        /* another thread may have packed it meanwhile */
+        found = find(in, &wanted, precision);        /* another thread may have packed it meanwhile */
         if (!found)
-            found = pack(kept, &wanted, precision);
+            found = pack(in, &wanted, precision);
         pthread_mutex_unlock(&kept->lock);
     }
     return found->memory ? &found->factor : NULL;

@@ -63,6 +63,9 @@ TR_INLINE void fetch_row(const void *row, int64_t bytes)
         tr__fetch_bytes(row, AHEAD + i);
 }
 
+/* Call `work` with the widest block that `count` elements fill, a constant. */
+#define IN_BLOCKS(work, count, ...) ((count) >= 16 ? work(16, __VA_ARGS__) : (count) >= 4 ? work(4, __VA_ARGS__) : work(1, __VA_ARGS__))
+
 #define TR_TEMPLATE "kernels/math/phases.c"
 #include "kernels/math/each_float.h"
 #else
@@ -85,12 +88,7 @@ TR_INLINE void NAME(copy_blocks)(const int block, T *to, const T *from, int64_t 
 
 TR_INLINE void NAME(copy_row)(T *to, const T *from, int64_t count)
 {
-    if (count >= 16)
-        NAME(copy_blocks)(16, to, from, count);
-    else if (count >= 4)
-        NAME(copy_blocks)(4, to, from, count);
-    else
-        NAME(copy_blocks)(1, to, from, count);
+    IN_BLOCKS(NAME(copy_blocks), count, to, from, count);
 }
 
 TR_INLINE void NAME(part_blocks)(const int block, T *even, T *odd, const T *from, int64_t pairs)
@@ -108,12 +106,7 @@ TR_INLINE void NAME(part_blocks)(const int block, T *even, T *odd, const T *from
 /* Both phases of a stride of 2: elements begin with the one that phase `even` has. */
 TR_INLINE void NAME(part)(T *even, T *odd, const T *from, int64_t pairs)
 {
-    if (pairs >= 16)
-        NAME(part_blocks)(16, even, odd, from, pairs);
-    else if (pairs >= 4)
-        NAME(part_blocks)(4, even, odd, from, pairs);
-    else
-        NAME(part_blocks)(1, even, odd, from, pairs);
+    IN_BLOCKS(NAME(part_blocks), pairs, even, odd, from, pairs);
 }
 
 TR_INLINE void NAME(join_blocks)(const int block, T *to, const T *even, const T *odd, int64_t pairs)
@@ -130,12 +123,7 @@ TR_INLINE void NAME(join_blocks)(const int block, T *to, const T *even, const T 
 
 TR_INLINE void NAME(join)(T *to, const T *even, const T *odd, int64_t pairs)
 {
-    if (pairs >= 16)
-        NAME(join_blocks)(16, to, even, odd, pairs);
-    else if (pairs >= 4)
-        NAME(join_blocks)(4, to, even, odd, pairs);
-    else
-        NAME(join_blocks)(1, to, even, odd, pairs);
+    IN_BLOCKS(NAME(join_blocks), pairs, to, even, odd, pairs);
 }
 
 /* The rows of one depth, where a row is so many phases. */

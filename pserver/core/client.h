@@ -87,7 +87,7 @@ void     tr_client_survive_trainers(tr_client *client);
 /* Declare that all trainers take part in snapshots, each after a step of its own. */
 void     tr_client_snapshot_with_all(tr_client *client);
 uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
-/* The pieces of a large block, compressed (compress.h). The struct and the memory after its pointers must live until the ticket of the
+/* The pieces of a large block, compressed (compress.h). The struct and the memory that it points to must live until the ticket of the
  * step's end is done. */
 typedef struct tr_client_pieces {
     const uint8_t  *payload;          /* of the first piece; piece i begins at i * stride */
@@ -107,7 +107,7 @@ uint64_t tr_client_drain(tr_client *client);
 uint64_t tr_client_goodbye(tr_client *client);
 
 /* Rows of a sparse table: different keys, ordered by server. The keys of server s have the indices first[s] .. first[s + 1] - 1. The struct
- * and the memory after its pointers must live until the ticket is done. */
+ * and the memory that it points to must live until the ticket is done. */
 typedef struct tr_client_rows {
     uint32_t        table;
     const uint64_t *first;            /* array of servers + 1 indices */

@@ -56,7 +56,7 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
     uint64_t       step;
     const bool     resumes = tr_client_resumes(client, &step);
 
-    assert(!client->block);
+    assert(!tr__client_is_set_up(client));
     index_blocks(client, block_count, blocks);
     client->step = client->first_step = resumes ? step : 0;
     for (int i = 0; i < client->stream_count; i++)
@@ -189,7 +189,7 @@ static uint64_t send_last_place(tr_client *client, tr_wire_kind kind)
     tr_client_flush(client);
     for (int i = 0; i < client->stream_count; i++) {
         size_t   size = 0;
-        uint8_t *place = client->block && client->pack_place ? client->pack_place(client->pack_self, &size, client->step) : NULL;
+        uint8_t *place = tr__client_is_set_up(client) && client->pack_place ? client->pack_place(client->pack_self, &size, client->step) : NULL;
         const tr_wire leave = {.kind = kind, .leave = {.step = tr__client_step_of(client, &client->stream[i])}};
         if (i == 0 && client->has_tasks)               /* server 0 gets it after all servers have settled the steps, so that its tasks are done */
             tr__client_task_later(client, &(tr_client_task){.wire = leave}, place, size, op);

@@ -16,7 +16,7 @@ static bool has_equal_steps(const tr_client *client)
 
 void tr_client_send_even(tr_client *client)
 {
-    if (!client->block || !tr__client_is_uneven(client) || !has_equal_steps(client))
+    if (!tr__client_is_set_up(client) || !tr__client_is_uneven(client) || !has_equal_steps(client))
         return;
     client->is_evened = true;
     for (int i = 0; i < client->stream_count; i++)

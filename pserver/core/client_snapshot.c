@@ -71,7 +71,7 @@ void tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_f
     const uint32_t over = ack->newest_snapshot - (ack->wanted_snapshot && ack->wanted_snapshot == ack->newest_snapshot);
     s->snapshot_over = over > s->snapshot_over ? over : s->snapshot_over;
     client->snapshot_known = ack->newest_snapshot > client->snapshot_known ? ack->newest_snapshot : client->snapshot_known;
-    if (client->block && !client->snapshots_all)       /* before its set-up a replacement knows neither its step nor who takes part */
+    if (tr__client_is_set_up(client) && !client->snapshots_all)        /* before its set-up a replacement does not know its step, nor this policy */
         see_snapshot(client, ack->newest_snapshot, ack->snapshot_step);
     if (ack->wanted_snapshot <= client->snapshot_wanted)
         return;

@@ -17,6 +17,11 @@ tr__stream *tr__client_stream_of(tr_client *client, int peer)
     return rank->role == TR_ROLE_SERVER ? &client->stream[rank->index] : NULL;
 }
 
+bool tr__client_is_set_up(const tr_client *client)
+{
+    return client->block != NULL;
+}
+
 bool tr__client_is_replacement(const tr_client *client)
 {
     return client->introduced >= 0;

@@ -145,6 +145,8 @@ void         tr__client_fail(tr_client *client, tr_status status);
 /* The stream to this server. NULL: the peer is no server. */
 tr__stream  *tr__client_stream_of(tr_client *client, int peer);
 bool         tr__client_is_replacement(const tr_client *client);
+/* Does the client know the job's blocks and policy (tr_client_setup_all)? */
+bool         tr__client_is_set_up(const tr_client *client);
 /* May some servers have a step that this trainer must still repeat for the others? */
 bool         tr__client_is_uneven(const tr_client *client);
 /* Steps that every server has settled. */

@@ -291,7 +291,7 @@ void tr__own_part_poll(tr__own_part *o, const tr_client *client)
         look_for_trainers(o);
     if (atomic_load_explicit(&o->first, memory_order_relaxed) && tr_client_step(client) > o->first_step + 1)
         forget_first(o);
-    if ( !tr_client_sees_snapshot(&number, &step, client) || number == o->seen || tr_background_is_under_way(&o->background))
+    if (!tr_client_sees_snapshot(&number, &step, client) || number == o->seen || tr_background_is_under_way(&o->background))
         return;
     tr_background_join(&o->background);
     o->seen = number;

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from ._core import ffi, lib
-from .desc import BlockDesc, OpDesc, OpProto, ProgramDesc, VarDesc, get_all_op_protos, op_proto, op_types
+from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from .op_protos import OpProto, get_all_op_protos, op_proto, op_types
 from .dtypes import VarType, bfloat16_bits, convert_dtype, floats_of_bfloat16, numpy_dtype
 from .errors import (DTypeError, EnforceNotMet, EOFException, ExistsError, FileError, FormatError, InvalidArgumentError,
                      NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, RunInterruptedError, ShapeError,

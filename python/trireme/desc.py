@@ -13,34 +13,9 @@ from ._core import ffi, lib
 from .dtypes import VarType, convert_dtype
 from .errors import check
 from .native import Native
-from .names import name_chars, path_chars
-
-check(lib.tr_dist_init())            # all operators are known from here on
-_string = ffi.string
-
-
-def _text(chars: Any) -> str:
-    return _string(chars).decode("utf-8", "surrogateescape")
-
-
-def _names(names: Iterable[str]) -> tuple[int, Any, list[Any]]:
-    """Return (count, char *[], what keeps it alive)."""
-    chars = [ffi.new("char[]", name_chars(name)) for name in names]
-    return len(chars), ffi.new("char *[]", chars), chars
-
-
-def take_bytes(out: Any, size: Any) -> bytes:
-    """Return the bytes that the core allocated, and free them."""
-    data = bytes(ffi.buffer(out[0], size[0])) if size[0] else b""
-    lib.tr_free(out[0])
-    return data
-
-
-def take_text(out: Any) -> str:
-    """Return the text that the core allocated, and free it."""
-    text = _text(out[0])
-    lib.tr_free(out[0])
-    return text
+from .names import name_array, name_chars, path_chars, take_bytes, take_text, text_of
+from .op_protos import (
+    ATTR_NAMES, BLOCK, BLOCKS, BOOL, BOOLS, FLOAT, FLOATS, INT, INTS, LONG, LONGS, STRING, STRINGS, block_attrs_of, op_proto)
 
 
 class VarDesc:
@@ -61,7 +36,7 @@ class VarDesc:
 
     def name(self) -> str:
         """Return the variable's name."""
-        return _text(lib.tr_var_desc_name(self._ptr))
+        return text_of(lib.tr_var_desc_name(self._ptr))
 
     def type(self) -> VarType:
         """Return what the variable holds, such as ``VarType.LOD_TENSOR``."""
@@ -108,7 +83,7 @@ class VarDesc:
     def gradient(self) -> str | None:
         """Return the name of its gradient that the last ``append_backward`` or ``append_gradients`` made, if any."""
         name = lib.tr_var_desc_gradient(self._ptr)
-        return None if name == ffi.NULL else _text(name)
+        return None if name == ffi.NULL else text_of(name)
 
     def __repr__(self) -> str:
         return f"<VarDesc {self.name()!r}>"
@@ -116,10 +91,6 @@ class VarDesc:
     VarType = VarType                # as Fluid's scripts say it: core.VarDesc.VarType.FP32
 
 
-# Types of attributes, as AttrType numbers them.
-INT, FLOAT, STRING, INTS, FLOATS, STRINGS, BOOL, BOOLS, BLOCK, LONG, BLOCKS, LONGS = range(12)
-ATTR_NAMES = ("INT", "FLOAT", "STRING", "INTS", "FLOATS", "STRINGS", "BOOLEAN", "BOOLEANS", "BLOCK", "LONG",
-              "BLOCKS", "LONGS")
 _WHOLE = (INT, LONG, BOOL, BLOCK)
 _WHOLES = (INTS, LONGS, BOOLS, BLOCKS)
 
@@ -148,7 +119,7 @@ class OpDesc:
 
     def type(self) -> str:
         """Return the operator's type, such as ``"mul"``."""
-        return _text(lib.tr_op_desc_type(self._ptr))
+        return text_of(lib.tr_op_desc_type(self._ptr))
 
     def copy(self) -> OpDesc:
         """Return the operator anew, in no block, without the attributes that say where it was made."""
@@ -156,33 +127,33 @@ class OpDesc:
 
     def set_input(self, slot: str, names: Sequence[str]) -> None:
         """Set the variables of an input: ``slot`` is its name, ``names`` are those of the variables."""
-        count, pointers, _keep = _names(names)
+        count, pointers, _keep = name_array(names)
         lib.tr_op_desc_set_input(self._ptr, name_chars(slot), count, pointers)
 
     def set_output(self, slot: str, names: Sequence[str]) -> None:
         """Set the variables of an output: ``slot`` is its name, ``names`` are those of the variables."""
-        count, pointers, _keep = _names(names)
+        count, pointers, _keep = name_array(names)
         lib.tr_op_desc_set_output(self._ptr, name_chars(slot), count, pointers)
 
     def input_names(self) -> list[str]:
         """Return the names of the input slots."""
         ptr = self._ptr
-        return [_text(lib.tr_op_desc_input_slot(ptr, i)) for i in range(lib.tr_op_desc_input_slots(ptr))]
+        return [text_of(lib.tr_op_desc_input_slot(ptr, i)) for i in range(lib.tr_op_desc_input_slots(ptr))]
 
     def output_names(self) -> list[str]:
         """Return the names of the output slots."""
         ptr = self._ptr
-        return [_text(lib.tr_op_desc_output_slot(ptr, i)) for i in range(lib.tr_op_desc_output_slots(ptr))]
+        return [text_of(lib.tr_op_desc_output_slot(ptr, i)) for i in range(lib.tr_op_desc_output_slots(ptr))]
 
     def input(self, slot: str) -> list[str]:
         """Return the names of the variables in the input ``slot``."""
         ptr, chars = self._ptr, name_chars(slot)
-        return [_text(lib.tr_op_desc_input(ptr, chars, i)) for i in range(lib.tr_op_desc_input_count(ptr, chars))]
+        return [text_of(lib.tr_op_desc_input(ptr, chars, i)) for i in range(lib.tr_op_desc_input_count(ptr, chars))]
 
     def output(self, slot: str) -> list[str]:
         """Return the names of the variables in the output ``slot``."""
         ptr, chars = self._ptr, name_chars(slot)
-        return [_text(lib.tr_op_desc_output(ptr, chars, i)) for i in range(lib.tr_op_desc_output_count(ptr, chars))]
+        return [text_of(lib.tr_op_desc_output(ptr, chars, i)) for i in range(lib.tr_op_desc_output_count(ptr, chars))]
 
     def inputs(self) -> dict[str, list[str]]:
         """Return the names of the variables of each input slot."""
@@ -195,13 +166,13 @@ class OpDesc:
     def input_arg_names(self) -> list[str]:
         """Return the names of all variables that the operator reads."""
         ptr = self._ptr
-        return [_string(lib.tr_op_desc_input_arg(ptr, i)).decode("utf-8", "surrogateescape")
+        return [ffi.string(lib.tr_op_desc_input_arg(ptr, i)).decode("utf-8", "surrogateescape")
                 for i in range(lib.tr_op_desc_input_args(ptr))]
 
     def output_arg_names(self) -> list[str]:
         """Return the names of all variables that the operator writes."""
         ptr = self._ptr
-        return [_string(lib.tr_op_desc_output_arg(ptr, i)).decode("utf-8", "surrogateescape")
+        return [ffi.string(lib.tr_op_desc_output_arg(ptr, i)).decode("utf-8", "surrogateescape")
                 for i in range(lib.tr_op_desc_output_args(ptr))]
 
     def role(self) -> int:
@@ -211,11 +182,11 @@ class OpDesc:
 
     def attr_names(self) -> list[str]:
         """Return the names of the attributes."""
-        return [_text(lib.tr_op_desc_attr_name(self._ptr, i)) for i in range(lib.tr_op_desc_attr_count(self._ptr))]
+        return [text_of(lib.tr_op_desc_attr_name(self._ptr, i)) for i in range(lib.tr_op_desc_attr_count(self._ptr))]
 
     def block_attrs(self) -> list[str]:
         """Return the names of its attributes that are blocks; mostly there is none, which the operator's proto tells."""
-        names = _block_attrs_of(self.type())
+        names = block_attrs_of(self.type())
         names = self.attr_names() if names is None else names
         return [name for name in names if self.has_attr(name) and self.attr_type(name) == BLOCK]
 
@@ -258,7 +229,7 @@ class OpDesc:
                 floats = [float(x) for x in _as_list(value)]
                 lib.tr_op_desc_set_floats(ptr, chars, len(floats), floats)
             else:
-                count, pointers, _keep = _names([_as_str(x) for x in _as_list(value)])
+                count, pointers, _keep = name_array([_as_str(x) for x in _as_list(value)])
                 lib.tr_op_desc_set_strings(ptr, chars, count, pointers)
         except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(f"{self.type()}: attribute {name!r} is {ATTR_NAMES[kind]}, got {value!r} "
@@ -610,8 +581,8 @@ class ProgramDesc:
         """Append the operators that compute the gradient of ``loss``, with respect to ``inputs`` in any case.
         ``no_grad`` names the variables that get no gradient.
         """
-        input_count, input_names, _keep_inputs = _names(inputs)
-        count, pointers, _keep = _names(no_grad)
+        input_count, input_names, _keep_inputs = name_array(inputs)
+        count, pointers, _keep = name_array(no_grad)
         check(lib.tr_append_backward(self._native.ptr, name_chars(loss), input_count, input_names, count, pointers))
 
     def append_gradients(self, targets: Sequence[str], grads: Sequence[str | None], inputs: Sequence[str], no_grad: Iterable[str]) -> None:
@@ -619,121 +590,8 @@ class ProgramDesc:
         ``no_grad`` names the variables that get no gradient.
         """
         given = [ffi.NULL if grad is None else ffi.new("char[]", name_chars(grad)) for grad in grads]
-        target_count, target_names, _keep = _names(targets)
-        input_count, input_names, _keep_inputs = _names(inputs)
-        count, pointers, _keep_too = _names(no_grad)
+        target_count, target_names, _keep = name_array(targets)
+        input_count, input_names, _keep_inputs = name_array(inputs)
+        count, pointers, _keep_too = name_array(no_grad)
         check(lib.tr_append_gradients(self._native.ptr, target_count, target_names, ffi.new("char *[]", given),
                                       input_count, input_names, count, pointers))
-
-
-class SlotProto:
-    """A named input or output of an operator's proto."""
-
-    __slots__ = ("name", "comment", "duplicable", "dispensable", "intermediate")
-
-    def __init__(self, name: str, comment: str, flags: int) -> None:
-        self.name = name
-        self.comment = comment
-        self.duplicable = bool(flags & lib.TR_SLOT_REPEATED)
-        self.dispensable = bool(flags & lib.TR_SLOT_OPTIONAL)
-        self.intermediate = bool(flags & lib.TR_SLOT_INTERMEDIATE)
-
-
-class AttrProto:
-    """An attribute of an operator's proto; default and range as text, ``""`` when there is none."""
-
-    __slots__ = ("name", "type", "comment", "required", "default", "range")
-
-    def __init__(self, op: Any, index: int) -> None:
-        self.name = _text(lib.tr_op_attr_name(op, index))
-        self.type = lib.tr_op_attr_type(op, index)
-        self.comment = _text(lib.tr_op_attr_comment(op, index))
-        self.required = lib.tr_op_attr_required(op, index)
-        self.default = _text(lib.tr_op_attr_default(op, index))
-        self.range = _text(lib.tr_op_attr_range(op, index))
-
-
-class OpProto:
-    """What an operator says of itself: its slots, its attributes with default and range, its comment.
-
-    ``op`` is the core's record.
-
-    >>> proto = fluid.core.op_proto("clip")
-    >>> [slot.name for slot in proto.inputs], list(proto.attrs), proto.has_grad
-    (['X'], ['min', 'max'], True)
-    >>> print(proto.inputs[0].comment)
-    any shape, float; selected rows too
-    """
-
-    __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "io", "is_composite", "locality", "_ptr")
-
-    def __init__(self, op: Any) -> None:
-        self._ptr = op
-        self.type = _text(lib.tr_op_type(op))
-        self.comment = _text(lib.tr_op_doc(op))
-        self.has_grad = lib.tr_op_has_grad(op)
-        self.io = lib.tr_op_io(op)                     # what it reaches beyond the scope: 0, TR_IO_FILES, TR_IO_PEERS
-        self.is_composite = lib.tr_op_is_composite(op)     # it is made of other operators when it is planned
-        self.locality = int(lib.tr_op_get_locality(op))    # what its outputs depend on: TR_NOT_LOCAL, TR_ROWWISE or TR_POINTWISE
-        self.inputs = [SlotProto(_text(lib.tr_op_input_name(op, i)), _text(lib.tr_op_input_comment(op, i)),
-                                 lib.tr_op_input_flags(op, i)) for i in range(lib.tr_op_input_count(op))]
-        self.outputs = [SlotProto(_text(lib.tr_op_output_name(op, i)), _text(lib.tr_op_output_comment(op, i)),
-                                  lib.tr_op_output_flags(op, i)) for i in range(lib.tr_op_output_count(op))]
-        attrs = [AttrProto(op, i) for i in range(lib.tr_op_attr_count(op))]
-        self.attrs = {attr.name: attr for attr in attrs}
-
-    def serialize_to_string(self) -> bytes:
-        """Return the OpProto message of ``framework.proto``."""
-        out, size = ffi.new("void **"), ffi.new("size_t *")
-        check(lib.tr_op_serialize_proto(out, size, self._ptr))
-        return take_bytes(out, size)
-
-
-_protos: dict[str, OpProto | None] = {}
-
-
-def op_proto(type: str) -> OpProto | None:
-    """Return the proto of an operator, or None when there is no such operator.
-
-    ``type`` is the operator's name, such as ``"mul"``.
-
-    >>> fluid.core.op_proto("mul").comment
-    'Out = X Y, the product of matrices. Tensors of higher rank are flattened to matrices first.'
-    >>> fluid.core.op_proto("mull") is None
-    True
-    """
-    if type not in _protos:
-        op = lib.tr_op_find(name_chars(type))
-        _protos[type] = OpProto(op) if op else None
-    return _protos[type]
-
-
-_block_attrs: dict[str, list[str] | None] = {}
-
-
-def _block_attrs_of(type: str) -> list[str] | None:
-    """Return the names of the attributes of an operator that may be blocks, or None when there is no such operator."""
-    if type not in _block_attrs:
-        proto = op_proto(type)
-        _block_attrs[type] = None if proto is None else [name for name, attr in proto.attrs.items() if attr.type == BLOCK]
-    return _block_attrs[type]
-
-
-def op_types() -> list[str]:
-    """Return the names of all operators, in alphabetical order.
-
-    >>> types = fluid.core.op_types()
-    >>> "mul" in types, types == sorted(types)
-    (True, True)
-    """
-    return [_text(lib.tr_op_type(lib.tr_op_at(i))) for i in range(lib.tr_op_count())]
-
-
-def get_all_op_protos() -> list[OpProto]:
-    """Return the protos of all operators.
-
-    >>> with_gradient = [proto.type for proto in fluid.core.get_all_op_protos() if proto.has_grad]
-    >>> "mul" in with_gradient, "accuracy" in with_gradient
-    (True, False)
-    """
-    return [proto for name in op_types() if (proto := op_proto(name)) is not None]

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import calls, interrupt
 from ._core import ffi, lib
-from .desc import _names, take_text
+from .names import name_array, take_text
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, bfloat16_bits
 from .errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check, user_line
 from .framework import Program, Variable, default_main_program
@@ -177,8 +177,8 @@ class Prepared:
                 raise NotFoundError(f"feed {name!r} is no variable of the program{did_you_mean(name, block.vars)}\n"
                                     f"  your line: {user_line()}")
         out = ffi.new("tr_plan **")
-        feed_count, feed_names, _keep = _names(feed)
-        fetch_count, fetch_names, _keep_too = _names(fetch)
+        feed_count, feed_names, _keep = name_array(feed)
+        fetch_count, fetch_names, _keep_too = name_array(fetch)
         native = program.desc._native
         executors = program.desc._executors
         if not any(one is executor for one in executors):

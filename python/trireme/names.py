@@ -1,4 +1,4 @@
-"""Names and paths on their way to the core: its strings end at the first zero byte, so a text that has one is refused here.
+"""Names, paths and texts on their way to the core and back. Its strings end at the first zero byte, so a name that has one is refused here.
 
 All else that a name must be is the core's to say (tr_name_check), and said in docs/formats.md.
 """
@@ -6,7 +6,10 @@ All else that a name must be is the core's to say (tr_name_check), and said in d
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import Any
 
+from ._core import ffi, lib
 from .errors import InvalidArgumentError
 
 
@@ -28,4 +31,29 @@ def _whole(data: bytes) -> bytes:
     return data
 
 
-__all__ = ["name_chars", "path_chars"]
+def text_of(chars: Any) -> str:
+    """Return a text of the core."""
+    return ffi.string(chars).decode("utf-8", "surrogateescape")
+
+
+def name_array(names: Iterable[str]) -> tuple[int, Any, list[Any]]:
+    """Return (count, char *[], what keeps it alive)."""
+    chars = [ffi.new("char[]", name_chars(name)) for name in names]
+    return len(chars), ffi.new("char *[]", chars), chars
+
+
+def take_bytes(out: Any, size: Any) -> bytes:
+    """Return the bytes that the core allocated, and free them."""
+    data = bytes(ffi.buffer(out[0], size[0])) if size[0] else b""
+    lib.tr_free(out[0])
+    return data
+
+
+def take_text(out: Any) -> str:
+    """Return the text that the core allocated, and free it."""
+    text = text_of(out[0])
+    lib.tr_free(out[0])
+    return text
+
+
+__all__ = ["name_chars", "path_chars", "text_of", "name_array", "take_bytes", "take_text"]

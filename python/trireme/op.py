@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .desc import ATTR_NAMES, BLOCK, BLOCKS, AttrProto, OpProto, op_proto, op_types
-from .desc import get_all_op_protos as get_all_op_protos
+from .op_protos import ATTR_NAMES, BLOCK, BLOCKS, AttrProto, OpProto, op_proto, op_types
+from .op_protos import get_all_op_protos as get_all_op_protos
 from .dtypes import VarType
 from .errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from .op_view import text_of

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .desc import BLOCK, BLOCKS, BOOL, BOOLS, FLOAT, FLOATS, INTS, LONGS, STRING, STRINGS, OpDesc
+from .desc import OpDesc
+from .op_protos import BLOCK, BLOCKS, BOOL, BOOLS, FLOAT, FLOATS, INTS, LONGS, STRING, STRINGS
 from .gc_pause import gc_paused
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .desc import BLOCKS, BOOLS, FLOAT, FLOATS, INTS, LONGS, STRING, STRINGS, attr_kind, whole_number
+from .desc import attr_kind, whole_number
+from .op_protos import BLOCKS, BOOLS, FLOAT, FLOATS, INTS, LONGS, STRING, STRINGS
 from .errors import InvalidArgumentError
 
 _LISTS = frozenset({INTS, FLOATS, STRINGS, BOOLS, BLOCKS, LONGS})

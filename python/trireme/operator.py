@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import unique_name
-from .desc import ATTR_NAMES, OpProto, op_proto, op_types
+from .op_protos import ATTR_NAMES, OpProto, op_proto, op_types
 from .dtypes import convert_dtype
 from .block import Variable
 from .framework import default_main_program

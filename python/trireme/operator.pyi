@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from .block import Block, Variable
-from .desc import OpProto
+from .op_protos import OpProto
 from .dtypes import DTypeLike
 
 Slot: TypeAlias = Variable | str | Sequence[Variable | str]

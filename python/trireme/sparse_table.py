@@ -17,7 +17,7 @@ import numpy as np
 
 from ._core import ffi, lib
 from .core import OpDesc, OpRole
-from .desc import op_proto
+from .op_protos import op_proto
 from .dtypes import VarType, convert_dtype
 from .errors import NotFoundError, ShapeError, UnsupportedError, check
 from .files import damage_of, new_folder, open_regular, path_inside

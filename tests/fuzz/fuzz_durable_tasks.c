@@ -1,4 +1,4 @@
-/* fuzz_durable_tasks.c - the state of leased tasks as a dead server has left it, damaged: who takes its place refuses it, or goes on from it.
+/* fuzz_durable_tasks.c - the state of leased tasks that a dead server has left, damaged. The server in its place refuses the state, or goes on from it.
  *
  * The first byte of the input: bit 0: the place of one that died; else the job is started again. The rest damages the memory (damage.h). */
 #include "tests/support/durable_store.h"

@@ -1,4 +1,4 @@
-/* test_sim_replacements.c - simulated jobs whose trainers die: who makes snapshots then, who has their places, their steps and their tasks. */
+/* test_sim_replacements.c - simulated jobs whose trainers die. Other trainers then make snapshots, and standbys take their places, steps and tasks. */
 #include "tests/support/sim_seeds.h"
 
 /* Where one trainer cuts for all, and has made fewer steps than others: it died, they went on, and the job was started again. */
@@ -64,6 +64,30 @@ TEST(a_standby_takes_the_place_of_a_dead_trainer_in_every_mode)
     sim_expect_often("jobs that went on", went_on, RUNS, 25);
 }
 
+/* Jobs with snapshots in which a replacement comes so many nanoseconds late. */
+static sim_options with_late_replacements(uint64_t seed, uint64_t steps, int64_t late, int standbys)
+{
+    sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
+
+    options.trainers++;
+    options.steps = steps;
+    options.replacements = options.snapshots = true;
+    options.replacements_late = late;
+    options.standbys = standbys;
+    return options;
+}
+
+/* Run the job to its end. Nobody waits longer than `most` nanoseconds. Counts its replacements, and the job if it made snapshots. */
+static void end_without_waits(sim_job *job, const sim_options *options, int64_t most, uint64_t *replacements, uint64_t *snapshots)
+{
+    if (sim_goes_on(job, options)) {
+        *snapshots += sim_job_snapshots(job) != NULL;
+        sim_check_waits(job, options, most);
+    }
+    *replacements += (uint64_t)sim_job_replacements(job);
+    sim_job_free(job);
+}
+
 /* A trainer dies, and its replacement is long in coming, and in making its first step: whoever snapshots meanwhile must not wait for it. What the
  * others wait is messages, and servers at work: microseconds. */
 TEST(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot)
@@ -72,45 +96,25 @@ TEST(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot)
     uint64_t replacements = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
-        options.trainers++;
-        options.steps = 30;
-        options.replacements = options.snapshots = true;
-        options.replacements_late = LATE;
-        options.standbys = 1;
-        sim_job *job = sim_job_new(&options);
+        sim_options options = with_late_replacements(seed, 30, LATE, 1);
+        sim_job    *job = sim_job_new(&options);
         sim_kill_a_trainer(job, &options, 150000);
-        if (sim_goes_on(job, &options)) {
-            snapshots += sim_job_snapshots(job) != NULL;
-            sim_check_waits(job, &options, MOST);
-        }
-        replacements += (uint64_t)sim_job_replacements(job);
-        sim_job_free(job);
+        end_without_waits(job, &options, MOST, &replacements, &snapshots);
     }
     sim_expect_often("replacements", replacements, RUNS, 25);
     sim_expect_often("jobs with snapshots", snapshots, RUNS, 50);
 }
 
-/* Server 0 dies when a replacement has joined and has made no step: who takes its place must learn that. Counts replacements and jobs with snapshots. */
+/* Server 0 dies when a replacement has joined and has made no step. The standby in its place must learn that. */
 static void lose_server_0_after_a_join(uint64_t seed, uint64_t *replacements, uint64_t *snapshots)
 {
     enum { LATE = 500000, MOST = 150000 };             /* nanoseconds */
-    sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
+    sim_options options = with_late_replacements(seed, 150, LATE, 2);
+    sim_job    *job = sim_job_new(&options);
 
-    options.trainers++;
-    options.steps = 150;
-    options.replacements = options.snapshots = true;
-    options.replacements_late = LATE;
-    options.standbys = 2;
-    sim_job *job = sim_job_new(&options);
     sim_kill_a_trainer(job, &options, 60000);
     sim_job_kill(job, 0, LATE - 1 + sim_moment(job, LATE));
-    if (sim_goes_on(job, &options)) {
-        *snapshots += sim_job_snapshots(job) != NULL;
-        sim_check_waits(job, &options, MOST);
-    }
-    *replacements += (uint64_t)sim_job_replacements(job);
-    sim_job_free(job);
+    end_without_waits(job, &options, MOST, replacements, snapshots);
 }
 
 TEST(nobody_waits_for_a_replacement_of_which_another_server_0_has_heard_nothing)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..desc import _text, take_text
+from ..names import take_text, text_of
 from ..dtypes import VarType
 from ..errors import NotFoundError, check
 from ..names import name_chars, path_chars
@@ -29,8 +29,8 @@ class Array:
 
     def __init__(self, index: int, state: Any) -> None:
         self.index = index
-        self.name = _text(state.name)
-        self.param = _text(state.param) if state.param else None
+        self.name = text_of(state.name)
+        self.param = text_of(state.param) if state.param else None
         self.kind = KINDS[state.kind]
         self.dtype = VarType(state.dtype)
         self.shape = tuple(ffi.unpack(state.dims, state.rank)) if state.rank else ()
@@ -49,7 +49,7 @@ class Table:
     __slots__ = ("index", "name", "rows", "width", "states", "dtype", "updates")
 
     def __init__(self, index: int, table: Any, rows: int) -> None:
-        self.index, self.name, self.rows = index, _text(table.name), rows
+        self.index, self.name, self.rows = index, text_of(table.name), rows
         self.width, self.states, self.updates = table.width, table.states, table.updates
         self.dtype = VarType(table.dtype)
 
@@ -79,11 +79,11 @@ class Checkpoint:
             check(lib.tr_checkpoint_open(out, path_chars(folder)))
             _ptr = out[0]
         self._native = Native(_ptr, lib.tr_checkpoint_free)
-        self.folder = _text(lib.tr_checkpoint_folder(_ptr))
+        self.folder = text_of(lib.tr_checkpoint_folder(_ptr))
         self.step: int = lib.tr_checkpoint_step(_ptr)
-        self.mode = _text(lib.tr_checkpoint_mode(_ptr))
-        self.digest = _text(lib.tr_checkpoint_digest(_ptr))
-        self.version = _text(lib.tr_checkpoint_version(_ptr))
+        self.mode = text_of(lib.tr_checkpoint_mode(_ptr))
+        self.digest = text_of(lib.tr_checkpoint_digest(_ptr))
+        self.version = text_of(lib.tr_checkpoint_version(_ptr))
         self.created: int = lib.tr_checkpoint_created(_ptr)
         self.snapshot: int = lib.tr_checkpoint_number(_ptr)
         self.trainers: int = lib.tr_checkpoint_trainers(_ptr)

@@ -19,7 +19,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, States, digest_of, state_variables, kinds_of, newest, restore, steps, value_in
 from ..core import Scope
-from ..desc import take_text
+from ..names import take_text
 from ..errors import NotFoundError, TimedOutError, TriremeError, check
 from ..names import path_chars
 from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_script, settings_now

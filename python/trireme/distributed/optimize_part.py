@@ -16,7 +16,7 @@ from math import prod
 
 from .._core import lib
 from ..core import OpRole, VarType
-from ..desc import op_proto
+from ..op_protos import op_proto
 from ..errors import UnsupportedError
 from ..framework import Block, Operator, Parameter, Program, Variable
 from ..op_view import OpView

@@ -17,7 +17,7 @@ from typing import Any
 
 from .._core import ffi, lib
 from ..checkpoint import steps as steps_in
-from ..desc import take_text
+from ..names import take_text
 from ..errors import FileError, TriremeError
 from ..names import path_chars
 from ..native import Native

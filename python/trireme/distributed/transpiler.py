@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from ..core import OpDesc, OpRole, VarType
-from ..desc import STRING
+from ..op_protos import STRING
 from ..errors import InvalidArgumentError, UnsupportedError, check_whole
 from ..framework import Block, Program, Variable, default_main_program, default_startup_program
 from ..gc_pause import gc_paused

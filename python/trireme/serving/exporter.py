@@ -197,7 +197,7 @@ def _age(path: str) -> float:
 
 
 def _steps() -> int:
-    """Return the steps after this training, where a job counts them."""
+    """Return how many steps the training has made, where a job counts them."""
     if jobs.current() is None:
         return 0
     from ..distributed.training import steps_made

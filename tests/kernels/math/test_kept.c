@@ -1,4 +1,5 @@
-/* test_kept.c - right sides that stay: their products are those of tr_gemm, whoever packs them, and nothing else is kept. */
+/* test_kept.c - right sides of products that stay as they are. Products with kept panels equal those of tr_gemm, whichever thread packs the panels. Only
+ * named memory is kept. */
 #include "kernels/math/kept.h"
 
 #include "framework/precision.h"
