@@ -51,12 +51,45 @@ def fused_conv() -> Any:
     return out
 
 
+def paths(rows: list[list[int]]) -> Any:
+    return layers.cast(layers.assign(np.array(rows, "int32")), "int64")
+
+
+def output_of(type: str, slot: str, outputs: dict[str, str], inputs: dict[str, Any], **attrs: Any) -> Any:
+    """One output of an operator that has several."""
+    helper = LayerHelper(type)
+    made = {name: helper.create_variable_for_type_inference(dtype) for name, dtype in outputs.items()}
+    helper.append_op(type, {name: [var] for name, var in inputs.items()}, {name: [var] for name, var in made.items()}, attrs)
+    return made[slot]
+
+
+def pairs(slot: str, weighs: bool) -> Any:
+    inputs = {"Score": layers.round(data(3)), "Label": layers.round(data(1, name="label")), "QueryID": layers.cast(signs("query", 1), "int64")}
+    inputs |= {"Weight": layers.exp(data(1, name="w")), "AccumulateNegativePair": layers.fill_constant([1], "float32", 2.0)} if weighs else {}
+    if weighs:
+        inputs |= {f"Accumulate{kind}Pair": layers.fill_constant([1], "float32", 2.0) for kind in ("Positive", "Neutral")}
+    return output_of("positive_negative_pair", slot, dict.fromkeys(("PositivePair", "NegativePair", "NeutralPair"), "float32"), inputs, column=-1)
+
+
+def precision(slot: str, goes_on: bool) -> Any:
+    inputs = {"MaxProbs": data(1), "Indices": classes("guess"), "Labels": classes()}
+    if goes_on:
+        inputs |= {"Weights": layers.exp(data(1)), "StatesInfo": parameter(6, 4)}
+    outputs = {"BatchMetrics": "float64", "AccumMetrics": "float64", "AccumStatesInfo": "float32"}
+    return output_of("precision_recall", slot, outputs, inputs, class_number=6)
+
+
+def trees(depth: int) -> Any:
+    edges = [[[1, 2], [1, 3], [2, 4], [2, 5], [2, 6], [3, 7]], [[1, 2], [2, 3], [3, 4], [0, 0], [1, 5], [0, 0]], [[0, 0]] * 6, [[1, 3], [3, 2], [0, 4], [2, 5], [2, 6], [2, 7]]]
+    return made("tree_conv", data(8, 3), layers.assign(np.array(edges, "int32")), parameter(3, 3, 2, 4), slots=("NodesVector", "EdgeSet", "Filter"), max_depth=depth)
+
+
 def parameter(*shape: int) -> Any:
     return layers.create_parameter(list(shape), "float32")
 
 
-def classes() -> Any:
-    return layers.cast(layers.scale(layers.sigmoid(data(1, name="label")), 5.0), "int64")
+def classes(name: str = "label") -> Any:
+    return layers.cast(layers.scale(layers.sigmoid(data(1, name=name)), 5.0), "int64")
 
 
 def signs(name: str, width: int = 4) -> Any:
@@ -232,6 +265,27 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     ("hinge_loss", lambda: hinge()),
     ("log_loss", lambda: layers.log_loss(layers.sigmoid(data(1)), layers.cast(signs("y", 1), "float32"))),
     ("huber_loss", lambda: layers.huber_loss(data(1), data(1, name="y"), 0.7)),
+    ("cross_entropy2", lambda: output_of("cross_entropy2", "Y", dict.fromkeys(("Y", "XShape", "MatchX"), "float32"), {"X": layers.softmax(data(5)), "Label": classes()},
+                                         ignore_index=1)),
+    ("bpr_loss", lambda: layers.bpr_loss(data(5), classes())),
+    *[(f"kldiv_loss_{how}", lambda how=how: layers.kldiv_loss(data(5), layers.relu(data(5, name="y")), how)) for how in ("none", "mean", "sum", "batchmean")],
+    ("modified_huber_loss", lambda: made("modified_huber_loss", layers.scale(data(1), 2.0), layers.cast(signs("y", 1), "float32"))),
+    *[(f"sigmoid_cross_entropy_{normalizes}", lambda normalizes=normalizes: layers.sigmoid_cross_entropy_with_logits(
+        data(5), layers.relu(layers.sign(data(5, name="y"))), ignore_index=0, normalize=normalizes)) for normalizes in (False, True)],
+    ("smooth_l1_loss", lambda: layers.smooth_l1(data(3, 2), data(3, 2, name="y"))),
+    ("smooth_l1_loss_weighed", lambda: layers.smooth_l1(data(5), data(5, name="y"), data(5, name="inside"), layers.exp(data(5, name="outside")), sigma=1.5)),
+    ("teacher_student", lambda: layers.teacher_student_sigmoid_loss(data(1), layers.elementwise_max(data(1, name="y"), layers.fill_constant([1], "float32", -2.0)))),
+    *[(f"hierarchical_sigmoid_{n}", lambda n=n: layers.hsigmoid(data(3), classes(), n)) for n in (5, 8)],
+    ("hierarchical_sigmoid_of_a_tree", lambda: layers.hsigmoid(data(3), classes(), 6, path_table=paths([[0, 2, -1], [0, 1, 4], [5, -1, 3], [-1, 1, 1]]),
+                                                               path_code=paths([[0, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0]]), is_custom=True, bias_attr=False)),
+    ("accuracy", lambda: layers.accuracy(data(5), classes(), k=2)),
+    *[(f"mean_iou_{i}", lambda i=i: layers.mean_iou(classes(), classes("other"), 6)[i]) for i in (0, 1, 2)],
+    *[(f"positive_negative_pair_{slot}", lambda slot=slot: pairs(slot, slot == "NegativePair")) for slot in ("PositivePair", "NegativePair", "NeutralPair")],
+    *[(f"precision_recall_{slot}", lambda slot=slot: precision(slot, slot != "BatchMetrics")) for slot in ("BatchMetrics", "AccumMetrics", "AccumStatesInfo")],
+    ("print", lambda: layers.Print(data(3), first_n=1)),
+    ("conv_shift", lambda: made("conv_shift", data(5), data(3, name="y"))),
+    *[(f"spp_{how}_{size}", lambda how=how, size=size: made("spp", data(2, *size), pyramid_height=3, pooling_type=how)) for how in ("max", "avg") for size in ((8, 7), (5, 2))],
+    *[(f"tree_conv_{depth}", lambda depth=depth: trees(depth)) for depth in (1, 2, 4)],
     ("conv2d_fusion", lambda: fused_conv()),
     ("fusion_repeated_fc_relu", lambda: made("fusion_repeated_fc_relu", data(3), [parameter(3, 4), parameter(4, 2)], [parameter(4), parameter(2)], slots=("X", "W", "Bias"))),
     ("spectral_norm", lambda: layers.spectral_norm(parameter(3, 4), power_iters=2)),
@@ -239,7 +293,7 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
 ]
 
 
-OF_FOUR = {"affine_grid", "crop_from", "multiplex", "scatter_True", "scatter_False", "scatter_nd_add"}       # they hold constants for a batch of four
+OF_FOUR = {"affine_grid", "crop_from", "multiplex", "scatter_True", "scatter_False", "scatter_nd_add", "hierarchical_sigmoid_of_a_tree", "tree_conv_1", "tree_conv_2", "tree_conv_4"}       # they hold constants for a batch of four
 
 
 @pytest.mark.parametrize(("name", "make"), [pytest.param(name, make, id=name) for name, make in CASES])

@@ -16,7 +16,7 @@ from ..io import _inference_program
 from ..optional import load
 from .onnx_graph import OPSET, Graph
 from .onnx_converters import CONVERTERS
-from . import onnx_images, onnx_losses, onnx_selections, onnx_units  # noqa: F401  they fill CONVERTERS
+from . import onnx_images, onnx_losses, onnx_metrics, onnx_selections, onnx_units, onnx_windows  # noqa: F401  they fill CONVERTERS
 
 
 def onnx_operators() -> list[str]:
