@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pserver/checkpoint/snapshot.h"
+#include "storage/checkpoint/snapshot.h"
 
 enum { ARRAYS = 24, ROUNDS_MAX = 99 };
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "framework/random.h"
-#include "pserver/checkpoint/checkpoint.h"
-#include "pserver/table/table_var.h"
+#include "storage/checkpoint/checkpoint.h"
+#include "storage/table/table_var.h"
 
 enum { WIDTH = 16, KEYS = 26 * 1024, ROUNDS_MAX = 99 };
 

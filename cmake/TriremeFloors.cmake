@@ -1,12 +1,13 @@
-# The floors, enforced: proto -> framework -> kernels -> pserver -> serving -> trainer.
+# The floors, enforced: proto -> framework -> kernels -> storage -> pserver -> serving -> trainer.
 #
 # A floor's include directory lies in the build tree and holds one symbolic link for each folder that the
 # floor may see: itself and those above. Including "kernels/x.h" from framework/ therefore does not compile.
 #
-# The floor pserver is divided into folders that stand above one another in the same way. A folder sees the headers in
-# pserver/ itself, which are public, and the folders before it in this list.
-set(TR_FLOORS proto framework kernels pserver serving trainer)
-set(TR_PSERVER_FOLDERS util wire observe memory table checkpoint core transport store job ops)
+# The floors storage and pserver are divided into folders that stand above one another in the same way. A folder sees the headers in
+# its floor's own folder, which are public, and the folders before it in its floor's list.
+set(TR_FLOORS proto framework kernels storage pserver serving trainer)
+set(TR_STORAGE_FOLDERS util memory table checkpoint)
+set(TR_PSERVER_FOLDERS util wire observe state core transport store job ops)
 
 # Make the include directory of a floor; OUT is its path.
 function(tr_floor_include_dir OUT FLOOR)
@@ -25,21 +26,30 @@ function(tr_floor_include_dir OUT FLOOR)
     set(${OUT} ${dir} PARENT_SCOPE)
 endfunction()
 
-# Make the include directory of a folder of pserver/; OUT is its path.
-function(tr_pserver_include_dir OUT FOLDER)
-    set(dir ${PROJECT_BINARY_DIR}/floors/pserver.${FOLDER})
-    file(MAKE_DIRECTORY ${dir}/pserver)
+# The floors above FLOOR, the highest first, without proto.
+function(tr_floors_above OUT FLOOR)
+    list(FIND TR_FLOORS ${FLOOR} index)
+    math(EXPR count "${index} - 1")
+    list(SUBLIST TR_FLOORS 1 ${count} above)
+    set(${OUT} ${above} PARENT_SCOPE)
+endfunction()
+
+# Make the include directory of a folder of FLOOR, which is divided into FOLDERS; OUT is its path.
+function(tr_folder_include_dir OUT FLOOR FOLDER FOLDERS)
+    set(dir ${PROJECT_BINARY_DIR}/floors/${FLOOR}.${FOLDER})
+    file(MAKE_DIRECTORY ${dir}/${FLOOR})
     file(CREATE_LINK ${TR_PROTO_DIR} ${dir}/proto SYMBOLIC)
-    foreach(seen framework kernels)
+    tr_floors_above(above ${FLOOR})
+    foreach(seen IN LISTS above)
         file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${seen} ${dir}/${seen} SYMBOLIC)
     endforeach()
-    file(GLOB public CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pserver/*.h)
+    file(GLOB public CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FLOOR}/*.h)
     foreach(header IN LISTS public)
         get_filename_component(name ${header} NAME)
-        file(CREATE_LINK ${header} ${dir}/pserver/${name} SYMBOLIC)
+        file(CREATE_LINK ${header} ${dir}/${FLOOR}/${name} SYMBOLIC)
     endforeach()
-    foreach(seen IN LISTS TR_PSERVER_FOLDERS)
-        file(CREATE_LINK ${PROJECT_SOURCE_DIR}/pserver/${seen} ${dir}/pserver/${seen} SYMBOLIC)
+    foreach(seen IN LISTS FOLDERS)
+        file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${FLOOR}/${seen} ${dir}/${FLOOR}/${seen} SYMBOLIC)
         if(seen STREQUAL FOLDER)
             break()
         endif()
@@ -47,22 +57,26 @@ function(tr_pserver_include_dir OUT FOLDER)
     set(${OUT} ${dir} PARENT_SCOPE)
 endfunction()
 
-# tr_add_pserver(EXCEPT regex): the static library tr_pserver, folder by folder.
-function(tr_add_pserver)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "" "EXCEPT" "")
+# tr_add_divided_floor(name FOLDERS folders... [EXCEPT regex]): the static library tr_<name>, folder by folder.
+function(tr_add_divided_floor FLOOR)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCEPT" "FOLDERS")
+    tr_floors_above(above ${FLOOR})
+    list(GET above -1 above)
     set(objects)
-    foreach(folder IN LISTS TR_PSERVER_FOLDERS)
-        file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pserver/${folder}/*.c)
-        list(FILTER sources EXCLUDE REGEX "${arg_EXCEPT}")
-        add_library(tr_pserver_${folder} OBJECT ${sources})
-        tr_pserver_include_dir(dir ${folder})
-        tr_target_sees(tr_pserver_${folder} ${dir})
-        target_link_libraries(tr_pserver_${folder} PRIVATE tr_kernels)
-        list(APPEND objects $<TARGET_OBJECTS:tr_pserver_${folder}>)
+    foreach(folder IN LISTS arg_FOLDERS)
+        file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FLOOR}/${folder}/*.c)
+        if(arg_EXCEPT)
+            list(FILTER sources EXCLUDE REGEX "${arg_EXCEPT}")
+        endif()
+        add_library(tr_${FLOOR}_${folder} OBJECT ${sources})
+        tr_folder_include_dir(dir ${FLOOR} ${folder} "${arg_FOLDERS}")
+        tr_target_sees(tr_${FLOOR}_${folder} ${dir})
+        target_link_libraries(tr_${FLOOR}_${folder} PRIVATE tr_${above})
+        list(APPEND objects $<TARGET_OBJECTS:tr_${FLOOR}_${folder}>)
     endforeach()
-    add_library(tr_pserver STATIC ${objects})
-    set_target_properties(tr_pserver PROPERTIES LINKER_LANGUAGE C)
-    target_link_libraries(tr_pserver PUBLIC tr_kernels)
+    add_library(tr_${FLOOR} STATIC ${objects})
+    set_target_properties(tr_${FLOOR} PROPERTIES LINKER_LANGUAGE C)
+    target_link_libraries(tr_${FLOOR} PUBLIC tr_${above})
 endfunction()
 
 # Let TARGET see what the include directory DIR has, and give it our flags.

@@ -9,7 +9,7 @@ set(TR_PRIVATE_FUNCTIONS tr_probe_run)
 # The headers of the C API, relative to the tree. The library exports what they declare with TR_API; cffi reads them, too.
 function(tr_api_headers OUT)
     file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-         ${PROJECT_SOURCE_DIR}/framework/trireme.h ${PROJECT_SOURCE_DIR}/pserver/trireme_*.h
+         ${PROJECT_SOURCE_DIR}/framework/trireme.h ${PROJECT_SOURCE_DIR}/storage/trireme_*.h ${PROJECT_SOURCE_DIR}/pserver/trireme_*.h
          ${PROJECT_SOURCE_DIR}/serving/trireme_*.h ${PROJECT_SOURCE_DIR}/trainer/trireme_*.h)
     set(${OUT} ${headers} trainer/checkpoint_policy.h PARENT_SCOPE)
 endfunction()
@@ -46,8 +46,9 @@ endfunction()
 function(tr_add_library)
     set(objects)
     # What every step runs comes first, side by side: an operator's cost depends on where its code lies, by half a nanosecond.
+    list(TRANSFORM TR_STORAGE_FOLDERS PREPEND storage_ OUTPUT_VARIABLE storage)
     list(TRANSFORM TR_PSERVER_FOLDERS PREPEND pserver_ OUTPUT_VARIABLE pserver)
-    foreach(part kernels framework ${pserver} serving trainer proto)
+    foreach(part kernels framework ${storage} ${pserver} serving trainer proto)
         list(APPEND objects $<TARGET_OBJECTS:tr_${part}>)
     endforeach()
     add_library(trireme SHARED ${objects})

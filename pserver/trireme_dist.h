@@ -42,7 +42,7 @@
 #define TRIREME_DIST_H
 
 #include "framework/trireme.h"
-#include "pserver/trireme_checkpoint.h"
+#include "storage/trireme_checkpoint.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -157,8 +157,6 @@ typedef struct tr_job_value {
  * `name`. TR_EINVAL or TR_ENOTFOUND: there is no such table. */
 TR_API tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name);
 
-/* Bytes of a memory page that large tables get on this machine: 2 MiB or 4096. The call tries it out. */
-TR_API int64_t tr_table_page_bytes(void);
 /* Make an empty table of this description in a variable of the scope. */
 TR_API tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table);
 /* Read the rows of one virtual shard (0 .. 1023) of a table, packed. Each row has its key (int64), the number of its updates and the
@@ -172,27 +170,6 @@ TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *
 TR_API tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear);
 
 /* -- memory of a table, and its most frequent keys -------------------------------------------------- */
-
-enum { TR_TABLE_HOT_KEYS = 32 };
-
-typedef struct tr_table_hot_key {
-    int64_t key;
-    int64_t updates;                  /* that changed its row. A key that is in every step has one for each step */
-} tr_table_hot_key;
-
-/* The part of a table on one server; in one process, the whole table. The row counts and their bytes are of rows in use. Memory that is
- * ready for further rows counts only in `bytes`. */
-typedef struct tr_table_part {
-    int64_t          rows;
-    int64_t          waiting;         /* keys that fewer than `entry_count` updates used: they have no row yet */
-    int64_t          row_bytes;       /* of one row: values, states, header */
-    int64_t          value_bytes, state_bytes, header_bytes;
-    int64_t          index_bytes;
-    int64_t          journal_bytes;   /* of the undo log of an update */
-    int64_t          bytes;           /* memory of this process for the table in all */
-    int64_t          hot_count;
-    tr_table_hot_key hot[TR_TABLE_HOT_KEYS];     /* in order of falling `updates`; of equal ones the smaller key first */
-} tr_table_part;
 
 /* Fill *out for a table. `server`: 0 .. servers - 1 if the process's job has a table of this name, else 0 (TR_ERANGE). The call reads
  * the header of each row. On a server it waits for the updates of this trainer's ended steps. */

@@ -1,10 +1,10 @@
 #include "serving/model.h"
 
 #include "framework/memory.h"
-#include "framework/tensor_io.h"
 #include "framework/path.h"
 #include "framework/scope.h"
-#include "pserver/table/table_var.h"
+#include "framework/tensor_io.h"
+#include "storage/table/table_var.h"
 
 #include <errno.h>
 #include <stdlib.h>

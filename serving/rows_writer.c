@@ -1,8 +1,8 @@
 /* rows_writer.c - files of rows, for a training that exports. */
 #include "serving/trireme_serving.h"
 
-#include "pserver/table/row_file.h"
-#include "pserver/table/table_var.h"
+#include "storage/table/row_file.h"
+#include "storage/table/table_var.h"
 
 struct tr_rows_writer;                 /* it is a tr_row_writer */
 

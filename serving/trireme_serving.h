@@ -15,7 +15,7 @@
 #define TRIREME_SERVING_H
 
 #include "framework/trireme.h"
-#include "pserver/trireme_checkpoint.h"
+#include "storage/trireme_checkpoint.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -19,8 +19,8 @@
 #ifndef TR_TRAINER_CHECKPOINT_POLICY_H
 #define TR_TRAINER_CHECKPOINT_POLICY_H
 
-#include "pserver/trireme_checkpoint.h"
 #include "pserver/trireme_dist.h"
+#include "storage/trireme_checkpoint.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,7 +9,7 @@
 #include "framework/memory.h"
 #include "framework/message.h"
 #include "framework/path.h"
-#include "pserver/util/crc32c.h"
+#include "storage/util/crc32c.h"
 #include "trainer/job_desc.h"
 
 static const char     MAGIC[8] = "TRIREJOB";

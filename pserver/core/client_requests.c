@@ -3,6 +3,7 @@
 #include "pserver/core/client_requests.h"
 
 #include "framework/memory.h"
+#include "storage/util/little_endian.h"
 
 /* == operations =================================================================================== */
 
@@ -216,7 +217,7 @@ void tr__client_flush_pulls(tr_client *client, tr__stream *s)
     uint8_t *payload = tr__must_bytes(4 * (size_t)l->count);
     for (uint32_t i = 0; i < l->count; i++) {
         const tr__client_block *b = &client->block[l->item[i].block];
-        tr_wire_put_u32(payload + 4 * i, b->local | (b->is_rounded ? TR_ROUNDED_BIT : 0));
+        tr_put_u32(payload + 4 * i, b->local | (b->is_rounded ? TR_ROUNDED_BIT : 0));
     }
     const uint64_t step = tr__client_step_of(client, s);
     const tr_wire  pull = {.kind = TR_WIRE_PULL, .pull = {.step = step, .remakes = (uint32_t)(step - client->step)}};

@@ -2,7 +2,7 @@
 #include "pserver/core/replica_copy.h"
 
 #include "framework/memory.h"
-#include "pserver/util/crc32c.h"
+#include "storage/util/crc32c.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "framework/memory.h"
 #include "pserver/core/gather.h"
-#include "pserver/util/crc32c.h"
+#include "storage/util/crc32c.h"
 
 #include <stdlib.h>
 #include <string.h>

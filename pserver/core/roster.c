@@ -3,9 +3,9 @@
 
 #include "framework/memory.h"
 #include "framework/status.h"
-#include "pserver/memory/state.h"
-#include "pserver/util/match.h"
 #include "proto/pserver.pb-c.h"
+#include "pserver/state/state.h"
+#include "pserver/util/match.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "pserver/core/server_snapshots.h"
 #include "pserver/core/server_tasks.h"
 #include "pserver/core/server_updates.h"
-#include "pserver/util/crc32c.h"
+#include "storage/util/crc32c.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "pserver/core/server_meters.h"
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_updates.h"
+#include "storage/util/little_endian.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -357,7 +358,7 @@ static pull *parse_pull(const tr_server *server, const tr_wire *wire, const uint
     p->own = wire->pull.step - wire->pull.remakes;
     p->count = (uint32_t)count;
     for (uint64_t i = 0; i < count; i++) {
-        p->block[i] = tr_wire_get_u32(payload + 4 * i);
+        p->block[i] = tr_get_u32(payload + 4 * i);
         const uint32_t index = block_of(p->block[i]);
         if (index >= server->block_count || (is_rounded(p->block[i]) && server->block[index].dtype != TR_FP32)) {
             free(p);

@@ -5,8 +5,8 @@
 #include "pserver/core/server_pulls.h"
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_updates.h"
-#include "pserver/table/table.h"
 #include "pserver/wire/rounded.h"
+#include "storage/table/table.h"
 
 #include <stdlib.h>
 #include <string.h>

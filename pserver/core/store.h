@@ -6,10 +6,10 @@
 #ifndef TR_PSERVER_STORE_H
 #define TR_PSERVER_STORE_H
 
-#include "pserver/memory/state.h"
-#include "pserver/table/rows_merge.h"
 #include "proto/pserver.pb-c.h"
+#include "pserver/state/state.h"
 #include "pserver/trireme_dist.h"
+#include "storage/table/rows_merge.h"
 
 /* An update: the gradients to apply. The memory belongs to the core, which does not change it until the update is applied. */
 typedef struct tr_update {

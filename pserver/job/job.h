@@ -22,11 +22,11 @@
 
 #include "framework/map.h"
 #include "pserver/job/job_shared.h"
-#include "pserver/memory/trainer_vars.h"
-#include "pserver/table/geo_rows.h"
-#include "pserver/table/row_cache.h"
-#include "pserver/util/keyset.h"
 #include "pserver/wire/compress.h"
+#include "storage/memory/trainer_vars.h"
+#include "storage/table/geo_rows.h"
+#include "storage/table/row_cache.h"
+#include "storage/util/keyset.h"
 
 typedef struct tr__job_block {
     char     *param, *grad;

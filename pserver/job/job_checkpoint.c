@@ -2,7 +2,6 @@
 #include "pserver/job/job_checkpoint.h"
 
 #include "framework/memory.h"
-#include "pserver/checkpoint/snapshot.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_options.h"
@@ -13,6 +12,7 @@
 #include "pserver/observe/runlog.h"
 #include "pserver/util/background.h"
 #include "pserver/util/wake.h"
+#include "storage/checkpoint/snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,10 +10,10 @@
 #include "pserver/job/job_place.h"
 #include "pserver/job/job_saving.h"
 #include "pserver/job/job_store.h"
-#include "pserver/memory/segment.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/util/wake.h"
+#include "storage/memory/segment.h"
 
 #include <stdlib.h>
 

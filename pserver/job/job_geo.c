@@ -2,9 +2,9 @@
  * job_rows.c fills the copies. */
 #include "pserver/job/job_geo.h"
 
-#include "pserver/memory/segment.h"
-#include "pserver/memory/trainer_vars.h"
-#include "pserver/table/table_var.h"
+#include "storage/memory/segment.h"
+#include "storage/memory/trainer_vars.h"
+#include "storage/table/table_var.h"
 
 #include <stdio.h>
 #include <stdlib.h>

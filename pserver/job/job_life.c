@@ -1,6 +1,5 @@
 /* job_life.c - a process's place in a job: its start and its end. */
 #include "framework/memory.h"
-#include "pserver/checkpoint/checkpoint.h"
 #include "pserver/job/job_board.h"
 #include "pserver/job/job_checkpoint.h"
 #include "pserver/job/job_compress.h"
@@ -24,6 +23,7 @@
 #include "pserver/transport/transport.h"
 #include "pserver/util/rank_end.h"
 #include "pserver/util/wake.h"
+#include "storage/checkpoint/checkpoint.h"
 
 #include <signal.h>
 #include <stdio.h>

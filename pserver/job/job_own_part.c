@@ -3,12 +3,12 @@
 
 #include "framework/memory.h"
 #include "framework/path.h"
-#include "pserver/checkpoint/checkpoint_file.h"
-#include "pserver/checkpoint/own_values.h"
-#include "pserver/checkpoint/snapshot.h"
 #include "pserver/job/job.h"
 #include "pserver/util/background.h"
 #include "pserver/util/wake.h"
+#include "storage/checkpoint/checkpoint_file.h"
+#include "storage/checkpoint/own_values.h"
+#include "storage/checkpoint/snapshot.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -12,9 +12,9 @@
 #define TR_PSERVER_JOB_OWN_PART_H
 
 #include "framework/scope.h"
-#include "pserver/job/job_shared.h"
-#include "pserver/memory/trainer_vars.h"
 #include "pserver/job/job_parts.h"
+#include "pserver/job/job_shared.h"
+#include "storage/memory/trainer_vars.h"
 
 typedef struct tr__own_part tr__own_part;
 

@@ -4,9 +4,9 @@
 #ifndef TR_PSERVER_JOB_PARTS_H
 #define TR_PSERVER_JOB_PARTS_H
 
-#include "pserver/checkpoint/checkpoint.h"
-#include "pserver/checkpoint/places.h"
 #include "pserver/core/client.h"
+#include "storage/checkpoint/checkpoint.h"
+#include "storage/checkpoint/places.h"
 
 typedef struct tr__parts {
     tr_part **item;

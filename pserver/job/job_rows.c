@@ -12,8 +12,8 @@
 #include "pserver/job/job_pull.h"
 #include "pserver/job/job_send.h"
 #include "pserver/job/job_tables.h"
-#include "pserver/util/buffer.h"
-#include "pserver/util/row_copy.h"
+#include "storage/util/buffer.h"
+#include "storage/util/row_copy.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,11 +2,11 @@
 #include "pserver/job/job_saving.h"
 
 #include "framework/memory.h"
-#include "pserver/checkpoint/snapshot.h"
 #include "pserver/job/job.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/util/background.h"
 #include "pserver/util/wake.h"
+#include "storage/checkpoint/snapshot.h"
 
 #include <signal.h>
 #include <stdlib.h>

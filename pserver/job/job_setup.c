@@ -6,7 +6,7 @@
 #include "pserver/job/job_compress.h"
 #include "pserver/job/job_facts.h"
 #include "pserver/job/job_tables.h"
-#include "pserver/table/slots.h"
+#include "storage/table/slots.h"
 
 #include "proto/pserver.pb-c.h"
 

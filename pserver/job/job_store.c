@@ -5,10 +5,10 @@
 #include "pserver/job/job_driver.h"
 #include "pserver/job/job_options.h"
 #include "pserver/job/job_saving.h"
-#include "pserver/memory/segment.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/store/frozen.h"
 #include "pserver/util/wake.h"
+#include "storage/memory/segment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_geo.h"
-#include "pserver/table/table_report.h"
-#include "pserver/table/table_var.h"
+#include "storage/table/table_report.h"
+#include "storage/table/table_var.h"
 
 #include <stdlib.h>
 #include <string.h>

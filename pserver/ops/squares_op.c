@@ -11,6 +11,7 @@
 #include "pserver/core/gather.h"
 #include "pserver/job/job_serve.h"
 #include "pserver/ops/comm_ops.h"
+#include "storage/util/little_endian.h"
 
 enum { X };
 enum { OUT };
@@ -51,7 +52,7 @@ static void pack(uint8_t out[BYTES], tr_exact *sum)
 
     tr_exact_pack(words, sum);
     for (int i = 0; i < TR_EXACT_WORDS; i++)
-        tr_wire_put_u32(out + 4 * i, words[i]);
+        tr_put_u32(out + 4 * i, words[i]);
 }
 
 static void add_packed(tr_exact *sum, const uint8_t in[BYTES])
@@ -59,7 +60,7 @@ static void add_packed(tr_exact *sum, const uint8_t in[BYTES])
     uint32_t words[TR_EXACT_WORDS];
 
     for (int i = 0; i < TR_EXACT_WORDS; i++)
-        words[i] = tr_wire_get_u32(in + 4 * i);
+        words[i] = tr_get_u32(in + 4 * i);
     tr_exact_add_packed(sum, words);
 }
 

@@ -1,7 +1,7 @@
 /* table_init_op.c - lookup_sparse_table_init: makes the object that the operators of table_ops.c read and update. */
 #include "framework/op.h"
 #include "framework/random.h"
-#include "pserver/table/table_var.h"
+#include "storage/table/table_var.h"
 
 #include <string.h>
 

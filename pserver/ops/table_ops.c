@@ -8,8 +8,8 @@
 #include "kernels/math/cast.h"
 #include "kernels/selected_rows.h"
 #include "pserver/job/job_rows.h"
-#include "pserver/table/table_tile.h"
-#include "pserver/table/table_var.h"
+#include "storage/table/table_tile.h"
+#include "storage/table/table_var.h"
 
 #include <stdlib.h>
 #include <string.h>

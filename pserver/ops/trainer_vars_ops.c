@@ -9,8 +9,8 @@
 #include "framework/tensor.h"
 #include "pserver/job/job.h"
 #include "pserver/job/job_own_part.h"
-#include "pserver/memory/trainer_vars.h"
 #include "pserver/ops/comm_ops.h"
+#include "storage/memory/trainer_vars.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #include "framework/shape.h"
 #include "framework/trireme.h"
-#include "pserver/memory/state.h"
+#include "pserver/state/state.h"
 
 typedef struct tr_double_buffer {
     tr_tensor *now, *next;            /* borrowed */

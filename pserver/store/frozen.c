@@ -3,7 +3,7 @@
 
 #include "framework/memory.h"
 #include "framework/threadpool.h"
-#include "pserver/table/table.h"
+#include "storage/table/table.h"
 
 #include <stdlib.h>
 

@@ -2,14 +2,14 @@
 #include "pserver/store/server_program.h"
 
 #include "framework/memory.h"
-#include "framework/tensor.h"
 #include "framework/name.h"
 #include "framework/program.h"
+#include "framework/tensor.h"
 #include "pserver/store/compensate.h"
 #include "pserver/store/double_buffers.h"
 #include "pserver/store/update_plan.h"
-#include "pserver/table/table_report.h"
-#include "pserver/table/table_var.h"
+#include "storage/table/table_report.h"
+#include "storage/table/table_var.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #define TR_PSERVER_SERVER_PROGRAM_H
 
 #include "pserver/core/server.h"
-#include "pserver/trireme_checkpoint.h"
+#include "storage/trireme_checkpoint.h"
 
 typedef struct tr_server_program tr_server_program;
 

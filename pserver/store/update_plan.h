@@ -16,7 +16,7 @@
 #define TR_PSERVER_UPDATE_PLAN_H
 
 #include "framework/trireme.h"
-#include "pserver/memory/state.h"
+#include "pserver/state/state.h"
 
 typedef struct tr_update_plan tr_update_plan;
 

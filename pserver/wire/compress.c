@@ -10,6 +10,7 @@
 #include "kernels/math/cast.h"
 #include "pserver/wire/compress_sparse.h"
 #include "pserver/wire/wire.h"
+#include "storage/util/little_endian.h"
 
 #include <float.h>
 #include <math.h>
@@ -195,14 +196,14 @@ static uint64_t encode_nonzero(uint8_t *payload, float *e, const float *x, int64
 {
     const int64_t kept = tr__sparse_encode_nonzero(payload + MORE_HEAD, e, x, count);
 
-    tr_wire_put_u32(payload + HEAD, (uint32_t)kept);
-    tr_wire_put_u32(payload + MORE_HEAD, 0);
+    tr_put_u32(payload + HEAD, (uint32_t)kept);
+    tr_put_u32(payload + MORE_HEAD, 0);
     return MORE_HEAD + tr__sparse_bytes(count, kept);
 }
 
 static int64_t nonzero_of(const uint8_t *payload)
 {
-    return tr_wire_get_u32(payload + HEAD);
+    return tr_get_u32(payload + HEAD);
 }
 
 static tr_status check_nonzero(const uint8_t *payload, uint64_t bytes, int64_t count)
@@ -219,7 +220,7 @@ static tr_status check_nonzero(const uint8_t *payload, uint64_t bytes, int64_t c
 
 uint64_t tr_compress_encode_zeros(uint8_t *payload)
 {
-    tr_wire_put_u32(payload, TR_COMPRESS_NONE);
+    tr_put_u32(payload, TR_COMPRESS_NONE);
     return HEAD;
 }
 
@@ -227,7 +228,7 @@ uint64_t tr_compress_encode(const tr_compress *c, uint8_t *payload, const float 
 {
     uint16_t *words = (uint16_t *)(void *)(payload + HEAD);
 
-    tr_wire_put_u32(payload, (uint32_t)c->kind);
+    tr_put_u32(payload, (uint32_t)c->kind);
     switch (c->kind) {
     case TR_COMPRESS_FP16:
         encode_fp16(words, residual, x, count);
@@ -249,7 +250,7 @@ uint64_t tr_compress_encode(const tr_compress *c, uint8_t *payload, const float 
 
 tr_status tr_compress_check(const tr_compress *c, const uint8_t *payload, uint64_t bytes, int64_t count)
 {
-    const uint32_t kind = bytes >= HEAD ? tr_wire_get_u32(payload) : TR_COMPRESS_KIND_COUNT;
+    const uint32_t kind = bytes >= HEAD ? tr_get_u32(payload) : TR_COMPRESS_KIND_COUNT;
 
     if (kind >= TR_COMPRESS_KIND_COUNT)
         return tr_fail(TR_EFORMAT, "compressed gradient: %llu bytes that name no method", (unsigned long long)bytes);
@@ -268,7 +269,7 @@ void tr_compress_decode(const tr_compress *c, float *out, const uint8_t *payload
 {
     const uint16_t *words = (const uint16_t *)(const void *)(payload + HEAD);
 
-    switch ((tr_compress_kind)tr_wire_get_u32(payload)) {
+    switch ((tr_compress_kind)tr_get_u32(payload)) {
     case TR_COMPRESS_FP16:
         decode_fp16(out, words, count);
         break;

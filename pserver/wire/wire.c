@@ -1,5 +1,7 @@
-/* wire.c - see wire.h. Shifts take the bytes apart, so neither alignment nor the machine's byte order matters. */
+/* wire.c - see wire.h. */
 #include "pserver/wire/wire.h"
+
+#include "storage/util/little_endian.h"
 
 #include <assert.h>
 #include <math.h>
@@ -22,30 +24,6 @@ static const struct {
 #undef WITHOUT
 };
 
-/* == numbers ====================================================================================== */
-
-uint32_t tr_wire_get_u32(const uint8_t *in)
-{
-    return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
-}
-
-void tr_wire_put_u32(uint8_t *out, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        out[i] = (uint8_t)(value >> 8 * i);
-}
-
-static uint64_t get_u64(const uint8_t *in)
-{
-    return tr_wire_get_u32(in) | (uint64_t)tr_wire_get_u32(in + 4) << 32;
-}
-
-static void put_u64(uint8_t *out, uint64_t value)
-{
-    tr_wire_put_u32(out, (uint32_t)value);
-    tr_wire_put_u32(out + 4, (uint32_t)(value >> 32));
-}
-
 /* == fields: for each type its size, and how it is written, read, checked and printed ============== */
 
 enum { SIZE_u32 = 4, SIZE_flag = 4, SIZE_u64 = 8, SIZE_offset = 8, SIZE_weight = 8 };
@@ -57,22 +35,22 @@ TR_FORMS(CHECK_SIZE)
 
 static void write_u32(uint8_t *out, uint32_t value)
 {
-    tr_wire_put_u32(out, value);
+    tr_put_u32(out, value);
 }
 
 static void write_flag(uint8_t *out, bool value)
 {
-    tr_wire_put_u32(out, value);
+    tr_put_u32(out, value);
 }
 
 static void write_u64(uint8_t *out, uint64_t value)
 {
-    put_u64(out, value);
+    tr_put_u64(out, value);
 }
 
 static void write_offset(uint8_t *out, uint64_t value)
 {
-    put_u64(out, value);
+    tr_put_u64(out, value);
 }
 
 static void write_weight(uint8_t *out, double value)
@@ -80,7 +58,7 @@ static void write_weight(uint8_t *out, double value)
     uint64_t bits;
 
     memcpy(&bits, &value, sizeof bits);
-    put_u64(out, bits);
+    tr_put_u64(out, bits);
 }
 
 /* A field that is being decoded. */
@@ -97,7 +75,7 @@ static tr_status out_of_range(const field *f, uint64_t value)
 
 static tr_status read_u32(uint32_t *out, const uint8_t *in, const field *f)
 {
-    *out = tr_wire_get_u32(in);
+    *out = tr_get_u32(in);
     return *out > f->most ? out_of_range(f, *out) : TR_OK;
 }
 
@@ -112,13 +90,13 @@ static tr_status read_flag(bool *out, const uint8_t *in, const field *f)
 
 static tr_status read_u64(uint64_t *out, const uint8_t *in, const field *f)
 {
-    *out = get_u64(in);
+    *out = tr_get_u64(in);
     return *out > f->most ? out_of_range(f, *out) : TR_OK;
 }
 
 static tr_status read_offset(uint64_t *out, const uint8_t *in, const field *f)
 {
-    *out = get_u64(in);
+    *out = tr_get_u64(in);
     if (*out > INT64_MAX - f->bytes)
         return tr_fail(TR_EFORMAT, "message %s: %s %llu is out of range", f->message, f->name, (unsigned long long)*out);
     return TR_OK;
@@ -126,7 +104,7 @@ static tr_status read_offset(uint64_t *out, const uint8_t *in, const field *f)
 
 static tr_status read_weight(double *out, const uint8_t *in, const field *f)
 {
-    const uint64_t bits = get_u64(in);
+    const uint64_t bits = tr_get_u64(in);
 
     memcpy(out, &bits, sizeof bits);
     if (!isfinite(*out) || *out < 0 || signbit(*out))
@@ -170,12 +148,12 @@ uint64_t tr_wire_step(const tr_wire *wire)
 
 static uint8_t *encode_frame(uint8_t *out, const tr_wire *wire)
 {
-    tr_wire_put_u32(out, MAGIC);
-    tr_wire_put_u32(out + 4, (uint32_t)wire->kind);
-    tr_wire_put_u32(out + 8, wire->epoch);
-    tr_wire_put_u32(out + 12, wire->sender);
-    put_u64(out + 16, wire->seq);
-    put_u64(out + 24, wire->bytes);
+    tr_put_u32(out, MAGIC);
+    tr_put_u32(out + 4, (uint32_t)wire->kind);
+    tr_put_u32(out + 8, wire->epoch);
+    tr_put_u32(out + 12, wire->sender);
+    tr_put_u64(out + 16, wire->seq);
+    tr_put_u64(out + 24, wire->bytes);
     return out + TR_WIRE_FRAME;
 }
 
@@ -201,18 +179,18 @@ void tr_wire_encode(uint8_t out[TR_WIRE_HEADER], const tr_wire *wire)
 
 static tr_status decode_frame(tr_wire *out, const uint8_t *in)
 {
-    const uint32_t kind = tr_wire_get_u32(in + 4);
+    const uint32_t kind = tr_get_u32(in + 4);
 
-    if (tr_wire_get_u32(in) != MAGIC)
-        return tr_fail(TR_EFORMAT, "message: begins with %08x instead of \"TRM2\"", tr_wire_get_u32(in));
+    if (tr_get_u32(in) != MAGIC)
+        return tr_fail(TR_EFORMAT, "message: begins with %08x instead of \"TRM2\"", tr_get_u32(in));
     if (kind == TR_WIRE_NONE || kind >= TR_WIRE_KIND_COUNT)
         return tr_fail(TR_EFORMAT, "message: there is no kind %u", kind);
     *out = (tr_wire){
         .kind = (tr_wire_kind)kind,
-        .epoch = tr_wire_get_u32(in + 8),
-        .sender = tr_wire_get_u32(in + 12),
-        .seq = get_u64(in + 16),
-        .bytes = get_u64(in + 24),
+        .epoch = tr_get_u32(in + 8),
+        .sender = tr_get_u32(in + 12),
+        .seq = tr_get_u64(in + 16),
+        .bytes = tr_get_u64(in + 24),
     };
     if (out->bytes > kinds[kind].limit)
         return tr_fail(TR_EFORMAT, "message %s: payload of %llu bytes, at most %llu are allowed", kinds[kind].name,
@@ -308,8 +286,8 @@ uint8_t *tr_wire_entry_put(uint8_t *payload, uint32_t index, uint64_t *cursor, u
     uint8_t *entry = payload + (uint64_t)index * TR_WIRE_ENTRY;
     uint8_t *data = payload + *cursor;
 
-    tr_wire_put_u32(entry, block);
-    tr_wire_put_u32(entry + 4, (uint32_t)bytes);
+    tr_put_u32(entry, block);
+    tr_put_u32(entry + 4, (uint32_t)bytes);
     *cursor += padded(bytes);
     memset(data + bytes, 0, padded(bytes) - bytes);
     return data;
@@ -322,7 +300,7 @@ tr_status tr_wire_entries_open(tr_wire_entries *out, const uint8_t *payload, uin
     if (need > size)
         return tr_fail(TR_EFORMAT, "message: %u entries do not fit into %llu bytes", count, (unsigned long long)size);
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t bytes = tr_wire_get_u32(payload + (uint64_t)i * TR_WIRE_ENTRY + 4);
+        const uint64_t bytes = tr_get_u32(payload + (uint64_t)i * TR_WIRE_ENTRY + 4);
         if (padded(bytes) > size - need)
             return tr_fail(TR_EFORMAT, "message: entry %u of %u has %llu bytes, which do not fit into %llu", i, count,
                            (unsigned long long)bytes, (unsigned long long)size);
@@ -342,8 +320,8 @@ bool tr_wire_entries_next(tr_wire_entries *entries, uint32_t *block, const uint8
     if (entries->next == entries->count)
         return false;
     entries->next++;
-    *block = tr_wire_get_u32(entry);
-    *bytes = tr_wire_get_u32(entry + 4);
+    *block = tr_get_u32(entry);
+    *bytes = tr_get_u32(entry + 4);
     *data = entries->payload + entries->cursor;
     entries->cursor += padded(*bytes);
     return true;

@@ -129,8 +129,4 @@ tr_status tr_wire_entries_open(tr_wire_entries *out, const uint8_t *payload, uin
 /* Read the next entry; false after the last. `data` is aligned to 8 if the payload is. */
 bool      tr_wire_entries_next(tr_wire_entries *entries, uint32_t *block, const uint8_t **data, uint64_t *bytes);
 
-/* Little-endian words, for payloads that are lists of numbers. */
-uint32_t tr_wire_get_u32(const uint8_t *in);
-void     tr_wire_put_u32(uint8_t *out, uint32_t value);
-
 #endif

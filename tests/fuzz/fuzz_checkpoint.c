@@ -1,8 +1,9 @@
 /* fuzz_checkpoint.c - manifests from outside: whatever passes the checks is packed and parsed again. The checksum is made
  * to fit, so that what lies after it is tried, too. */
-#include "pserver/checkpoint/checkpoint.h"
-#include "pserver/util/crc32c.h"
 #include "pserver/wire/wire.h"
+#include "storage/checkpoint/checkpoint.h"
+#include "storage/util/crc32c.h"
+#include "storage/util/little_endian.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         }
         if (size < TR_MANIFEST_HEADER)
             break;
-        tr_wire_put_u32(bytes + 12, tr_crc32c(0, bytes + TR_MANIFEST_HEADER, size - TR_MANIFEST_HEADER));
+        tr_put_u32(bytes + 12, tr_crc32c(0, bytes + TR_MANIFEST_HEADER, size - TR_MANIFEST_HEADER));
     }
     free(bytes);
     return 0;

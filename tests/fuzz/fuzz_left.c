@@ -4,9 +4,9 @@
  * The first byte of the input: bit 0: which of the two; bit 1: its sums are made right again, as if the damage had been written. The
  * rest damages its segment (damage.h). */
 #include "framework/compiler.h"
-#include "pserver/memory/state.h"
-#include "pserver/memory/trainer_vars.h"
-#include "pserver/util/crc32c.h"
+#include "pserver/state/state.h"
+#include "storage/memory/trainer_vars.h"
+#include "storage/util/crc32c.h"
 #include "tests/fuzz/damage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);

@@ -2,7 +2,7 @@
  *
  * The input damages the five segments of a table that was written as it should be, in the middle of its index's growth and of an
  * update (damage.h): rows, index, rows and index of the keys that wait, log. */
-#include "pserver/table/table.h"
+#include "storage/table/table.h"
 #include "tests/fuzz/damage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);

@@ -2,12 +2,13 @@
 #include "tests/support/expect.h"
 
 #include "framework/half.h"
+#include "proto/pserver.pb-c.h"
 #include "pserver/core/client.h"
 #include "pserver/job/job.h"
 #include "pserver/job/job_place.h"
 #include "pserver/transport/comm_state.h"
 #include "pserver/wire/rounded.h"
-#include "proto/pserver.pb-c.h"
+#include "storage/util/little_endian.h"
 
 #include <stdio.h>
 
@@ -291,7 +292,7 @@ TEST(rounded_parameters_are_widened_as_they_come_and_once)
 
     tr_client_flush(r.client);
     assert_int_equal(take(&r, m, 8), 1);
-    assert_int_equal(tr_wire_get_u32(m[0].payload), 0 | TR_ROUNDED_BIT);
+    assert_int_equal(tr_get_u32(m[0].payload), 0 | TR_ROUNDED_BIT);
     for (uint32_t i = 0; i < 2; i++) {
         assert_true(tr_client_done(r.client) < ticket);
         tr_wire wire = rounded_chunk(data, m[0].wire.seq, i);
@@ -322,8 +323,8 @@ TEST(small_rounded_parameters_come_beside_exact_ones)
     const uint64_t ticket = tr_client_pull(r.client, 2, block, at);
     tr_client_flush(r.client);
     assert_int_equal(take(&r, m, 8), 1);
-    assert_int_equal(tr_wire_get_u32(m[0].payload), 0 | TR_ROUNDED_BIT);
-    assert_int_equal(tr_wire_get_u32((const uint8_t *)m[0].payload + 4), 1);
+    assert_int_equal(tr_get_u32(m[0].payload), 0 | TR_ROUNDED_BIT);
+    assert_int_equal(tr_get_u32((const uint8_t *)m[0].payload + 4), 1);
     const float floats[SMALL / 4] = {x, x, x, x};
     tr_rounded_make(tr_wire_entry_put(payload, 0, &cursor, 0, SMALL / 2), floats, SMALL);
     memcpy(tr_wire_entry_put(payload, 1, &cursor, 1, SMALL), floats, SMALL);

@@ -2,10 +2,10 @@
 #include "tests/support/expect.h"
 
 #include "framework/memory.h"
-#include "pserver/checkpoint/checkpoint.h"
+#include "proto/pserver.pb-c.h"
 #include "pserver/store/server_program.h"
 #include "pserver/wire/wire.h"
-#include "proto/pserver.pb-c.h"
+#include "storage/checkpoint/checkpoint.h"
 
 #include <fcntl.h>
 #include <stdio.h>

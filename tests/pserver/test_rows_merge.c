@@ -3,7 +3,7 @@
 
 #include "framework/random.h"
 #include "pserver/core/mean.h"
-#include "pserver/table/rows_merge.h"
+#include "storage/table/rows_merge.h"
 
 #include <math.h>
 

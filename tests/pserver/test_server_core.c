@@ -4,6 +4,7 @@
 #include "framework/half.h"
 #include "pserver/wire/compress.h"
 #include "pserver/wire/rounded.h"
+#include "storage/util/little_endian.h"
 
 TEST(the_mean_waits_for_all_and_is_taken_in_trainer_order)
 {
@@ -85,8 +86,8 @@ static void pull_rounded(rig *r, int from)
 {
     uint8_t asked[8];
 
-    tr_wire_put_u32(asked, 1 | TR_ROUNDED_BIT);
-    tr_wire_put_u32(asked + 4, 0 | TR_ROUNDED_BIT);
+    tr_put_u32(asked, 1 | TR_ROUNDED_BIT);
+    tr_put_u32(asked + 4, 0 | TR_ROUNDED_BIT);
     say(r, from, (tr_wire){.kind = TR_WIRE_PULL, .bytes = 8}, asked);
 }
 

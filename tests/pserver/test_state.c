@@ -1,8 +1,8 @@
 /* test_state.c - a server's state as the next process finds it: commits, going back, damage. */
 #include "tests/support/expect.h"
 
-#include "pserver/memory/segment.h"
-#include "pserver/memory/state.h"
+#include "pserver/state/state.h"
+#include "storage/memory/segment.h"
 
 #include <fcntl.h>
 #include <stdio.h>

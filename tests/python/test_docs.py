@@ -17,7 +17,7 @@ import trireme
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
-FOLDERS = "benchmarks|cmake|deploy|docs|examples|framework|kernels|proto|pserver|serving|python|requirements|tests|trainer"
+FOLDERS = "benchmarks|cmake|deploy|docs|examples|framework|kernels|proto|pserver|serving|storage|python|requirements|tests|trainer"
 each_doc = pytest.mark.parametrize("doc", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
@@ -78,7 +78,7 @@ def test_files_that_are_named_exist(doc):
     assert lost_sources(set(re.findall(rf"`({SOURCE})`", text)) - own) == []
 
 
-@pytest.mark.parametrize("folder", ["framework", "kernels", "pserver", "serving", "trainer", "tests"])
+@pytest.mark.parametrize("folder", ["framework", "kernels", "storage", "pserver", "serving", "trainer", "tests"])
 def test_files_that_comments_name_exist(folder):
     comments = [comment for path in (ROOT / folder).rglob("*.[ch]") for comment in re.findall(r"/\*.*?\*/", path.read_text(), re.S)]
     named = {name for comment in comments for name in re.findall(rf"(?<![\w./*-])({SOURCE})\b(?!\()", comment)}

@@ -1,4 +1,4 @@
-"""The house keeps its order: folders of the server include upwards only, and no files need each other in a circle."""
+"""The house keeps its order: folders of storage and of the server include upwards only, and no files need each other in a circle."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-INCLUDE = re.compile(r'^#include "((?:proto|framework|kernels|pserver|serving|trainer)/[^"]+)"', re.M)
+INCLUDE = re.compile(r'^#include "((?:proto|framework|kernels|storage|pserver|serving|trainer)/[^"]+)"', re.M)
 QUIET = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 FUNCTION = re.compile(r"^(?!static\b|typedef\b)\w[\w *]*?\b(tr_\w+)\([^;{}]*\)\n\{", re.M)
 WORD = re.compile(r"\btr_\w+")
 
 
-def folders() -> list[str]:
-    """Return the folders of pserver/ in the order that the build enforces."""
+def folders(floor: str) -> list[str]:
+    """Return the folders of a floor in the order that the build enforces."""
     text = (ROOT / "cmake" / "TriremeFloors.cmake").read_text()
-    return re.search(r"set\(TR_PSERVER_FOLDERS ([^)]+)\)", text)[1].split()
+    return re.search(rf"set\(TR_{floor.upper()}_FOLDERS ([^)]+)\)", text)[1].split()
 
 
 def sources(folder: str) -> dict[str, str]:
@@ -131,17 +131,18 @@ def test_circles_are_found_and_written_out():
     assert circles(needs(files)) == []
 
 
-def test_folders_of_the_server_include_only_those_before_them():
-    order = folders()
-    assert {path.name for path in (ROOT / "pserver").iterdir() if path.is_dir()} == set(order)
-    for name, text in sources("pserver").items():
+@pytest.mark.parametrize("floor", ["storage", "pserver"])
+def test_folders_include_only_those_before_them(floor):
+    order = folders(floor)
+    assert {path.name for path in (ROOT / floor).iterdir() if path.is_dir()} == set(order)
+    for name, text in sources(floor).items():
         place = name.split("/")[1:-1]
         for other in INCLUDE.findall(text):
-            if other.startswith("pserver/") and place and (folder := other.split("/")[1:-1]):
+            if other.startswith(f"{floor}/") and place and (folder := other.split("/")[1:-1]):
                 assert order.index(folder[0]) <= order.index(place[0]), f"{name} includes {other}"
 
 
-FLOORS = ["framework", "kernels", "pserver", "serving", "trainer"]
+FLOORS = ["framework", "kernels", "storage", "pserver", "serving", "trainer"]
 
 
 def test_a_noun_in_several_files_is_one_unit():
@@ -181,9 +182,10 @@ def test_no_file_of_an_operator_is_too_long():
     assert not long, f"split these by their operators: {long}"
 
 
-def test_each_folder_of_the_server_is_explained():
-    text = (ROOT / "pserver" / "README.md").read_text()
-    assert re.findall(r"^\| `(\w+)/` ", text, re.M) == folders()
+@pytest.mark.parametrize("floor", ["storage", "pserver"])
+def test_each_folder_is_explained(floor):
+    text = (ROOT / floor / "README.md").read_text()
+    assert re.findall(r"^\| `(\w+)/` ", text, re.M) == folders(floor)
 
 
 def test_the_drivers_part_of_a_job_is_seen_by_its_core_and_store_alone():
@@ -199,9 +201,9 @@ def test_the_drivers_part_of_a_job_is_seen_by_its_core_and_store_alone():
 
 def test_the_insides_of_a_folder_stay_inside():
     """A header called *_state.h is for its own folder."""
-    for path in (ROOT / "pserver").rglob("*.[ch]"):
+    for path in [*(ROOT / "storage").rglob("*.[ch]"), *(ROOT / "pserver").rglob("*.[ch]")]:
         for name in INCLUDE.findall(path.read_text()):
-            if name.endswith("_state.h") and name.startswith("pserver/"):
+            if name.endswith("_state.h") and name.startswith(("storage/", "pserver/")):
                 assert name.split("/")[1] == path.parent.name, f"{path.relative_to(ROOT)} includes {name}"
 
 
@@ -221,11 +223,11 @@ def test_each_protocol_of_a_server_keeps_its_state_to_itself():
 
 ALLOCATES = re.compile(r"(?<![\w.>])(?:malloc|calloc|realloc|strn?dup|v?asprintf|aligned_alloc|posix_memalign)\(")
 ENDS = re.compile(r"(?<![\w.>])(?:_exit|exit|abort|raise|quick_exit)\(")
-GROWS_WITH_DATA = ("checkpoint", "memory", "observe", "store", "table", "trainer", "util")
+GROWS_WITH_DATA = ("checkpoint", "memory", "observe", "state", "store", "table", "trainer", "util")
 CHECKS = r"!\(?{0}\b(?!->|\.|\[)|\bif \({0}[ )]|{0} [?]|{0} (?:&&|\|\|)|[|&] !?{0}\b"
 
 
-@pytest.mark.parametrize("floor", ["pserver", "trainer"])
+@pytest.mark.parametrize("floor", ["storage", "pserver", "trainer"])
 def test_each_allocation_is_checked(floor):
     """Lists and messages come from tr__must_*, which end the process with a message; arrays that grow with data may be refused, and are looked at."""
     for path in (ROOT / floor).rglob("*.c"):
@@ -243,6 +245,6 @@ def test_each_allocation_is_checked(floor):
 def test_a_rank_ends_itself_in_one_place():
     """MPI and the launcher must understand how a rank ends: only util/rank_end.c ends one, and the main() of a program.
     (trainer/source.c ends a child process, which was to become a shell command.)"""
-    for path in [*(ROOT / "pserver").rglob("*.c"), *(ROOT / "trainer").rglob("*.c")]:
+    for path in [*(ROOT / "storage").rglob("*.c"), *(ROOT / "pserver").rglob("*.c"), *(ROOT / "trainer").rglob("*.c")]:
         if path.name not in ("rank_end.c", "trireme_pserver.c", "main.c", "source.c"):
             assert not ENDS.search(bare(path.read_text())), f"{path.relative_to(ROOT)}: use tr__rank_end (pserver/util/rank_end.h)"

@@ -3,6 +3,7 @@
 #include "tests/support/simulator_state.h"
 
 #include "framework/memory.h"
+#include "storage/util/little_endian.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -269,7 +270,7 @@ static bool send_message(tr_transport *t, int peer, const uint8_t *header, const
 {
     tr_sim  *sim = t->sim;
     tr__link *way = &t->way[peer];
-    const tr_wire_kind kind = (tr_wire_kind)tr_wire_get_u32(header + 4);
+    const tr_wire_kind kind = (tr_wire_kind)tr_get_u32(header + 4);
 
     if (t->reports)
         look_for_failed(t);

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "pserver/table/slots_state.h"
-#include "pserver/table/table_state.h"
+#include "storage/table/slots_state.h"
+#include "storage/table/table_state.h"
 
 tr_status tr_slots_check(const tr_slots *slots)
 {

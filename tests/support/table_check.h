@@ -2,7 +2,7 @@
 #ifndef TR_TESTS_SUPPORT_TABLE_CHECK_H
 #define TR_TESTS_SUPPORT_TABLE_CHECK_H
 
-#include "pserver/table/table.h"
+#include "storage/table/table.h"
 
 /* TR_EINTERNAL names what is wrong. Every living row must be found, every entry must lead to one, and no row may be lost. */
 tr_status tr_slots_check(const tr_slots *slots);

@@ -4,7 +4,7 @@
 
 #include "tests/support/expect.h"
 
-#include "pserver/table/table.h"
+#include "storage/table/table.h"
 
 enum { WIDTH = 5 };
 

@@ -1,7 +1,7 @@
 """Variables that a trainer alone has: they persist, its program writes them, and no server sends them.
 
 Examples are moving averages, statistics of metrics, counters of schedules, and in mode geo the optimizers' states. ``keep_variables`` lets
-them outlive the process (pserver/memory/trainer_vars.h).
+them outlive the process (storage/memory/trainer_vars.h).
 """
 
 from __future__ import annotations

@@ -1,0 +1,184 @@
+/* checkpoint.c - names of files, and the manifest as bytes. Parsing checks everything that can be checked without the parts. */
+#include "storage/checkpoint/checkpoint.h"
+
+#include "storage/checkpoint/table_description.h"
+#include "storage/util/crc32c.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "framework/memory.h"
+#include "framework/message.h"
+#include "framework/name.h"
+#include "storage/util/little_endian.h"
+
+static const char MAGIC[8] = "TRIRECKP";
+
+enum { VERSION = 1, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 30 };
+
+/* == names ==================================================================================== */
+
+uint64_t tr_checkpoint_new_number(void)
+{
+    uint64_t snapshot = 0;
+
+    if (getrandom(&snapshot, sizeof snapshot, GRND_NONBLOCK) != sizeof snapshot)
+        snapshot = (uint64_t)time(NULL) << 32 ^ (uint64_t)getpid();
+    return snapshot;
+}
+
+char *tr_part_name(int index, int count, uint64_t snapshot)
+{
+    return tr__must_format("part-%05d-of-%05d.%016" PRIx64 ".data", index, count, snapshot);
+}
+
+char *tr_checkpoint_path(const char *folder, int64_t step)
+{
+    return tr__must_format("%s/step-%09" PRId64, folder, step);
+}
+
+/* == parts ==================================================================================== */
+
+uint8_t *tr_part_pack(size_t *size, const tr_part *part)
+{
+    *size = trireme__checkpoint__part__get_packed_size(part);
+    uint8_t *bytes = tr__must_alloc(*size + 1);
+    trireme__checkpoint__part__pack(part, bytes);
+    return bytes;
+}
+
+tr_part *tr_part_parse(const uint8_t *bytes, size_t size)
+{
+    if (tr__message_check_strings(&trireme__checkpoint__part__descriptor, bytes, size) != TR_OK)
+        return NULL;
+    return trireme__checkpoint__part__unpack(NULL, size, bytes);
+}
+
+void tr_part_free(tr_part *part)
+{
+    if (part)
+        trireme__checkpoint__part__free_unpacked(part, NULL);
+}
+
+/* == checks ==================================================================================== */
+
+/* Is this the name of a file in the same folder? */
+static bool is_plain_name(const char *name)
+{
+    return !strncmp(name, "part-", 5) && name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-")] == '\0' &&
+           strlen(name) < 200;
+}
+
+static tr_status check_tensor(const tr_part *part, const tr_part_tensor *t)
+{
+    uint64_t bytes = (uint64_t)tr_dtype_size((tr_dtype)t->dtype);
+
+    TR_TRY(tr_name_check(t->name));
+    if ((unsigned)t->kind >= TR_STATE_KIND_COUNT || !bytes || t->n_dims > TR_MAX_RANK)
+        return tr_fail(TR_EFORMAT, "array '%.200s' of %.200s: kind %d, data type %u, rank %zu", t->name, part->file,
+                       (int)t->kind, t->dtype, t->n_dims);
+    for (size_t i = 0; i < t->n_dims; i++)
+        if (t->dims[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)t->dims[i], &bytes))
+            return tr_fail(TR_EFORMAT, "array '%.200s' of %.200s: dimension %zu is %lld", t->name, part->file, i,
+                           (long long)t->dims[i]);
+    if (bytes != t->bytes || t->offset % TR_CHECKPOINT_ALIGN || t->offset > part->bytes || bytes > part->bytes - t->offset)
+        return tr_fail(TR_EFORMAT, "array '%.200s': %llu bytes by its dimensions, %llu at %llu of the %llu of %.200s", t->name,
+                       (unsigned long long)bytes, (unsigned long long)t->bytes, (unsigned long long)t->offset,
+                       (unsigned long long)part->bytes, part->file);
+    if (t->has_rows && (t->n_dims == 0 || t->rows > INT64_MAX || t->row > t->rows || (uint64_t)t->dims[0] > t->rows - t->row))
+        return tr_fail(TR_EFORMAT, "array '%.200s' of %.200s: its rows from %llu on do not lie in %llu", t->name, part->file,
+                       (unsigned long long)t->row, (unsigned long long)t->rows);
+    return TR_OK;
+}
+
+static tr_status check_part(const tr_part *part)
+{
+    if (!is_plain_name(part->file))
+        return tr_fail(TR_EFORMAT, "'%.200s' is no name of a part", part->file);
+    if (part->chunk_bytes < CHUNK_MIN || part->chunk_bytes > CHUNK_MAX || part->bytes > INT64_MAX ||
+        part->n_checksums != (part->bytes + part->chunk_bytes - 1) / part->chunk_bytes)
+        return tr_fail(TR_EFORMAT, "%.200s has %llu bytes in chunks of %llu and %zu checksums", part->file,
+                       (unsigned long long)part->bytes, (unsigned long long)part->chunk_bytes, part->n_checksums);
+    for (size_t i = 0; i < part->n_tensors; i++)
+        TR_TRY(check_tensor(part, part->tensors[i]));
+    return TR_OK;
+}
+
+static tr_status check_manifest(const tr_manifest *m)
+{
+    if (m->step > INT64_MAX || m->created > INT64_MAX)
+        return tr_fail(TR_EFORMAT, "step %llu", (unsigned long long)m->step);
+    for (size_t i = 0; i < m->n_parts; i++) {
+        TR_TRY(check_part(m->parts[i]));
+        for (size_t j = 0; j < i; j++)
+            if (!strcmp(m->parts[i]->file, m->parts[j]->file))
+                return tr_fail(TR_EFORMAT, "%.200s stands there twice", m->parts[i]->file);
+    }
+    for (size_t i = 0; i < m->n_trainers; i++)
+        if (m->trainers[i]->steps > INT64_MAX || m->trainers[i]->runs > INT64_MAX || m->trainers[i]->index > INT32_MAX)
+            return tr_fail(TR_EFORMAT, "trainer %zu: step %llu, run %llu", i, (unsigned long long)m->trainers[i]->steps,
+                           (unsigned long long)m->trainers[i]->runs);
+    return tr__tables_check(m);
+}
+
+/* == the manifest's file ======================================================================== */
+
+static tr_status bad(const char *path, const char *what)
+{
+    char why[512];
+
+    snprintf(why, sizeof why, "%s", what);
+    return tr_fail(TR_EFORMAT, "'%s': %s", path, why);
+}
+
+tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size, const char *path)
+{
+    if (size < TR_MANIFEST_HEADER || memcmp(bytes, MAGIC, sizeof MAGIC))
+        return bad(path, "this is no manifest of a checkpoint");
+    const uint32_t version = tr_get_u32(bytes + 8), expected = tr_get_u32(bytes + 12);
+    const uint64_t length = tr_get_u64(bytes + 16);
+    if (version != VERSION)
+        return tr_fail(TR_EFORMAT, "'%s': version %u of the format; %d is known", path, version, VERSION);
+    if (length != size - TR_MANIFEST_HEADER)
+        return tr_fail(TR_EFORMAT, "'%s': expected %llu bytes, found %zu", path,
+                       (unsigned long long)length + TR_MANIFEST_HEADER, size);
+    const uint32_t got = tr_crc32c(0, bytes + TR_MANIFEST_HEADER, size - TR_MANIFEST_HEADER);
+    if (got != expected)
+        return tr_fail(TR_EFORMAT, "'%s': expected the checksum %08x, got %08x", path, expected, got);
+    tr_manifest *m = trireme__checkpoint__manifest__unpack(NULL, size - TR_MANIFEST_HEADER, bytes + TR_MANIFEST_HEADER);
+    if (!m)
+        return bad(path, "its message is damaged");
+    tr_status status = tr__message_check_strings(&trireme__checkpoint__manifest__descriptor, bytes + TR_MANIFEST_HEADER,
+                                                 size - TR_MANIFEST_HEADER);
+    if (status != TR_OK || check_manifest(m) != TR_OK) {
+        tr_manifest_free(m);
+        return bad(path, tr_error());
+    }
+    *out = m;
+    return TR_OK;
+}
+
+uint8_t *tr_manifest_pack(size_t *size, const tr_manifest *manifest)
+{
+    const size_t length = trireme__checkpoint__manifest__get_packed_size(manifest);
+    uint8_t     *bytes = tr__must_alloc(length + TR_MANIFEST_HEADER);
+
+    trireme__checkpoint__manifest__pack(manifest, bytes + TR_MANIFEST_HEADER);
+    memcpy(bytes, MAGIC, sizeof MAGIC);
+    tr_put_u32(bytes + 8, VERSION);
+    tr_put_u32(bytes + 12, tr_crc32c(0, bytes + TR_MANIFEST_HEADER, length));
+    tr_put_u64(bytes + 16, length);
+    *size = length + TR_MANIFEST_HEADER;
+    return bytes;
+}
+
+void tr_manifest_free(tr_manifest *manifest)
+{
+    if (manifest)
+        trireme__checkpoint__manifest__free_unpacked(manifest, NULL);
+}

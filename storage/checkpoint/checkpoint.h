@@ -1,0 +1,65 @@
+/* checkpoint.h - the inside of checkpoints: names, the manifest, and the functions by which a job writes one.
+ *
+ * Several processes write the parts of one checkpoint, a file each. Each process hands a description of its part (a Part) to the process
+ * that writes the manifest.
+ *
+ *     tr_part_write                       each writer: the file is on the disk when the call returns
+ *     tr_manifest_write                   one process, when all parts are there
+ *     tr_checkpoint_prune                 the same process: removes older checkpoints, and half-written files
+ *
+ * What must stay true: a file is never overwritten, because its name has the snapshot's random number. Only the rename of the manifest
+ * makes a checkpoint valid. Parsing trusts nothing. */
+#ifndef TR_STORAGE_CHECKPOINT_H
+#define TR_STORAGE_CHECKPOINT_H
+
+#include "framework/status.h"
+#include "storage/checkpoint/checkpoint_messages.h"
+#include "storage/trireme_checkpoint.h"
+
+enum { TR_CHECKPOINT_CHUNK = 1 << 20, TR_CHECKPOINT_ALIGN = 64, TR_MANIFEST_HEADER = 24 };
+
+/* A random number that tells this snapshot from all others. */
+uint64_t  tr_checkpoint_new_number(void);
+/* "part-00000-of-00002.9f3c0123456789ab.data"; malloc'ed. */
+char     *tr_part_name(int index, int count, uint64_t snapshot);
+/* Pack the description of a part, for a message; malloc'ed. */
+uint8_t  *tr_part_pack(size_t *size, const tr_part *part);
+/* Unpack it. NULL: damaged. Free it by tr_part_free. */
+tr_part  *tr_part_parse(const uint8_t *bytes, size_t size);
+void      tr_part_free(tr_part *part);
+
+/* Begin a snapshot of the tables among these states, and end it. Between the two calls tr_part_write writes the rows as they were at the
+ * first call, whatever updates change meanwhile. The thread that updates makes both calls, between two updates. */
+tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states);
+void      tr_tables_snapshot_end(int count, const tr_checkpoint_item *states);
+/* Write the part `folder`/`name`; missing folders are made. *out describes the part. Tables need a snapshot. On failure the file is
+ * removed, and the folder, too, if it is empty. */
+tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_checkpoint_item *states);
+/* A checkpoint was given up: remove its part `name`, if there is one, and the folder if it is empty then. */
+void      tr_part_remove(const char *folder, const char *name);
+/* Write the manifest of DIR/step-... when all `parts` are there. Other files of parts in the folder are removed. */
+tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
+                            tr_part *const *parts);
+/* Remove one checkpoint, or what there is of it. */
+void      tr__checkpoint_remove(const char *folder);
+/* Keep the newest `keep` checkpoints (at least one), and remove older ones and older incomplete folders. A failure to remove is ignored. */
+void      tr_checkpoint_prune(const char *dir, int keep);
+
+/* Remove the note of where this launch began: no later start will need it. */
+void      tr__beginning_remove(const char *folder);
+
+/* Like tr_checkpoint_list. with_incomplete: list folders without a manifest, too. */
+int       tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool with_incomplete);
+
+/* Parse and check a manifest: its own checksum, and all rules that concern the manifest alone. `path` is for messages. */
+tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size, const char *path);
+void      tr_manifest_free(tr_manifest *manifest);
+/* Describe a table of a part. */
+Trireme__Checkpoint__Table *tr__table_describe(const tr_job_table *table);
+const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *checkpoint);
+/* Read the whole file, malloc'ed. */
+uint8_t  *tr_manifest_pack(size_t *size, const tr_manifest *manifest);
+/* Read bytes of a part from `offset` on, verified. `at` is the folder. Opens the file in each call. */
+tr_status tr_part_read(const tr_part *part, const char *folder, uint64_t offset, uint64_t bytes, void *to);
+
+#endif

@@ -1,0 +1,492 @@
+/* checkpoint_read.c - finds checkpoints, and joins the pieces of their arrays. Bytes are used only after their checksum was compared. */
+#include "storage/checkpoint/checkpoint.h"
+
+#include "storage/util/crc32c.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/dtype.h"
+#include "framework/memory.h"
+#include "framework/path.h"
+#include "framework/shape.h"
+
+/* A tensor of a part. */
+typedef struct piece {
+    const tr_part        *part;
+    const tr_part_tensor *tensor;
+} piece;
+
+typedef struct array {
+    const piece *piece;               /* pieces in the order of their rows */
+    int          pieces;
+    int64_t      dims[TR_MAX_RANK];   /* dimensions of the whole array */
+} array;
+
+struct tr_checkpoint {
+    char        *folder;
+    tr_manifest *manifest;
+    piece       *piece;               /* all tensors except those of tables, sorted by name, whole arrays first, then by row */
+    array       *array;
+    int          pieces, arrays;
+};
+
+/* == pieces to arrays ============================================================================ */
+
+static int compare_pieces(const void *left, const void *right)
+{
+    const tr_part_tensor *a = ((const piece *)left)->tensor, *b = ((const piece *)right)->tensor;
+    const int             by_name = strcmp(a->name, b->name);
+
+    if (by_name || a->has_rows != b->has_rows)
+        return by_name ? by_name : a->has_rows - b->has_rows;
+    return a->row != b->row ? (a->row > b->row) - (a->row < b->row) : (a->n_dims && a->dims[0] > b->dims[0]);
+}
+
+static bool is_like(const tr_part_tensor *a, const tr_part_tensor *b)
+{
+    const size_t from = a->has_rows ? 1 : 0;
+
+    if (a->has_rows != b->has_rows || a->dtype != b->dtype || a->kind != b->kind || a->n_dims != b->n_dims ||
+        (a->has_rows && a->rows != b->rows))
+        return false;
+    return a->n_dims <= from || !memcmp(a->dims + from, b->dims + from, (a->n_dims - from) * sizeof *a->dims);
+}
+
+/* Check the pieces of one name: they must agree, and together be the whole. If there are copies of a whole array, the first counts. */
+static tr_status join(array *out, const piece *first, int count)
+{
+    const tr_part_tensor *t = first->tensor;
+    uint64_t              row = 0;
+
+    *out = (array){first, t->has_rows ? count : 1, {0}};
+    for (size_t i = 0; i < t->n_dims; i++)         /* a scalar has no dimension */
+        out->dims[i] = t->dims[i];
+    for (int i = 0; i < count; i++) {
+        const tr_part_tensor *next = first[i].tensor;
+        if (!is_like(t, next))
+            return tr_fail(TR_EFORMAT, "array '%.200s' of %s and of %s do not fit together", t->name, first->part->file,
+                           first[i].part->file);
+        if (t->has_rows && next->row != row)
+            return tr_fail(TR_EFORMAT, "array '%.200s': rows from %llu on are missing or stand twice", t->name,
+                           (unsigned long long)row);
+        row += t->has_rows ? (uint64_t)next->dims[0] : 0;
+    }
+    if (!t->has_rows)
+        return TR_OK;
+    if (row != t->rows)
+        return tr_fail(TR_EFORMAT, "array '%.200s': it has %llu rows, %llu are there", t->name, (unsigned long long)t->rows,
+                       (unsigned long long)row);
+    out->dims[0] = (int64_t)row;
+    return TR_OK;
+}
+
+static tr_status join_all(tr_checkpoint *c)
+{
+    int capacity = 0;
+
+    for (size_t i = 0; i < c->manifest->n_parts; i++)
+        capacity += (int)c->manifest->parts[i]->n_tensors;
+    c->piece = tr__must_alloc((size_t)capacity * sizeof *c->piece + 1);
+    c->array = tr__must_alloc((size_t)capacity * sizeof *c->array + 1);
+    for (size_t i = 0; i < c->manifest->n_parts; i++)
+        for (size_t j = 0; j < c->manifest->parts[i]->n_tensors; j++)
+            if (c->manifest->parts[i]->tensors[j]->kind != TRIREME__CHECKPOINT__KIND__TABLE)
+                c->piece[c->pieces++] = (piece){c->manifest->parts[i], c->manifest->parts[i]->tensors[j]};
+    qsort(c->piece, (size_t)c->pieces, sizeof *c->piece, compare_pieces);
+    for (int from = 0, to; from < c->pieces; from = to) {
+        for (to = from + 1; to < c->pieces && !strcmp(c->piece[from].tensor->name, c->piece[to].tensor->name);)
+            to++;
+        TR_TRY(join(&c->array[c->arrays++], &c->piece[from], to - from));
+    }
+    return TR_OK;
+}
+
+/* == files ======================================================================================= */
+
+static tr_status read_all(int fd, uint8_t *to, size_t size, off_t at, const char *path)
+{
+    while (size) {
+        const ssize_t got = pread(fd, to, size, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return tr_fail(TR_EIO, "cannot read '%s': %s", path, strerror(errno));
+        if (got == 0)
+            return tr_fail(TR_EFORMAT, "'%s' ends at %lld, where %zu more bytes are expected", path, (long long)at, size);
+        to += got;
+        at += got;
+        size -= (size_t)got;
+    }
+    return TR_OK;
+}
+
+/* Open a file of the checkpoint; it must lie in the checkpoint's folder. A missing file counts as damage. */
+static tr_status open_file(int *fd, uint64_t *size, char **path, const char *folder, const char *name)
+{
+    TR_TRY(tr_path_inside(path, folder, name));
+    const tr_status status = tr_path_open(fd, size, *path);
+    if (status == TR_OK)
+        return TR_OK;
+    const bool is_missing = errno == ENOENT;
+    free(*path);
+    *path = NULL;
+    return is_missing ? tr_fail(TR_EFORMAT, "%s", tr_error()) : status;
+}
+
+static tr_status read_manifest(tr_checkpoint *c)
+{
+    static const uint64_t MANIFEST_MAX = 1 << 30;
+    uint8_t  *bytes = NULL;
+    char     *path;
+    uint64_t  size;
+    tr_status status;
+    int       fd;
+
+    TR_TRY(open_file(&fd, &size, &path, c->folder, "manifest"));
+    bytes = size <= MANIFEST_MAX ? tr__must_bytes(size + 1) : NULL;
+    if (bytes)
+        status = read_all(fd, bytes, size, 0, path);
+    else
+        status = tr_fail(TR_EFORMAT, "'%s' has %llu bytes", path, (unsigned long long)size);
+    close(fd);
+    if (status == TR_OK)
+        status = tr_manifest_parse(&c->manifest, bytes, size, path);
+    free(bytes);
+    free(path);
+    return status;
+}
+
+static tr_status check_size(const tr_checkpoint *c, const tr_part *part)
+{
+    tr_status status = TR_OK;
+    char     *path;
+    uint64_t  size;
+    int       fd;
+
+    TR_TRY(open_file(&fd, &size, &path, c->folder, part->file));
+    close(fd);
+    if (size != part->bytes)
+        status = tr_fail(TR_EFORMAT, "'%s': expected %llu bytes, found %llu", path, (unsigned long long)part->bytes,
+                         (unsigned long long)size);
+    free(path);
+    return status;
+}
+
+/* Read chunk `index` of an open part into `to`, and compare its checksum. */
+static tr_status read_chunk(const tr_part *part, int fd, const char *path, uint64_t index, uint8_t *to)
+{
+    const uint64_t at = index * part->chunk_bytes, left = part->bytes - at;
+    const size_t   size = left < part->chunk_bytes ? left : part->chunk_bytes;
+
+    TR_TRY(read_all(fd, to, size, (off_t)at, path));
+    const uint32_t got = tr_crc32c(0, to, size);
+    if (got != part->checksums[index])
+        return tr_fail(TR_EFORMAT, "'%s': chunk %llu (bytes %llu to %llu): expected the checksum %08x, got %08x", path,
+                       (unsigned long long)index, (unsigned long long)at, (unsigned long long)(at + size),
+                       part->checksums[index], got);
+    return TR_OK;
+}
+
+static tr_status read_range(const tr_part *part, int fd, const char *path, uint64_t offset, uint64_t bytes, uint8_t *to,
+                            uint8_t *chunk)
+{
+    const uint64_t end = offset + bytes;
+
+    for (uint64_t i = offset / part->chunk_bytes; offset < end; i++) {
+        const uint64_t at = i * part->chunk_bytes;
+        const uint64_t until = at + part->chunk_bytes < part->bytes ? at + part->chunk_bytes : part->bytes;
+        if (offset == at && until <= end) {
+            TR_TRY(read_chunk(part, fd, path, i, to));
+            to += until - at;
+            offset = until;
+            continue;
+        }
+        const uint64_t n = (until < end ? until : end) - offset;
+        TR_TRY(read_chunk(part, fd, path, i, chunk));
+        memcpy(to, chunk + (offset - at), n);
+        to += n;
+        offset += n;
+    }
+    return TR_OK;
+}
+
+/* `to` NULL: only compare. */
+static tr_status with_part(const tr_part *part, const char *folder, uint64_t offset, uint64_t bytes, uint8_t *to)
+{
+    uint8_t  *chunk = malloc(part->chunk_bytes);
+    char     *path = NULL;
+    uint64_t  size;
+    int       fd = -1;
+    tr_status status = chunk ? open_file(&fd, &size, &path, folder, part->file)
+                             : tr_fail(TR_ENOMEM, "no memory to read '%s/%s'", folder, part->file);
+
+    if (status == TR_OK) {
+        if (to)
+            status = read_range(part, fd, path, offset, bytes, to, chunk);
+        for (uint64_t i = 0; !to && status == TR_OK && i < part->n_checksums; i++)
+            status = read_chunk(part, fd, path, i, chunk);
+        close(fd);
+    }
+    free(chunk);
+    free(path);
+    return status;
+}
+
+tr_status tr_part_read(const tr_part *part, const char *folder, uint64_t offset, uint64_t bytes, void *to)
+{
+    return bytes ? with_part(part, folder, offset, bytes, to) : TR_OK;
+}
+
+/* == one checkpoint ================================================================================ */
+
+tr_status tr_checkpoint_open(tr_checkpoint **out, const char *folder)
+{
+    tr_checkpoint *c = tr__must_alloc(sizeof *c);
+    tr_status      status;
+
+    c->folder = tr__must_strdup(folder);
+    TR_TRY_GOTO(fail, read_manifest(c));
+    for (size_t i = 0; i < c->manifest->n_parts; i++)
+        TR_TRY_GOTO(fail, check_size(c, c->manifest->parts[i]));
+    TR_TRY_GOTO(fail, join_all(c));
+    *out = c;
+    return TR_OK;
+fail:
+    tr_checkpoint_free(c);
+    return tr_context(status, "while opening the checkpoint '%s'", folder);
+}
+
+void tr_checkpoint_free(tr_checkpoint *c)
+{
+    if (!c)
+        return;
+    tr_manifest_free(c->manifest);
+    free(c->piece);
+    free(c->array);
+    free(c->folder);
+    free(c);
+}
+
+tr_status tr_checkpoint_verify(const tr_checkpoint *c)
+{
+    for (size_t i = 0; i < c->manifest->n_parts; i++)
+        TR_TRY(with_part(c->manifest->parts[i], c->folder, 0, 0, NULL));
+    return TR_OK;
+}
+
+/* == folders ======================================================================================== */
+
+static bool parse_step(int64_t *step, const char *name)
+{
+    char *end;
+
+    if (strncmp(name, "step-", 5) || strlen(name) < 14 || strspn(name + 5, "0123456789") != strlen(name + 5))
+        return false;
+    errno = 0;
+    *step = strtoll(name + 5, &end, 10);
+    return errno == 0 && *end == '\0';
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a < b) - (a > b);
+}
+
+static bool has_manifest(int dir, const char *name)
+{
+    char path[300];
+
+    return (size_t)snprintf(path, sizeof path, "%s/manifest", name) < sizeof path && faccessat(dir, path, F_OK, 0) == 0;
+}
+
+int tr_checkpoint_list(int64_t *steps, int room, const char *folder)
+{
+    return tr__checkpoint_list_all(steps, room, folder, false);
+}
+
+int tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool with_incomplete)
+{
+    int      count = 0, capacity = 0;
+    int64_t *found = NULL, step;
+    DIR     *dir = opendir(folder);
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!parse_step(&step, entry->d_name) || (!with_incomplete && !has_manifest(dirfd(dir), entry->d_name)))
+            continue;
+        if (count == capacity) {
+            capacity = capacity ? 2 * capacity : 64;
+            found = tr__must_realloc(found, (size_t)capacity * sizeof *found);
+        }
+        found[count++] = step;
+    }
+    if (dir)
+        closedir(dir);
+    if (count)
+        qsort(found, (size_t)count, sizeof *found, newest_first);
+    if (count && room)
+        memcpy(steps, found, (size_t)(count < room ? count : room) * sizeof *steps);
+    free(found);
+    return count;
+}
+
+static void add_line(char **text, const char *line)
+{
+    const int length = (int)strcspn(line, "\n");       /* the first line of the error, without its trail */
+    char     *more = *text ? tr__must_format("%s\n%.*s", *text, length, line) : tr__must_format("%.*s", length, line);
+
+    free(*text);
+    *text = more;
+}
+
+tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const char *folder)
+{
+    const int count = tr_checkpoint_list(NULL, 0, folder);
+    int64_t  *steps = tr__must_alloc((size_t)count * sizeof *steps + 1);
+    const int there = tr_checkpoint_list(steps, count, folder);
+    bool      is_found = false;
+
+    *refused = NULL;
+    for (int i = 0; !is_found && i < count && i < there; i++) {
+        tr_checkpoint *c = NULL;
+        char          *path = tr_checkpoint_path(folder, steps[i]);
+        is_found = tr_checkpoint_open(&c, path) == TR_OK && tr_checkpoint_verify(c) == TR_OK;
+        if (is_found) {
+            *out = c;
+        } else {
+            add_line(refused, tr_error());
+            tr_checkpoint_free(c);
+        }
+        free(path);
+    }
+    free(steps);
+    if (is_found)
+        return TR_OK;
+    const tr_status status = tr_fail(TR_ENOTFOUND, "there is no checkpoint in '%s' that can be used%s%.2000s", folder,
+                                     *refused ? ":\n" : "", *refused ? *refused : "");
+    free(*refused);
+    *refused = NULL;
+    return status;
+}
+
+/* == contents ======================================================================================== */
+
+const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *c) { return c->manifest; }
+const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *c)
+{
+    *size = c->manifest->has_tasks ? c->manifest->tasks.len : 0;
+    return c->manifest->has_tasks ? c->manifest->tasks.data : NULL;
+}
+
+const char *tr_checkpoint_folder(const tr_checkpoint *c) { return c->folder; }
+int64_t     tr_checkpoint_step(const tr_checkpoint *c) { return (int64_t)c->manifest->step; }
+const char *tr_checkpoint_mode(const tr_checkpoint *c) { return c->manifest->mode; }
+const char *tr_checkpoint_digest(const tr_checkpoint *c) { return c->manifest->digest; }
+const char *tr_checkpoint_version(const tr_checkpoint *c) { return c->manifest->version; }
+uint64_t    tr_checkpoint_number(const tr_checkpoint *c) { return c->manifest->snapshot; }
+int64_t     tr_checkpoint_created(const tr_checkpoint *c) { return (int64_t)c->manifest->created; }
+int         tr_checkpoint_parts(const tr_checkpoint *c) { return (int)c->manifest->n_parts; }
+int         tr_checkpoint_trainers(const tr_checkpoint *c) { return (int)c->manifest->n_trainers; }
+int         tr_checkpoint_count(const tr_checkpoint *c) { return c->arrays; }
+
+int64_t tr_checkpoint_bytes(const tr_checkpoint *c)
+{
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < c->manifest->n_parts; i++)
+        bytes += (int64_t)c->manifest->parts[i]->bytes;
+    return bytes;
+}
+
+void tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *c, int index)
+{
+    const Trireme__Checkpoint__Trainer *t = c->manifest->trainers[index];
+
+    *out = (tr_trainer_state){(int)t->index, (int64_t)t->steps, (int64_t)t->runs, t->has_position ? t->position.data : NULL,
+                              t->has_position ? t->position.len : 0};
+}
+
+void tr_checkpoint_place(tr_trainer_state *out, const tr_checkpoint *c, int index)
+{
+    tr_trainer_state most = {0};
+
+    for (int i = 0; i < tr_checkpoint_trainers(c); i++) {
+        tr_checkpoint_trainer(out, c, i);
+        if (out->index == index)
+            return;
+        most = i == 0 || out->steps > most.steps ? *out : most;
+    }
+    if (!tr_checkpoint_trainers(c))
+        most.steps = most.runs = tr_checkpoint_step(c);
+    *out = (tr_trainer_state){.index = index, .steps = most.steps, .runs = most.runs};
+}
+
+void tr_checkpoint_array(tr_checkpoint_item *out, const tr_checkpoint *c, int index)
+{
+    const array          *a = &c->array[index];
+    const tr_part_tensor *t = a->piece->tensor;
+
+    *out = (tr_checkpoint_item){.name = t->name, .param = t->param, .kind = (tr_state_kind)t->kind, .dtype = (tr_dtype)t->dtype,
+                      .rank = (int)t->n_dims, .dims = a->dims};
+}
+
+int tr_checkpoint_find(const tr_checkpoint *c, const char *name)
+{
+    int low = 0, high = c->arrays;
+
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        const int order = strcmp(c->array[middle].piece->tensor->name, name);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+/* Bytes of one row; for an array without dimensions, bytes of the array. */
+static uint64_t row_bytes(const array *a)
+{
+    const tr_part_tensor *t = a->piece->tensor;
+    uint64_t              bytes = (uint64_t)tr_dtype_size((tr_dtype)t->dtype);
+
+    for (size_t i = 1; i < t->n_dims; i++)
+        bytes *= (uint64_t)t->dims[i];
+    return bytes;
+}
+
+tr_status tr_checkpoint_read(const tr_checkpoint *c, int index, int64_t row, int64_t rows, void *data, int64_t bytes)
+{
+    if (index < 0 || index >= c->arrays)
+        return tr_fail(TR_ERANGE, "tr_checkpoint_read: array %d; there are %d", index, c->arrays);
+    const array   *a = &c->array[index];
+    const uint64_t width = row_bytes(a);
+    const int64_t  height = a->piece->tensor->n_dims ? a->dims[0] : 1;
+    uint8_t       *to = data;
+    if (row < 0 || rows < 0 || row > height || rows > height - row || bytes != rows * (int64_t)width)
+        return tr_fail(TR_ERANGE, "tr_checkpoint_read: rows %lld to %lld of '%s', which has %lld, into %lld bytes",
+                       (long long)row, (long long)(row + rows), a->piece->tensor->name, (long long)height, (long long)bytes);
+    for (int i = 0; i < a->pieces && rows > 0; i++) {
+        const piece  *p = &a->piece[i];
+        const int64_t begin = (int64_t)(p->tensor->has_rows ? p->tensor->row : 0);
+        const int64_t end = begin + (p->tensor->n_dims ? p->tensor->dims[0] : 1);
+        if (row >= end)
+            continue;
+        const int64_t n = (end < row + rows ? end : row + rows) - row;
+        TR_TRY(tr_part_read(p->part, c->folder, p->tensor->offset + (uint64_t)(row - begin) * width, (uint64_t)n * width, to));
+        to += n * (int64_t)width;
+        row += n;
+        rows -= n;
+    }
+    return TR_OK;
+}

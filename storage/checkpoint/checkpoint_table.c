@@ -1,0 +1,250 @@
+/* checkpoint_table.c - sparse tables of checkpoints: the description of a table in a part, and its rows joined from all parts. */
+#include "storage/checkpoint/checkpoint.h"
+#include "storage/checkpoint/table_description.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/memory.h"
+#include "framework/name.h"
+#include "storage/table/table_var.h"
+
+typedef Trireme__Checkpoint__Table about;
+
+/* == writing ====================================================================================== */
+
+static tr_table *rows_of(const tr_checkpoint_item *state)
+{
+    const tr_job_table *table = state->kind == TR_STATE_TABLE ? state->data : NULL;
+    return table ? (tr_table *)(uintptr_t)table->first_rows : NULL;
+}
+
+tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states)
+{
+    for (int i = 0; i < count; i++)
+        if (rows_of(&states[i]))
+            TR_TRY(tr_table_snapshot(rows_of(&states[i])));
+    return TR_OK;
+}
+
+void tr_tables_snapshot_end(int count, const tr_checkpoint_item *states)
+{
+    for (int i = 0; i < count; i++)
+        if (rows_of(&states[i]))
+            tr_table_snapshot_end(rows_of(&states[i]));
+}
+
+about *tr__table_describe(const tr_job_table *table)
+{
+    about *out = tr__must_alloc(sizeof *out);
+
+    trireme__checkpoint__table__init(out);
+    out->name = tr__must_strdup(table->name);
+    out->dtype = (uint32_t)table->dtype;
+    out->width = table->width;
+    out->n_state_values = (size_t)table->states;
+    out->state_values = (float *)(void *)tr__must_copy(table->state_value, (size_t)table->states * sizeof(float));
+    out->init = (uint32_t)table->init;
+    out->a = table->a;
+    out->b = table->b;
+    out->random_key = table->random_key;
+    out->entry_count = (uint32_t)table->entry_count;
+    out->entry_probability = table->entry_probability;
+    out->max_age = (uint32_t)table->max_age;
+    out->keep_count = (uint32_t)table->keep_count;
+    out->max_rows = (uint64_t)table->max_rows;
+    out->updates = (uint64_t)table->updates;
+    out->shard_count = TR_SHARDS;
+    if (table->first_rows)
+        tr_table_range(table->first_rows, &out->first_shard, &out->shard_count);
+    return out;
+}
+
+/* == reading ========================================================================================== */
+
+/* Find the next table after `name` in alphabetical order; NULL: there is none. */
+static const about *next_table(const tr_manifest *m, const char *name)
+{
+    const about *next = NULL;
+
+    for (size_t i = 0; i < m->n_parts; i++)
+        for (size_t j = 0; j < m->parts[i]->n_tables; j++) {
+            const about *t = m->parts[i]->tables[j];
+            if (strcmp(t->name, name) > 0 && (!next || strcmp(t->name, next->name) < 0))
+                next = t;
+        }
+    return next;
+}
+
+static const about *table_at(const tr_manifest *m, int index)
+{
+    const about *t = next_table(m, "");
+
+    for (int i = 0; t && i < index; i++)
+        t = next_table(m, t->name);
+    return t;
+}
+
+int tr_checkpoint_tables(const tr_checkpoint *c)
+{
+    int count = 0;
+
+    for (const about *t = table_at(tr__checkpoint_manifest(c), 0); t; count++)
+        t = next_table(tr__checkpoint_manifest(c), t->name);
+    return count;
+}
+
+static bool is_of(const tr_part_tensor *t, const char *name)
+{
+    return t->kind == TRIREME__CHECKPOINT__KIND__TABLE && !strcmp(t->name, name);
+}
+
+void tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *c, int index)
+{
+    const tr_manifest *m = tr__checkpoint_manifest(c);
+    const about       *first = table_at(m, index);
+
+    *out = tr__described_table(first);
+    *rows = 0;
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const about *here = tr__find_description(m->parts[i], first->name);
+        if (here && (int64_t)here->updates > out->updates)     /* servers that make updates independently count them separately */
+            out->updates = (int64_t)here->updates;
+        for (size_t j = 0; j < m->parts[i]->n_tensors; j++)
+            if (is_of(m->parts[i]->tensors[j], first->name) && !m->parts[i]->tensors[j]->candidates)
+                *rows += m->parts[i]->tensors[j]->dims[0];
+    }
+}
+
+typedef tr_status (*take_rows)(void *payload, const void *rows, uint64_t bytes, bool are_candidates);
+
+/* The tensors [from, *end) of the part lie close together, so one read takes all of them. */
+static tr_status read_run(const tr_part *part, const char *folder, const char *name, size_t from, size_t *end, take_rows take,
+                          void *payload)
+{
+    static const uint64_t RUN = 32 << 20;
+    const uint64_t        begin = part->tensors[from]->offset;
+    uint64_t              until = begin;
+
+    for (*end = from; *end < part->n_tensors && is_of(part->tensors[*end], name); ++*end) {
+        const tr_part_tensor *t = part->tensors[*end];
+        if (t->offset < until || (*end > from && t->offset + t->bytes - begin > RUN))
+            break;
+        until = t->offset + t->bytes;
+    }
+    uint8_t *bytes = malloc(until - begin + 1);
+    if (!bytes)
+        return tr_fail(TR_ENOMEM, "no memory for %llu bytes of table '%s'", (unsigned long long)(until - begin), name);
+    tr_status status = tr_part_read(part, folder, begin, until - begin, bytes);
+    for (size_t i = from; status == TR_OK && i < *end; i++)
+        status = take(payload, bytes + (part->tensors[i]->offset - begin), part->tensors[i]->bytes, part->tensors[i]->candidates);
+    free(bytes);
+    return status;
+}
+
+static tr_status read_all(const tr_checkpoint *c, const char *name, take_rows take, void *payload)
+{
+    const tr_manifest *m = tr__checkpoint_manifest(c);
+
+    for (size_t i = 0; i < m->n_parts; i++)
+        for (size_t from = 0, end; from < m->parts[i]->n_tensors; from = end) {
+            end = from + 1;
+            if (is_of(m->parts[i]->tensors[from], name))
+                TR_TRY(read_run(m->parts[i], tr_checkpoint_folder(c), name, from, &end, take, payload));
+        }
+    return TR_OK;
+}
+
+typedef struct packed {
+    uint8_t *data;
+    uint64_t bytes;
+} packed;
+
+static tr_status append(void *payload, const void *rows, uint64_t bytes, bool are_candidates)
+{
+    packed *to = payload;
+
+    if (!are_candidates) {
+        memcpy(to->data + to->bytes, rows, bytes);
+        to->bytes += bytes;
+    }
+    return TR_OK;
+}
+
+static tr_status check_index(const tr_checkpoint *c, int index, const char *call)
+{
+    if (index >= 0 && index < tr_checkpoint_tables(c))
+        return TR_OK;
+    return tr_fail(TR_ERANGE, "%s: table %d; there are %d", call, index, tr_checkpoint_tables(c));
+}
+
+tr_status tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *c, int index)
+{
+    tr_job_table table;
+    int64_t      rows;
+
+    TR_TRY(check_index(c, index, "tr_checkpoint_read_table"));
+    tr_checkpoint_table(&table, &rows, c, index);
+    packed all = {malloc((uint64_t)rows * tr__described_stride(table_at(tr__checkpoint_manifest(c), index), false) + 1), 0};
+    if (!all.data)
+        return tr_fail(TR_ENOMEM, "no memory for the %lld rows of table '%s'", (long long)rows, table.name);
+    const tr_status status = read_all(c, table.name, append, &all);
+    if (status != TR_OK) {
+        free(all.data);
+        return status;
+    }
+    *out = all.data;
+    *bytes = (int64_t)all.bytes;
+    return TR_OK;
+}
+
+/* == into a scope ====================================================================================== */
+
+static tr_status put(void *payload, const void *rows, uint64_t bytes, bool are_candidates)
+{
+    tr_table *table = payload;
+
+    if (are_candidates && tr_table_get_config(table)->entry_count < 2)
+        return TR_OK;                                  /* a table that makes rows at the first update needs no counts of candidates */
+    return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(table, rows, bytes);
+}
+
+static tr_status check_fit(const tr_checkpoint *c, const tr_job_table *from, const tr_table_config *here)
+{
+    if (from->dtype == here->dtype && from->width == here->width && from->states == here->states)
+        return TR_OK;
+    return tr_fail(TR_ESHAPE, "table '%s' in '%s' has rows of %lld %s with %d states, the program wants %lld %s with %d", from->name,
+                   tr_checkpoint_folder(c), (long long)from->width, tr_dtype_name(from->dtype), from->states, (long long)here->width,
+                   tr_dtype_name(here->dtype), here->states);
+}
+
+tr_status tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *c, int index)
+{
+    const tr_table_place here = {.shard_count = TR_SHARDS};
+    tr_table_config      config;
+    tr_table_var        *tv;
+    tr_table            *table = NULL;
+    tr_job_table         from;
+    int64_t              rows;
+
+    TR_TRY(check_index(c, index, "tr_checkpoint_load_table"));
+    tr_checkpoint_table(&from, &rows, c, index);
+    tr_var *var = tr__scope_var(scope, from.name);
+    config = tr_table_config_of(&from);
+    if (var->kind == TR_KIND_RAW) {
+        TR_TRY(tr_table_var_of(&tv, var, "tr_checkpoint_load_table", from.name));
+        TR_TRY(check_fit(c, &from, &tv->config));
+        config = tv->config;
+    }
+    TR_TRY(tr_table_create(&table, &config, &here));
+    const tr_status status = read_all(c, from.name, put, table);
+    if (status != TR_OK) {
+        tr_table_free(table);
+        return status;
+    }
+    TR_TRY(tr_table_var_set(var, &config, &here));
+    TR_TRY(tr_table_var_of(&tv, var, "tr_checkpoint_load_table", from.name));
+    tv->table = table;
+    tv->updates = (uint64_t)from.updates;
+    return TR_OK;
+}

@@ -1,0 +1,362 @@
+/* checkpoint_write.c - writes parts, chunk by chunk: each chunk is checksummed while it is in the cache, then handed to the file. One
+ * rename makes the checkpoint valid. */
+#include "storage/checkpoint/checkpoint.h"
+
+#include "storage/checkpoint/checkpoint_file.h"
+#include "storage/util/crc32c.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "framework/dtype.h"
+#include "framework/memory.h"
+#include "storage/table/table_var.h"
+
+/* == a part ===================================================================================== */
+
+typedef struct writer {
+    tr_checkpoint_file *file;
+    tr_part            *part;
+    uint8_t            *chunk;        /* chunk of the file; the first `filled` bytes are not written yet */
+    size_t              filled, capacity;      /* room in the part's list of checksums */
+} writer;
+
+static tr_status write_chunk(writer *w, const uint8_t *data, size_t size)
+{
+    tr_part *part = w->part;
+
+    if (part->n_checksums == w->capacity) {
+        w->capacity = w->capacity ? 2 * w->capacity : 64;
+        part->checksums = tr__must_realloc(part->checksums, w->capacity * sizeof *part->checksums);
+    }
+    part->checksums[part->n_checksums++] = tr_crc32c(0, data, size);
+    part->bytes += size;
+    return tr_checkpoint_file_write(w->file, data, size);
+}
+
+static tr_status write_filled(writer *w)
+{
+    const size_t size = w->filled;
+
+    w->filled = 0;
+    return size ? write_chunk(w, w->chunk, size) : TR_OK;
+}
+
+/* Write memory that does not change until the file is closed. Whole chunks are written in place, the rest is copied. */
+static tr_status put(writer *w, const void *bytes, size_t size, bool do_stay)
+{
+    for (const uint8_t *data = bytes; size;) {
+        const size_t room = TR_CHECKPOINT_CHUNK - w->filled, n = size < room ? size : room;
+        if (do_stay && n == TR_CHECKPOINT_CHUNK) {
+            TR_TRY(write_chunk(w, data, n));
+        } else {
+            if (!w->filled)
+                w->chunk = tr_checkpoint_file_chunk(w->file);
+            memcpy(w->chunk + w->filled, data, n);
+            w->filled += n;
+            if (w->filled == TR_CHECKPOINT_CHUNK)
+                TR_TRY(write_filled(w));
+        }
+        data += n;
+        size -= n;
+    }
+    return TR_OK;
+}
+
+static tr_status put_padding(writer *w)
+{
+    static const uint8_t zeros[TR_CHECKPOINT_ALIGN];
+    const size_t         over = (w->part->bytes + w->filled) % TR_CHECKPOINT_ALIGN;
+
+    return over ? put(w, zeros, TR_CHECKPOINT_ALIGN - over, false) : TR_OK;
+}
+
+static tr_part_tensor *describe(const tr_checkpoint_item *state, uint64_t offset)
+{
+    tr_part_tensor *t = tr__must_alloc(sizeof *t);
+
+    trireme__checkpoint__tensor__init(t);
+    t->name = tr__must_strdup(state->name);
+    t->param = state->param ? tr__must_strdup(state->param) : NULL;
+    t->kind = (Trireme__Checkpoint__Kind)state->kind;
+    t->dtype = (uint32_t)state->dtype;
+    t->n_dims = (size_t)state->rank;
+    t->dims = (int64_t *)tr__must_copy(state->dims, (size_t)state->rank * sizeof(int64_t));
+    t->has_row = t->has_rows = state->rows > 0;
+    t->row = (uint64_t)state->row;
+    t->rows = (uint64_t)state->rows;
+    t->offset = offset;
+    t->bytes = (uint64_t)tr_dtype_size(state->dtype);
+    for (int i = 0; i < state->rank; i++)
+        t->bytes *= (uint64_t)state->dims[i];
+    return t;
+}
+
+/* -- tables: an array of bytes for each shard ---------------------------------------------------- */
+
+static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t stride, bool are_candidates, const void *rows,
+                          uint64_t bytes)
+{
+    const int64_t  dims[] = {(int64_t)(bytes / stride), (int64_t)stride};
+    const tr_checkpoint_item state = {.name = name, .kind = TR_STATE_TABLE, .dtype = TR_UINT8, .rank = 2, .dims = dims};
+
+    if (!bytes)
+        return TR_OK;
+    TR_TRY(put_padding(w));
+    tr_part_tensor *t = w->part->tensors[w->part->n_tensors++] = describe(&state, w->part->bytes + w->filled);
+    t->has_shard = true;
+    t->shard = shard;
+    t->has_candidates = t->candidates = are_candidates;
+    return put(w, rows, bytes, false);
+}
+
+static tr_status put_shard(writer *w, const tr_job_table *table, uint32_t shard, uint64_t stride)
+{
+    void     *rows = NULL;
+    uint64_t  bytes = 0;
+
+    TR_TRY(tr_table_snapshot_read(table->first_rows, shard, &rows, &bytes));
+    tr_status status = put_rows(w, table->name, shard, stride, false, rows, bytes);
+    free(rows);
+    TR_TRY(status);
+    TR_TRY(tr_table_snapshot_read_candidates(table->first_rows, shard, &rows, &bytes));
+    status = put_rows(w, table->name, shard, sizeof(tr_slot_row), true, rows, bytes);
+    free(rows);
+    return status;
+}
+
+static tr_status put_table(writer *w, const tr_job_table *table)
+{
+    tr_part                    *part = w->part;
+    Trireme__Checkpoint__Table *about = part->tables[part->n_tables++] = tr__table_describe(table);
+    const tr_table_config       config = tr_table_config_of(table);
+
+    for (uint32_t i = 0; table->first_rows && i < about->shard_count; i++)
+        TR_TRY(put_shard(w, table, about->first_shard + i, tr_table_stride(&config)));
+    return TR_OK;
+}
+
+/* -- a whole part --------------------------------------------------------------------------------- */
+
+static tr_status put_array(writer *w, const tr_checkpoint_item *state)
+{
+    TR_TRY(put_padding(w));
+    tr_part_tensor *t = w->part->tensors[w->part->n_tensors++] = describe(state, w->part->bytes + w->filled);
+    return put(w, state->data, t->bytes, true);
+}
+
+static tr_status put_states(writer *w, int count, const tr_checkpoint_item *states)
+{
+    tr_part *part = w->part;
+    size_t   tables = 0;
+
+    for (int i = 0; i < count; i++)
+        tables += states[i].kind == TR_STATE_TABLE;
+    part->tensors = tr__must_alloc(((size_t)count + tables * 2 * TR_SHARDS) * sizeof *part->tensors + 1);
+    part->tables = tr__must_alloc(tables * sizeof *part->tables + 1);
+    for (int i = 0; i < count; i++)
+        TR_TRY(states[i].kind == TR_STATE_TABLE ? put_table(w, states[i].data) : put_array(w, &states[i]));
+    return write_filled(w);
+}
+
+tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_checkpoint_item *states)
+{
+    writer w = {.part = tr__must_alloc(sizeof *w.part)};
+
+    trireme__checkpoint__part__init(w.part);
+    w.part->file = tr__must_strdup(name);
+    w.part->chunk_bytes = TR_CHECKPOINT_CHUNK;
+    tr_status status = tr_checkpoint_file_open(&w.file, folder, name);
+    if (status == TR_OK)
+        status = tr_checkpoint_file_close(w.file, put_states(&w, count, states));
+    if (status == TR_OK) {
+        *out = w.part;
+    } else {
+        tr_part_free(w.part);
+        tr_part_remove(folder, name);
+    }
+    return status;
+}
+
+void tr_part_remove(const char *folder, const char *name)
+{
+    char *path = tr__must_format("%s/%s", folder, name);
+
+    unlink(path);
+    rmdir(folder);                    /* fails if the folder has other parts, which stay */
+    free(path);
+}
+
+/* == the manifest ================================================================================= */
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t size = strlen(text), length = strlen(end);
+    return size >= length && !strcmp(text + size - length, end);
+}
+
+static bool is_ours(const char *name)
+{
+    return (!strncmp(name, "part-", 5) && (ends_with(name, ".data") || ends_with(name, ".tmp"))) ||
+           (!strncmp(name, "manifest.", 9) && ends_with(name, ".tmp"));
+}
+
+static bool is_named(const char *name, int part_count, tr_part *const *parts)
+{
+    for (int i = 0; i < part_count; i++)
+        if (!strcmp(name, parts[i]->file))
+            return true;
+    return false;
+}
+
+/* Remove files of parts in the folder that are not among these parts. */
+static void clean(const char *folder, int part_count, tr_part *const *parts)
+{
+    DIR *dir = opendir(folder);
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!is_ours(entry->d_name) || is_named(entry->d_name, part_count, parts))
+            continue;
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static void describe_trainers(tr_manifest *m, Trireme__Checkpoint__Trainer *item, const tr_checkpoint_facts *facts)
+{
+    for (int i = 0; i < facts->trainer_count; i++) {
+        const tr_trainer_state *from = &facts->trainers[i];
+        trireme__checkpoint__trainer__init(&item[i]);
+        item[i].index = (uint32_t)from->index;
+        item[i].steps = (uint64_t)from->steps;
+        item[i].runs = (uint64_t)from->runs;
+        item[i].has_position = from->position != NULL;
+        item[i].position.data = (uint8_t *)(uintptr_t)from->position;
+        item[i].position.len = from->position_size;
+        m->trainers[i] = &item[i];
+    }
+    m->n_trainers = (size_t)facts->trainer_count;
+}
+
+tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
+                            tr_part *const *parts)
+{
+    tr_manifest m = TRIREME__CHECKPOINT__MANIFEST__INIT;
+    Trireme__Checkpoint__Trainer *trainer = tr__must_alloc((size_t)facts->trainer_count * sizeof *trainer + 1);
+    tr_checkpoint_file *file = NULL;
+    size_t              size;
+
+    m.step = (uint64_t)facts->step;
+    m.digest = (char *)(uintptr_t)(facts->digest ? facts->digest : "");
+    m.mode = (char *)(uintptr_t)facts->mode;
+    m.snapshot = snapshot;
+    m.created = (uint64_t)time(NULL);
+    m.version = (char *)(uintptr_t)tr_version();
+    m.n_parts = (size_t)part_count;
+    m.parts = (tr_part **)(uintptr_t)parts;
+    m.trainers = tr__must_alloc((size_t)facts->trainer_count * sizeof *m.trainers + 1);
+    m.has_tasks = facts->tasks != NULL;
+    m.tasks.data = (uint8_t *)(uintptr_t)facts->tasks;
+    m.tasks.len = facts->tasks_size;
+    describe_trainers(&m, trainer, facts);
+    uint8_t  *bytes = tr_manifest_pack(&size, &m);
+    tr_status status = tr_checkpoint_file_open(&file, folder, "manifest");
+    if (status == TR_OK)
+        status = tr_checkpoint_file_close(file, tr_checkpoint_file_write(file, bytes, size));
+    free(bytes);
+    free(trainer);
+    free(m.trainers);
+    if (status == TR_OK)
+        clean(folder, part_count, parts);
+    return status;
+}
+
+/* == older checkpoints ============================================================================ */
+
+void tr__checkpoint_remove(const char *folder)
+{
+    char *manifest = tr__must_format("%s/manifest", folder);
+
+    unlink(manifest);                 /* from here on the folder is no checkpoint */
+    clean(folder, 0, NULL);
+    rmdir(folder);                    /* fails if the folder has other files, which stay */
+    free(manifest);
+}
+
+static bool opens(const char *folder)
+{
+    tr_checkpoint *checkpoint = NULL;
+    const bool     does = tr_checkpoint_open(&checkpoint, folder) == TR_OK;
+
+    tr_checkpoint_free(checkpoint);
+    return does;
+}
+
+void tr_checkpoint_prune(const char *dir, int keep)
+{
+    enum { ROOM = 4096 };
+    int64_t  *steps = tr__must_alloc(ROOM * sizeof *steps);
+    const int count = tr__checkpoint_list_all(steps, ROOM, dir, true);
+    int       kept = 0;
+
+    for (int i = 0; i < count && i < ROOM; i++) {
+        char *folder = tr_checkpoint_path(dir, steps[i]);
+        if (kept < keep && opens(folder))
+            kept++;
+        else if (kept > 0)
+            tr__checkpoint_remove(folder);
+        free(folder);
+    }
+    free(steps);
+}
+
+/* == one process =================================================================================== */
+
+static tr_status check_states(int count, const tr_checkpoint_item *states)
+{
+    for (int i = 0; i < count; i++) {
+        const tr_checkpoint_item *s = &states[i];
+        if (s->kind == TR_STATE_TABLE && s->name && s->data)
+            continue;
+        if (!s->name || !s->name[0] || (unsigned)s->kind >= TR_STATE_KIND_COUNT || !tr_dtype_is_valid(s->dtype) ||
+            s->rank < 0 || s->rank > TR_MAX_RANK || (!s->data && s->rank))
+            return tr_fail(TR_EINVAL, "tr_checkpoint_save: array %d ('%s') is of kind %d, data type %d, rank %d", i,
+                           s->name ? s->name : "", (int)s->kind, (int)s->dtype, s->rank);
+    }
+    return TR_OK;
+}
+
+tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_checkpoint_item *states, int keep)
+{
+    const uint64_t snapshot = tr_checkpoint_new_number();
+    tr_part       *part = NULL;
+
+    TR_TRY(check_states(count, states));
+    if (facts->step < 0)
+        return tr_fail(TR_ERANGE, "tr_checkpoint_save: step %lld", (long long)facts->step);
+    char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, snapshot);
+    tr_status status = tr_tables_snapshot(count, states);
+    if (status == TR_OK)
+        status = tr_part_write(&part, path, name, count, states);
+    tr_tables_snapshot_end(count, states);
+    if (status == TR_OK)
+        status = tr_manifest_write(path, facts, snapshot, 1, &part);
+    if (status != TR_OK)
+        tr_part_remove(path, name);
+    if (status == TR_OK)
+        status = tr_checkpoint_sync_folder(folder);
+    if (status == TR_OK && keep > 0)
+        tr_checkpoint_prune(folder, keep);
+    tr_part_free(part);
+    if (status != TR_OK)
+        tr_context(status, "while writing the checkpoint '%s'", path);
+    free(path);
+    free(name);
+    return status;
+}

@@ -1,0 +1,123 @@
+/* table_description.c - see table_description.h. */
+#include "storage/checkpoint/table_description.h"
+
+#include "framework/name.h"
+#include "storage/table/slots.h"
+#include "storage/table/table_var.h"
+
+#include <string.h>
+
+typedef Trireme__Checkpoint__Table about;
+
+tr_job_table tr__described_table(const about *from)
+{
+    tr_job_table t = {
+        .name = from->name, .dtype = (tr_dtype)from->dtype, .width = from->width, .states = (int)from->n_state_values,
+        .init = (int)from->init, .a = from->a, .b = from->b, .random_key = from->random_key, .entry_count = from->entry_count,
+        .entry_probability = from->entry_probability, .max_age = from->max_age, .keep_count = from->keep_count,
+        .max_rows = (int64_t)from->max_rows, .updates = (int64_t)from->updates};
+
+    memcpy(t.state_value, from->state_values, from->n_state_values * sizeof(float));
+    return t;
+}
+
+static tr_status check_about(const about *t, const char *file)
+{
+    TR_TRY(tr_name_check(t->name));
+    if (t->n_state_values > TR_TABLE_STATES || t->updates > INT64_MAX || t->max_rows > INT64_MAX)
+        return tr_fail(TR_EFORMAT, "table '%.200s' of %s: %zu states, %llu updates", t->name, file, t->n_state_values,
+                       (unsigned long long)t->updates);
+    const tr_job_table    table = tr__described_table(t);
+    const tr_table_config config = tr_table_config_of(&table);
+    if (tr_table_check_config(&config) != TR_OK || t->first_shard >= TR_SHARDS || t->shard_count > TR_SHARDS - t->first_shard)
+        return tr_fail(TR_EFORMAT, "table '%.200s' of %s: rows of %lld %s, %u shards from %u on", t->name, file, (long long)t->width,
+                       tr_dtype_name((tr_dtype)t->dtype), t->shard_count, t->first_shard);
+    return TR_OK;
+}
+
+const about *tr__find_description(const tr_part *part, const char *name)
+{
+    for (size_t i = 0; i < part->n_tables; i++)
+        if (!strcmp(part->tables[i]->name, name))
+            return part->tables[i];
+    return NULL;
+}
+
+uint64_t tr__described_stride(const about *t, bool are_candidates)
+{
+    const tr_job_table    table = tr__described_table(t);
+    const tr_table_config config = tr_table_config_of(&table);
+    return are_candidates ? sizeof(tr_slot_row) : tr_table_stride(&config);
+}
+
+/* Check that the rows belong to the table, and that no shard appears twice. `seen`: two flags for each shard. */
+static tr_status check_rows(const tr_part_tensor *t, const about *table, const char *file, bool *seen)
+{
+    const bool is_known = table && t->has_shard && t->shard >= table->first_shard &&
+                          t->shard - table->first_shard < table->shard_count;
+
+    if (!is_known || t->dtype != TR_UINT8 || t->n_dims != 2 || (uint64_t)t->dims[1] != tr__described_stride(table, t->candidates) ||
+        seen[2 * t->shard + (t->candidates != 0)])
+        return tr_fail(TR_EFORMAT, "table '%.200s' of %s: shard %u does not belong there", t->name, file, t->shard);
+    seen[2 * t->shard + (t->candidates != 0)] = true;
+    return TR_OK;
+}
+
+static tr_status check_part(const tr_part *part)
+{
+    bool        seen[2 * TR_SHARDS];
+    const char *name = "";
+
+    for (size_t i = 0; i < part->n_tables; i++) {
+        TR_TRY(check_about(part->tables[i], part->file));
+        if (tr__find_description(part, part->tables[i]->name) != part->tables[i])
+            return tr_fail(TR_EFORMAT, "table '%.200s' stands twice in %s", part->tables[i]->name, part->file);
+    }
+    for (size_t i = 0; i < part->n_tensors; i++) {     /* sorted, so the shards of a table stand together */
+        const tr_part_tensor *t = part->tensors[i];
+        if (t->kind != TRIREME__CHECKPOINT__KIND__TABLE)
+            continue;
+        if (strcmp(name, t->name))
+            memset(seen, 0, sizeof seen);
+        name = t->name;
+        TR_TRY(check_rows(t, tr__find_description(part, name), part->file, seen));
+    }
+    return TR_OK;
+}
+
+static bool is_alike(const about *a, const about *b)
+{
+    return a->dtype == b->dtype && a->width == b->width && a->n_state_values == b->n_state_values;
+}
+
+/* Check that all parts together have each shard of a table once. */
+static tr_status check_whole(const tr_manifest *m, const about *first)
+{
+    bool     seen[TR_SHARDS] = {false};
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const about *t = tr__find_description(m->parts[i], first->name);
+        if (t && !is_alike(t, first))
+            return tr_fail(TR_EFORMAT, "table '%.200s' has other rows in %s", first->name, m->parts[i]->file);
+        for (uint32_t s = 0; t && s < t->shard_count; s++) {
+            if (seen[t->first_shard + s])
+                return tr_fail(TR_EFORMAT, "table '%.200s': shard %u stands twice", first->name, t->first_shard + s);
+            seen[t->first_shard + s] = true;
+            count++;
+        }
+    }
+    if (count == TR_SHARDS)
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "table '%.200s': it has %d shards, %u are there", first->name, TR_SHARDS, count);
+}
+
+tr_status tr__tables_check(const tr_manifest *m)
+{
+    for (size_t i = 0; i < m->n_parts; i++)
+        TR_TRY(check_part(m->parts[i]));
+    for (size_t i = 0; i < m->n_parts; i++)
+        for (size_t j = 0; j < m->parts[i]->n_tables; j++)
+            TR_TRY(check_whole(m, m->parts[i]->tables[j]));
+    return TR_OK;
+}

@@ -1,0 +1,82 @@
+#include "storage/table/first_values.h"
+#include "storage/table/mapped_table.h"
+
+#include "framework/memory.h"
+#include "storage/table/table_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tr_mapped_table {
+    tr_row_file **file;               /* the oldest first */
+    int           count, capacity;
+};
+
+tr_mapped_table *tr_mapped_table_new(void)
+{
+    return tr__must_alloc(sizeof(tr_mapped_table));
+}
+
+void tr_mapped_table_free(tr_mapped_table *table)
+{
+    if (!table)
+        return;
+    for (int i = 0; i < table->count; i++)
+        tr_row_file_free(table->file[i]);
+    free(table->file);
+    free(table);
+}
+
+static bool is_same(const tr_table_config *a, const tr_table_config *b)
+{
+    return a->dtype == b->dtype && a->width == b->width && a->init == b->init && a->random_key == b->random_key &&
+           !memcmp(&a->a, &b->a, sizeof a->a) && !memcmp(&a->b, &b->b, sizeof a->b);
+}
+
+tr_status tr_mapped_table_add(tr_mapped_table *table, const char *path)
+{
+    tr_row_file *file = NULL;
+
+    if (table->count == table->capacity) {
+        table->capacity = table->capacity ? 2 * table->capacity : 4;
+        table->file = tr__must_realloc(table->file, (size_t)table->capacity * sizeof(tr_row_file *));
+    }
+    TR_TRY(tr_row_file_open(&file, path));
+    if (table->count && !is_same(tr_row_file_config(file), tr_mapped_table_config(table))) {
+        tr_row_file_free(file);
+        return tr_fail(TR_EFORMAT, "'%s' has rows of another table than the files before: type, width or first values differ", path);
+    }
+    table->file[table->count++] = file;
+    return TR_OK;
+}
+
+const tr_table_config *tr_mapped_table_config(const tr_mapped_table *table)
+{
+    return tr_row_file_config(table->file[0]);
+}
+
+static const void *find(const tr_mapped_table *table, int64_t key)
+{
+    const void *values = NULL;
+
+    for (int i = table->count - 1; i >= 0 && !values; i--)
+        values = tr_row_file_find(table->file[i], key);
+    return values;
+}
+
+void tr_mapped_table_pull(const tr_mapped_table *table, void *out, const int64_t *keys, int64_t n)
+{
+    const tr_table_config *config = tr_mapped_table_config(table);
+    const size_t           bytes = (size_t)tr_table_row_bytes(config);
+    char                  *to = out;
+
+    for (int64_t i = 0; i < n; i++, to += bytes) {
+        const void *values = find(table, keys[i]);
+        if (values)
+            memcpy(to, values, bytes);
+        else if (tr__table_reads_zeros(config, keys[i]))
+            memset(to, 0, bytes);
+        else
+            tr__table_put_first_value(config, to, keys[i]);
+    }
+}

@@ -1,0 +1,153 @@
+/* row_file_write.c - writes a file of rows: values as they come, then keys and index, and the header last. */
+#include "framework/memory.h"
+#include "storage/table/row_file.h"
+#include "storage/util/crc32c.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct tr_row_writer {
+    FILE           *out;
+    char           *path;
+    tr_table_config config;
+    int64_t        *key;              /* keys of the rows so far */
+    uint64_t        rows, capacity;
+    uint64_t        at;               /* bytes written so far */
+};
+
+static tr_status put(tr_row_writer *w, const void *data, uint64_t bytes)
+{
+    w->at += bytes;
+    if (bytes == 0 || fwrite(data, bytes, 1, w->out) == 1)
+        return TR_OK;
+    return tr_fail(TR_EIO, "cannot write '%s': %s", w->path, strerror(errno));
+}
+
+static tr_status align(tr_row_writer *w)
+{
+    static const char zeros[TR_ROW_FILE_ALIGN];
+
+    return put(w, zeros, (TR_ROW_FILE_ALIGN - w->at % TR_ROW_FILE_ALIGN) % TR_ROW_FILE_ALIGN);
+}
+
+tr_status tr_row_writer_open(tr_row_writer **out, const char *path, const tr_table_config *config)
+{
+    static const tr_row_file_head nothing;
+
+    TR_TRY(tr_table_check_config(config));
+    FILE *file = fopen(path, "wbe");
+    if (!file)
+        return tr_fail(TR_EIO, "cannot write '%s': %s", path, strerror(errno));
+    tr_row_writer *w = tr__must_alloc(sizeof *w);
+    w->out = file;
+    w->path = tr__must_strdup(path);
+    w->config = *config;
+    const tr_status status = put(w, &nothing, sizeof nothing);
+    if (status != TR_OK)
+        return tr_row_writer_close(w, status, NULL);
+    *out = w;
+    return TR_OK;
+}
+
+static tr_status add_key(tr_row_writer *w, int64_t key)
+{
+    if (w->rows == UINT32_MAX - 1)
+        return tr_fail(TR_ERANGE, "'%s': a file has at most %u rows", w->path, UINT32_MAX - 1);
+    if (w->rows == w->capacity) {
+        w->capacity = w->capacity ? 2 * w->capacity : 1024;
+        int64_t *more = realloc(w->key, w->capacity * sizeof *more);
+        if (!more)
+            return tr_fail(TR_ENOMEM, "no memory for the keys of %llu rows", (unsigned long long)w->capacity);
+        w->key = more;
+    }
+    w->key[w->rows++] = key;
+    return TR_OK;
+}
+
+tr_status tr_row_writer_add(tr_row_writer *writer, const void *packed, uint64_t bytes)
+{
+    const uint64_t stride = tr_table_stride(&writer->config), row_bytes = (uint64_t)tr_table_row_bytes(&writer->config);
+    const char    *row = packed;
+
+    if (bytes % stride)
+        return tr_fail(TR_EFORMAT, "'%s': %llu bytes are no rows of %llu", writer->path, (unsigned long long)bytes,
+                       (unsigned long long)stride);
+    for (uint64_t at = 0; at < bytes; at += stride) {
+        int64_t key;
+        memcpy(&key, row + at, sizeof key);
+        TR_TRY(add_key(writer, key));
+        TR_TRY(put(writer, row + at + sizeof(tr_slot_row), row_bytes));
+    }
+    return TR_OK;
+}
+
+/* At least two entries for each row, so that searches are short. */
+static tr_status put_index(tr_row_writer *w, uint64_t *entries)
+{
+    *entries = 0;
+    if (w->rows == 0)
+        return TR_OK;
+    for (*entries = 2; *entries < 2 * w->rows; *entries *= 2)
+        continue;
+    uint32_t *index = calloc(*entries, sizeof *index);
+    if (!index)
+        return tr_fail(TR_ENOMEM, "no memory for an index of %llu rows", (unsigned long long)w->rows);
+    for (uint64_t row = 0; row < w->rows; row++) {
+        uint64_t at = tr_row_file_home(w->key[row], *entries);
+        while (index[at])
+            at = (at + 1) & (*entries - 1);
+        index[at] = (uint32_t)row + 1;
+    }
+    const tr_status status = put(w, index, *entries * sizeof *index);
+    free(index);
+    return status;
+}
+
+static tr_status put_head(tr_row_writer *w, uint64_t keys_at, uint64_t index_at, uint64_t entries)
+{
+    const tr_table_config *c = &w->config;
+    const size_t           covered = offsetof(tr_row_file_head, dtype);
+    tr_row_file_head       head = {
+        .version = TR_ROW_FILE_VERSION, .dtype = (uint32_t)c->dtype, .init = (uint32_t)c->init, .width = (uint64_t)c->width, .a = c->a,
+        .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count, .entry_probability = c->entry_probability,
+        .rows = w->rows, .entries = entries, .keys_at = keys_at, .index_at = index_at, .bytes = w->at};
+
+    memcpy(head.magic, "TRIREROW", sizeof head.magic);
+    head.crc = tr_crc32c(0, (const char *)&head + covered, sizeof head - covered);
+    if (fseek(w->out, 0, SEEK_SET) || fwrite(&head, sizeof head, 1, w->out) != 1)
+        return tr_fail(TR_EIO, "cannot write '%s': %s", w->path, strerror(errno));
+    return TR_OK;
+}
+
+static tr_status finish(tr_row_writer *w)
+{
+    uint64_t entries;
+
+    TR_TRY(align(w));
+    const uint64_t keys_at = w->at;
+    TR_TRY(put(w, w->key, w->rows * sizeof *w->key));
+    TR_TRY(align(w));
+    const uint64_t index_at = w->at;
+    TR_TRY(put_index(w, &entries));
+    return put_head(w, keys_at, index_at, entries);
+}
+
+tr_status tr_row_writer_close(tr_row_writer *writer, tr_status status, uint64_t *rows)
+{
+    if (status == TR_OK)
+        status = finish(writer);
+    if (fclose(writer->out) && status == TR_OK)
+        status = tr_fail(TR_EIO, "cannot write '%s': %s", writer->path, strerror(errno));
+    if (status != TR_OK)
+        unlink(writer->path);
+    else if (rows)
+        *rows = writer->rows;
+    free(writer->key);
+    free(writer->path);
+    free(writer);
+    return status;
+}

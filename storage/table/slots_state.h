@@ -1,0 +1,97 @@
+/* slots_state.h - the inside of slots, shared by slots.c (life, rows, changes of the index), slots_find.c (looking up) and slots_shards.c (going
+ * through a shard). */
+#ifndef TR_STORAGE_SLOTS_STATE_H
+#define TR_STORAGE_SLOTS_STATE_H
+
+#include "storage/table/slots.h"
+
+#include "framework/compiler.h"
+#include "framework/random.h"
+
+enum { TR__SLOTS_HEAD = 4096, TR__SLOTS_NOTES = 1024 };
+enum { TR__SLOTS_SLACK = 4096 };      /* places after the last: there is no wrapping around */
+enum { TR__SHARD_BITS = 10 };
+enum { TR__SLOTS_LINE = TR_CACHE_LINE / sizeof(uint64_t) };   /* places of a cache line */
+
+/* At the start of the rows' segment. */
+typedef struct tr__slots_head {
+    uint64_t payload;
+    uint32_t first_shard, shard_count;
+    uint64_t is_complete;
+    /* rows */
+    uint64_t used;                    /* slots 0 .. used - 1 have been used */
+    uint64_t free;                    /* first free slot + 1 (low half), number of free slots (high half) */
+    uint64_t pending;                 /* slot + 1 of a row that is being made or removed; 0: none */
+    /* index */
+    uint64_t capacity, next;          /* places, in whole lines; while the index grows `next` is larger */
+    uint64_t boundary;                /* hashes from here on lie in places by `next` */
+    uint64_t is_moving;               /* entries are being moved: after a kill the index must be rebuilt */
+    char     notes[TR__SLOTS_NOTES];
+} tr__slots_head;
+_Static_assert(sizeof(tr__slots_head) <= TR__SLOTS_HEAD, "a head has one page");
+
+struct tr_slots {
+    tr_segment     *rows, *index;
+    tr__slots_head *head;
+    char           *row;              /* the row of slot 0 */
+    uint64_t       *entry;
+    uint64_t        stride;
+    uint64_t        first_hash, factor; /* 32-bit hash = (hash - first_hash) * factor / 2^64 */
+    uint64_t       *lifted;           /* entries that are lifted out while they move */
+    uint64_t        lifted_capacity;
+};
+
+/* Rows that were removed. */
+static inline uint64_t tr__slots_free_count(const tr__slots_head *h)
+{
+    return h->free >> 32;
+}
+
+static inline uint64_t tr__slots_places(const tr__slots_head *h)
+{
+    return (h->next > h->capacity ? h->next : h->capacity) + TR__SLOTS_SLACK;
+}
+
+static inline uint64_t tr__slots_high_product(uint64_t a, uint64_t b)
+{
+    return (uint64_t)((unsigned __int128)a * b >> 64);
+}
+
+/* A hash of 32 bits, in the order of the full hashes, spread evenly over this range of shards. */
+static inline uint32_t tr__slots_tag_of_hash(const tr_slots *s, uint64_t hash)
+{
+    return (uint32_t)tr__slots_high_product(hash - s->first_hash, s->factor);
+}
+
+static inline uint32_t tr__slots_tag(const tr_slots *s, int64_t key)
+{
+    return tr__slots_tag_of_hash(s, tr_hash_u64((uint64_t)key));
+}
+
+/* The first place of a line. The entries of a line stand at its beginning, without holes. */
+static inline uint64_t tr__slots_home_by(uint64_t capacity, uint64_t tag)
+{
+    return (capacity / TR__SLOTS_LINE * tag >> 32) * TR__SLOTS_LINE;
+}
+
+static inline uint64_t tr__slots_home(const tr__slots_head *h, uint32_t tag)
+{
+    const uint64_t by[2] = {h->capacity, h->next};
+
+    return tr__slots_home_by(by[tag >= h->boundary], tag);      /* the CPU would predict a branch in only half of all cases */
+}
+
+static inline uint32_t tr__slots_entry_tag(uint64_t entry)
+{
+    return (uint32_t)(entry >> 32);
+}
+
+static inline uint32_t tr__slots_entry_slot(uint64_t entry)
+{
+    return (uint32_t)entry - 1;
+}
+
+/* slots_find.c: find the slot of a key with this tag, from this place on; TR_SLOT_NONE: there is none. */
+uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at);
+
+#endif

@@ -1,0 +1,244 @@
+/* table_admission.c - decides which keys have rows: admission during updates, eviction between them.
+ *
+ * A key that is counted has a row without payload among the candidates. If there is a snapshot, rows are made and removed under its
+ * lock, because that changes the index. */
+#include "framework/random.h"
+#include "storage/table/first_values.h"
+#include "storage/table/table_state.h"
+
+#include <stdlib.h>
+
+/* == admission ===================================================================================== */
+
+bool tr__table_is_chosen(const tr_table_config *c, int64_t key)
+{
+    const double share = c->entry_probability > 0 ? c->entry_probability : 1;
+
+    return share >= 1 || (double)tr_random_bits(~c->random_key, (uint64_t)key) < share * 0x1p32;
+}
+
+bool tr__table_reads_zeros(const tr_table_config *c, int64_t key)
+{
+    return c->entry_count > 1 || !tr__table_is_chosen(c, key);
+}
+
+/* Make a row: `fill` writes its contents before the row can be found. */
+static tr_status new_row(uint32_t *out, tr_slots *slots, tr_slots_snapshot *snapshot, int64_t key, void (*fill)(void *, uint32_t, int64_t),
+                         void *payload)
+{
+    tr_slots_snapshot_lock(snapshot);
+    const tr_status status = tr_slots_new_row(out, slots);
+    if (status == TR_OK) {
+        tr_slots_snapshot_made(snapshot, *out);
+        fill(payload, *out, key);
+        tr_slots_publish(slots, *out, key);
+    }
+    tr_slots_snapshot_unlock(snapshot);
+    return status;
+}
+
+static void delete_row(tr_slots *slots, tr_slots_snapshot *snapshot, uint32_t slot)
+{
+    tr_slots_snapshot_lock(snapshot);
+    tr_slots_snapshot_remove(snapshot, slot);
+    tr_slots_delete(slots, slot);
+    tr_slots_snapshot_unlock(snapshot);
+}
+
+static tr_slots_snapshot *snapshot_of(const tr_table *t, const tr_slots *slots)
+{
+    return slots == t->slots ? t->snapshot : t->candidates_snapshot;
+}
+
+static void fill_candidate(void *payload, uint32_t slot, int64_t key)
+{
+    const tr_table *t = payload;
+
+    (void)key;
+    tr_slots_row(tr_slots_rows(t->candidates), tr_slots_stride(t->candidates), slot)->last = 0;
+}
+
+tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key)
+{
+    return new_row(out, t->candidates, t->candidates_snapshot, key, fill_candidate, t);
+}
+
+/* Count an update of a key without a row. *out: the key has enough of them now. A repeated step counts once. */
+static tr_status count_touch(bool *out, tr_table *t, int64_t key)
+{
+    uint32_t slot;
+
+    tr_slots_find(t->candidates, &slot, &key, 1);
+    if (slot == TR_SLOT_NONE)
+        TR_TRY(tr__table_make_candidate(&slot, t, key));
+    tr_slot_row *row = tr_slots_row(tr_slots_rows(t->candidates), tr_slots_stride(t->candidates), slot);
+    if (row->last != (uint32_t)t->step) {
+        if (t->candidates_snapshot)
+            tr_slots_snapshot_keep(t->candidates_snapshot, &slot, 1);
+        row->last = (uint32_t)t->step;
+        row->mark++;
+    }
+    *out = (row->mark & TR__TOUCHES) >= t->config.entry_count;
+    return TR_OK;
+}
+
+static void fill_row(void *payload, uint32_t slot, int64_t key)
+{
+    const tr_table *t = payload;
+    tr_slot_row    *row = tr__table_row(t, slot);
+    float          *states = tr__row_states(t, row);
+
+    row->last = (uint32_t)t->step;
+    tr__table_put_first_value(&t->config, tr__row_values(row), key);
+    for (int s = 0; s < t->config.states; s++)
+        for (int64_t i = 0; i < t->config.width; i++)
+            *states++ = t->config.state_value[s];
+}
+
+tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key)
+{
+    return new_row(out, t->slots, t->snapshot, key, fill_row, t);
+}
+
+static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
+{
+    bool is_due = true;
+
+    tr_slots_find(t->slots, out, &key, 1);             /* if a key comes twice, its row exists by now */
+    if (*out != TR_SLOT_NONE || !tr__table_is_chosen(&t->config, key))
+        return TR_OK;
+    if (!t->candidates)
+        return tr__table_make_row(out, t, key);
+    TR_TRY(count_touch(&is_due, t, key));
+    if (!is_due)
+        return TR_OK;
+    TR_TRY(tr__table_make_row(out, t, key));           /* the row serves later updates: this one was computed from zeros */
+    tr_slots_find(t->candidates, out, &key, 1);
+    delete_row(t->candidates, t->candidates_snapshot, *out);
+    *out = TR_SLOT_NONE;
+    return TR_OK;
+}
+
+/* A row that this same step made when the key's count was complete. It is found when the step is repeated after a kill. */
+static bool is_made_now(const tr_table *t, uint32_t slot)
+{
+    const tr_slot_row *row = tr__table_row(t, slot);
+    return t->candidates && !(row->mark & TR__TOUCHES) && row->last == (uint32_t)t->step;
+}
+
+static tr_status take_found(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (slots[i] == TR_SLOT_NONE)
+            TR_TRY(take_absent(&slots[i], table, keys[i]));
+        else if (table->candidates && is_made_now(table, slots[i]))
+            slots[i] = TR_SLOT_NONE;
+    return TR_OK;
+}
+
+tr_status tr_table_take(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n)
+{
+    tr_slots_find(table->slots, slots, keys, n);
+    return take_found(table, slots, keys, n);
+}
+
+static bool is_row_of(const tr_table *t, uint32_t slot, int64_t key)
+{
+    const tr_slot_row *row = tr__table_row(t, slot);
+    return row->key == key && row->mark & TR_SLOT_LIVES;
+}
+
+tr_status tr_table_take_hinted(tr_table *table, uint32_t *slots, const uint32_t *hints, const int64_t *keys, int64_t n)
+{
+    enum { AHEAD = 16 };
+
+    for (int64_t i = 0; i < n; i++) {
+        if (i + AHEAD < n && hints[i + AHEAD] != TR_SLOT_NONE)
+            __builtin_prefetch(tr__table_row(table, hints[i + AHEAD]));
+        slots[i] = hints[i] != TR_SLOT_NONE && is_row_of(table, hints[i], keys[i]) ? hints[i] : TR_SLOT_NONE;
+    }
+    return take_found(table, slots, keys, n);
+}
+
+/* == eviction ======================================================================================== */
+
+typedef struct victim {
+    uint32_t age, touches;
+    int64_t  key;
+    uint32_t slot;
+} victim;
+
+/* The order of eviction: first the row that was untouched for the longest time, then the row with fewer updates, then the smaller key. */
+static int by_worth(const void *a, const void *b)
+{
+    const victim *x = a, *y = b;
+
+    if (x->age != y->age)
+        return x->age > y->age ? -1 : 1;
+    if (x->touches != y->touches)
+        return x->touches < y->touches ? -1 : 1;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+static bool is_stale(const tr_table_config *c, const tr_slot_row *row, uint64_t step)
+{
+    return c->max_age && (uint32_t)step - row->last > c->max_age && (!c->keep_count || (row->mark & TR__TOUCHES) < c->keep_count);
+}
+
+static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint64_t step, uint64_t *left, uint64_t *removed)
+{
+    uint64_t count = 0;
+
+    *left = 0;
+    TR_TRY(tr_slots_of_shard(&t->list, &t->list_capacity, &count, slots, shard));
+    for (uint64_t i = 0; i < count; i++) {
+        const tr_slot_row *row = tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), t->list[i]);
+        if (is_stale(&t->config, row, step)) {
+            delete_row(slots, snapshot_of(t, slots), t->list[i]);
+            ++*removed;
+        } else {
+            t->list[(*left)++] = t->list[i];
+        }
+    }
+    return TR_OK;
+}
+
+static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t step, uint64_t *removed)
+{
+    const uint64_t quota = (t->config.max_rows + TR_SHARDS - 1) / TR_SHARDS;
+
+    if (!t->config.max_rows || count <= quota)
+        return TR_OK;
+    victim *all = malloc(count * sizeof *all);
+    if (!all)
+        return tr_fail(TR_ENOMEM, "table: no memory to choose which of %llu rows to remove", (unsigned long long)count);
+    for (uint64_t i = 0; i < count; i++) {
+        const tr_slot_row *row = tr__table_row(t, t->list[i]);
+        all[i] = (victim){(uint32_t)step - row->last, row->mark & TR__TOUCHES, row->key, t->list[i]};
+    }
+    qsort(all, count, sizeof *all, by_worth);
+    for (uint64_t i = 0; i < count - quota; i++)
+        delete_row(t->slots, t->snapshot, all[i].slot);
+    *removed += count - quota;
+    free(all);
+    return TR_OK;
+}
+
+tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed)
+{
+    const uint32_t shard = (uint32_t)(step % TR_SHARDS);
+    uint64_t       left = 0, gone = 0, waiting = 0;
+
+    if (removed)
+        *removed = 0;
+    if (!table->config.max_age && !table->config.max_rows)
+        return TR_OK;
+    TR_TRY(tr_undo_begin(table->undo, step));          /* undoing must not put old rows into slots that are used again */
+    if (table->candidates)
+        TR_TRY(evict_stale(table, table->candidates, shard, step, &left, &waiting));
+    TR_TRY(evict_stale(table, table->slots, shard, step, &left, &gone));
+    TR_TRY(evict_surplus(table, left, step, &gone));
+    if (removed)
+        *removed = gone;
+    return TR_OK;
+}

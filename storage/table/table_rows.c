@@ -1,0 +1,384 @@
+/* table_rows.c - reads and writes rows: batches by key and by slot, whole shards as bytes, and the rows of a snapshot. */
+#include "framework/compiler.h"
+#include "framework/memory.h"
+#include "kernels/math/cast.h"
+#include "storage/table/first_values.h"
+#include "storage/table/table_state.h"
+#include "storage/util/row_copy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* == looking up ===================================================================================== */
+
+enum { BATCH = 512 };
+enum { AHEAD = 16 };                  /* how many rows ahead memory is prefetched */
+
+/* Prefetch the first `bytes` bytes of the row. */
+TR_INLINE void ask_for(const tr_table *t, uint32_t slot, uint64_t bytes)
+{
+    if (slot == TR_SLOT_NONE)
+        return;
+    const char *row = (const char *)tr__table_row(t, slot);
+    for (uint64_t at = 0; at < bytes; at += TR_CACHE_LINE)
+        __builtin_prefetch(row + at);
+    __builtin_prefetch(row + bytes - 1);
+}
+
+TR_INLINE void read_rows(const tr_table *t, char *out, uint32_t *slot, const int64_t *keys, int n, uint64_t value_bytes)
+{
+    const uint64_t bytes = sizeof(tr_slot_row) + value_bytes;
+
+    for (int i = 0; i < n && i < AHEAD; i++)
+        ask_for(t, slot[i], bytes);
+    for (int i = 0; i < n; i++, out += value_bytes) {
+        if (i + AHEAD < n)
+            ask_for(t, slot[i + AHEAD], bytes);
+        slot[i] = tr_slots_confirm(t->slots, t->rows, t->stride, slot[i], keys[i]);
+        if (TR_LIKELY(slot[i] != TR_SLOT_NONE))
+            tr_row_copy(out, tr__row_values(tr__table_row(t, slot[i])), value_bytes);
+        else if (tr__table_reads_zeros(&t->config, keys[i]))
+            memset(out, 0, value_bytes);
+        else
+            tr__table_put_first_value(&t->config, out, keys[i]);
+    }
+}
+
+/* Copies of a length that the compiler knows are a few instructions, and let the CPU look further ahead. CALL(..., bytes) does so for 1,
+ * 8, 10, 16 and 32 floats. */
+#define BY_ROW_BYTES(bytes, call, ...)          \
+    switch (bytes) {                            \
+    case 4:                                     \
+        call(__VA_ARGS__, 4);                   \
+        break;                                  \
+    case 32:                                    \
+        call(__VA_ARGS__, 32);                  \
+        break;                                  \
+    case 40:                                    \
+        call(__VA_ARGS__, 40);                  \
+        break;                                  \
+    case 64:                                    \
+        call(__VA_ARGS__, 64);                  \
+        break;                                  \
+    case 128:                                   \
+        call(__VA_ARGS__, 128);                 \
+        break;                                  \
+    default:                                    \
+        call(__VA_ARGS__, bytes);               \
+    }
+
+static void pull_batch(const tr_table *t, char *out, uint32_t *slot, const int64_t *keys, int n)
+{
+    tr_slots_guess(t->slots, slot, keys, n);
+    BY_ROW_BYTES(t->value_bytes, read_rows, t, out, slot, keys, n);
+}
+
+void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n)
+{
+    uint32_t slot[BATCH];
+
+    for (int64_t i = 0; i < n; i += BATCH)
+        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slot, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
+}
+
+void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += BATCH)
+        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slots + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
+}
+
+/* -- rows before the last update ---------------------------------------------------------------------- */
+
+typedef struct wanted {
+    uint32_t slot;
+    int64_t  at;                      /* index among the requested keys */
+} wanted;
+
+typedef struct before {
+    const tr_table *table;
+    wanted         *wanted;           /* sorted by slot */
+    int64_t         count;
+    char           *out;
+} before;
+
+static int by_slot(const void *a, const void *b)
+{
+    const uint32_t x = ((const wanted *)a)->slot, y = ((const wanted *)b)->slot;
+    return (x > y) - (x < y);
+}
+
+static void take_before(void *payload, uint64_t slot, const char *row)
+{
+    const before *b = payload;
+    const wanted  key = {(uint32_t)slot, 0};
+    const wanted *found = bsearch(&key, b->wanted, (size_t)b->count, sizeof key, by_slot);
+
+    if (found)
+        memcpy(b->out + (uint64_t)found->at * b->table->value_bytes, tr__row_values((tr_slot_row *)(uintptr_t)row), b->table->value_bytes);
+}
+
+tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *keys, int64_t n)
+{
+    uint32_t *slots = malloc(((size_t)n + 1) * sizeof *slots);
+    before    b = {table, malloc(((size_t)n + 1) * sizeof(wanted)), 0, out};
+
+    if (!slots || !b.wanted) {
+        free(slots);
+        free(b.wanted);
+        return tr_fail(TR_ENOMEM, "no memory for the slots of %lld keys", (long long)n);
+    }
+    tr_table_pull(table, out, keys, n);
+    tr_slots_find(table->slots, slots, keys, n);
+    for (int64_t i = 0; i < n; i++)
+        if (slots[i] != TR_SLOT_NONE)
+            b.wanted[b.count++] = (wanted){slots[i], i};
+    qsort(b.wanted, (size_t)b.count, sizeof *b.wanted, by_slot);
+    tr_undo_each(table->undo, take_before, &b);
+    free(b.wanted);
+    free(slots);
+    return TR_OK;
+}
+
+/* == tiles of an update ================================================================================ */
+
+TR_INLINE void gather_row(const tr_table *t, tr_slot_row *row, float *values, float *const *states, int64_t at, uint64_t bytes)
+{
+    if (t->config.dtype == TR_FP32)
+        tr_row_copy(values + at, tr__row_values(row), bytes);
+    else
+        tr_cast(values + at, TR_FP32, tr__row_values(row), t->config.dtype, t->config.width);
+    const float *from = tr__row_states(t, row);
+    for (int s = 0; s < t->config.states; s++)
+        tr_row_copy(states[s] + at, from + s * t->config.width, bytes);
+}
+
+TR_INLINE void gather_rows(const tr_table *t, const uint32_t *slots, int64_t n, float *values, float *const *states, uint64_t bytes)
+{
+    const int64_t width = t->config.width;
+
+    for (int64_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            ask_for(t, slots[i + AHEAD], t->stride);
+        if (TR_LIKELY(slots[i] != TR_SLOT_NONE)) {
+            gather_row(t, tr__table_row(t, slots[i]), values, states, i * width, bytes);
+            continue;
+        }
+        memset(values + i * width, 0, bytes);
+        for (int s = 0; s < t->config.states; s++)
+            memset(states[s] + i * width, 0, bytes);
+    }
+}
+
+void tr_table_gather(const tr_table *table, const uint32_t *slots, int64_t n, float *values, float *const *states)
+{
+    BY_ROW_BYTES((uint64_t)table->config.width * sizeof(float), gather_rows, table, slots, n, values, states);
+}
+
+static void touch(tr_slot_row *row, uint64_t step)
+{
+    if ((row->mark & TR__TOUCHES) != TR__TOUCHES)
+        row->mark++;
+    row->last = (uint32_t)step;
+}
+
+TR_INLINE void scatter_row(const tr_table *t, tr_slot_row *row, const float *values, const float *const *states, int64_t at,
+                           uint64_t bytes)
+{
+    if (t->config.dtype == TR_FP32)
+        tr_row_copy(tr__row_values(row), values + at, bytes);
+    else
+        tr_cast(tr__row_values(row), t->config.dtype, values + at, TR_FP32, t->config.width);
+    float *to = tr__row_states(t, row);
+    for (int s = 0; s < t->config.states; s++)
+        tr_row_copy(to + s * t->config.width, states[s] + at, bytes);
+    touch(row, t->step);
+}
+
+TR_INLINE void scatter_rows(const tr_table *t, const uint32_t *slots, int64_t n, const float *values, const float *const *states,
+                            uint64_t bytes)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (TR_LIKELY(slots[i] != TR_SLOT_NONE))
+            scatter_row(t, tr__table_row(t, slots[i]), values, states, i * t->config.width, bytes);
+}
+
+tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, const float *values, const float *const *states)
+{
+    if (!table->logs_when_set)
+        TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
+    if (table->snapshot)
+        tr_slots_snapshot_keep(table->snapshot, slots, n);
+    BY_ROW_BYTES((uint64_t)table->config.width * sizeof(float), scatter_rows, table, slots, n, values, states);
+    return TR_OK;
+}
+
+/* == rows in and out ================================================================================== */
+
+tr_status tr_table_put(tr_table *table, const tr_table_row *row)
+{
+    uint32_t slot;
+
+    tr_slots_find(table->slots, &slot, &row->key, 1);
+    if (slot == TR_SLOT_NONE)
+        TR_TRY(tr__table_make_row(&slot, table, row->key));
+    if (table->snapshot)
+        tr_slots_snapshot_keep(table->snapshot, &slot, 1);
+    tr_slot_row *to = tr__table_row(table, slot);
+    memcpy(tr__row_values(to), row->values, table->value_bytes);
+    memcpy(tr__row_states(table, to), row->states, (size_t)(table->config.states * table->config.width) * sizeof(float));
+    to->mark = TR_SLOT_LIVES | (row->touches & TR__TOUCHES);
+    to->last = row->last;
+    return TR_OK;
+}
+
+tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
+{
+    uint32_t slot;
+
+    if (!tr__table_is_chosen(&table->config, key))
+        return TR_OK;
+    tr_slots_find(table->slots, &slot, &key, 1);
+    if (slot == TR_SLOT_NONE)
+        TR_TRY(tr__table_make_row(&slot, table, key));
+    if (table->logs_when_set)
+        TR_TRY(tr_undo_log(table->undo, table->rows, &slot, 1));
+    if (table->snapshot)
+        tr_slots_snapshot_keep(table->snapshot, &slot, 1);
+    memcpy(tr__row_values(tr__table_row(table, slot)), values, table->value_bytes);
+    return TR_OK;
+}
+
+/* In packed rows the bit that marks a row in use is clear. */
+static void clean_marks(void *packed, uint64_t bytes, uint64_t stride)
+{
+    for (uint64_t at = 0; at < bytes; at += stride)
+        ((tr_slot_row *)(void *)((char *)packed + at))->mark &= TR__TOUCHES;
+}
+
+static tr_status pack(const tr_slots *slots, uint32_t shard, void **out, uint64_t *bytes)
+{
+    const uint64_t stride = tr_slots_stride(slots);
+    uint32_t      *list = NULL;
+    uint64_t       capacity = 0, count = 0;
+    tr_status      status = tr_slots_of_shard(&list, &capacity, &count, slots, shard);
+    char          *packed = status == TR_OK ? tr__must_bytes(count * stride + 1) : NULL;
+
+    for (uint64_t i = 0; packed && i < count; i++)
+        memcpy(packed + i * stride, tr_slots_row(tr_slots_rows(slots), stride, list[i]), stride);
+    free(list);
+    if (status == TR_OK && !packed)
+        return tr_fail(TR_ENOMEM, "table: no memory for the %llu rows of shard %u", (unsigned long long)count, shard);
+    *out = packed;
+    *bytes = count * stride;
+    if (packed)
+        clean_marks(packed, *bytes, stride);
+    return status;
+}
+
+static tr_status pack_nothing(void **out, uint64_t *bytes)
+{
+    *bytes = 0;
+    *out = malloc(1);
+    return *out ? TR_OK : tr_fail(TR_ENOMEM, "table: no memory");
+}
+
+tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return pack(table->slots, shard, out, bytes);
+}
+
+uint64_t tr_table_keep_newer(void *packed, uint64_t bytes, uint64_t stride, uint32_t since)
+{
+    uint64_t kept = 0;
+
+    for (uint64_t at = 0; since && at < bytes; at += stride) {
+        tr_slot_row head;
+        memcpy(&head, (char *)packed + at, sizeof head);
+        if (head.last <= since)
+            continue;
+        memmove((char *)packed + kept, (char *)packed + at, stride);
+        kept += stride;
+    }
+    return since ? kept : bytes;
+}
+
+tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return table->candidates ? pack(table->candidates, shard, out, bytes) : pack_nothing(out, bytes);
+}
+
+static tr_status check_packed(uint64_t bytes, uint64_t stride)
+{
+    if (bytes % stride == 0)
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "table: %llu bytes are no rows of %llu", (unsigned long long)bytes, (unsigned long long)stride);
+}
+
+tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes)
+{
+    TR_TRY(check_packed(bytes, table->stride));
+    for (uint64_t at = 0; at < bytes; at += table->stride) {
+        tr_slot_row head;
+        const char *from = (const char *)rows + at;
+        memcpy(&head, from, sizeof head);
+        const tr_table_row row = {head.key, head.mark & TR__TOUCHES, head.last, from + sizeof head,
+                                  (const float *)(const void *)(from + sizeof head + table->values_padded)};
+        TR_TRY(tr_table_put(table, &row));
+    }
+    return TR_OK;
+}
+
+tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t bytes)
+{
+    TR_TRY(check_packed(bytes, sizeof(tr_slot_row)));
+    if (bytes && !table->candidates)
+        return tr_fail(TR_EFORMAT, "table: %llu keys wait for a row, but each has one at once here",
+                       (unsigned long long)(bytes / sizeof(tr_slot_row)));
+    for (uint64_t at = 0; at < bytes; at += sizeof(tr_slot_row)) {
+        tr_slot_row from;
+        uint32_t    slot;
+        memcpy(&from, (const char *)rows + at, sizeof from);
+        tr_slots_find(table->candidates, &slot, &from.key, 1);
+        if (slot == TR_SLOT_NONE)
+            TR_TRY(tr__table_make_candidate(&slot, table, from.key));
+        tr_slot_row *to = tr_slots_row(tr_slots_rows(table->candidates), tr_slots_stride(table->candidates), slot);
+        to->mark = TR_SLOT_LIVES | (from.mark & TR__TOUCHES);
+        to->last = from.last;
+    }
+    return TR_OK;
+}
+
+/* == a snapshot ============================================================================================ */
+
+tr_status tr_table_snapshot(tr_table *table)
+{
+    tr_table_snapshot_end(table);
+    TR_TRY(tr_slots_snapshot_new(&table->snapshot, table->slots));
+    const tr_status status = table->candidates ? tr_slots_snapshot_new(&table->candidates_snapshot, table->candidates) : TR_OK;
+    if (status != TR_OK)
+        tr_table_snapshot_end(table);
+    return status;
+}
+
+void tr_table_snapshot_end(tr_table *table)
+{
+    tr_slots_snapshot_free(table->snapshot);
+    tr_slots_snapshot_free(table->candidates_snapshot);
+    table->snapshot = table->candidates_snapshot = NULL;
+}
+
+tr_status tr_table_snapshot_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    TR_TRY(tr_slots_snapshot_read(table->snapshot, shard, out, bytes));
+    clean_marks(*out, *bytes, table->stride);
+    return TR_OK;
+}
+
+tr_status tr_table_snapshot_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    if (!table->candidates)
+        return pack_nothing(out, bytes);
+    TR_TRY(tr_slots_snapshot_read(table->candidates_snapshot, shard, out, bytes));
+    clean_marks(*out, *bytes, tr_slots_stride(table->candidates));
+    return TR_OK;
+}

@@ -1,0 +1,48 @@
+/* table_state.h - the inside of a table, shared by table.c (start and end), table_admission.c (which keys have rows) and table_rows.c
+ * (reading and writing rows). */
+#ifndef TR_STORAGE_TABLE_STATE_H
+#define TR_STORAGE_TABLE_STATE_H
+
+#include "storage/table/slots_snapshot.h"
+#include "storage/table/table.h"
+#include "storage/table/undo.h"
+
+struct tr_table {
+    tr_table_config config;
+    tr_slots       *slots, *candidates;
+    tr_undo        *undo;
+    uint64_t        step;             /* step of the update that was begun last */
+    uint64_t        value_bytes, values_padded;
+    char           *rows;
+    uint64_t        stride;
+    uint32_t       *list;             /* memory for a shard's slots */
+    uint64_t        list_capacity;
+    uint32_t        first_shard, shard_count;
+    bool            logs_when_set;
+    tr_slots_snapshot   *snapshot, *candidates_snapshot;     /* while a snapshot is read; else NULL */
+};
+
+static inline tr_slot_row *tr__table_row(const tr_table *t, uint32_t slot)
+{
+    return tr_slots_row(t->rows, t->stride, slot);
+}
+
+static inline char *tr__row_values(tr_slot_row *row)
+{
+    return (char *)(row + 1);
+}
+
+static inline float *tr__row_states(const tr_table *t, tr_slot_row *row)
+{
+    return (float *)(tr__row_values(row) + t->values_padded);
+}
+
+/* Is this key in the share that can have rows? */
+bool tr__table_is_chosen(const tr_table_config *config, int64_t key);
+/* Does a key without a row read zeros, because it waits for its row or never gets one? */
+bool tr__table_reads_zeros(const tr_table_config *config, int64_t key);
+/* Make a row with first values for a key that has none; or a candidate, a counted key without updates so far. */
+tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key);
+tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key);
+
+#endif

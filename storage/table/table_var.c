@@ -1,0 +1,91 @@
+#include "storage/table/table_var.h"
+
+#include "framework/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void free_table_var(void *object)
+{
+    tr_table_var *tv = object;
+
+    tr_table_free(tv->table);
+    tr_mapped_table_free(tv->mapped);
+    tr_table_tile_free(tv->tile);
+    tr_rows_merge_deinit(&tv->merge);
+    free(tv->name);
+    free(tv);
+}
+
+tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_place *place)
+{
+    TR_TRY(tr_table_check_config(config));
+    tr_table_var *tv = calloc(1, sizeof *tv);
+    if (!tv)
+        return tr_fail(TR_ENOMEM, "table: no memory");
+    tv->config = *config;
+    tv->place = *place;
+    tv->name = place->name ? tr__must_strdup(place->name) : NULL;
+    tv->place.name = tv->name;
+    tr__var_set_object(var, TR_KIND_RAW, tv, free_table_var);
+    return TR_OK;
+}
+
+tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped)
+{
+    const tr_table_place here = {.shard_count = TR_SHARDS};
+    const tr_status      status = tr_table_var_set(var, tr_mapped_table_config(mapped), &here);
+
+    if (status == TR_OK)
+        ((tr_table_var *)var->object)->mapped = mapped;
+    else
+        tr_mapped_table_free(mapped);
+    return status;
+}
+
+tr_status tr_table_var_of(tr_table_var **out, tr_var *var, const char *op, const char *name)
+{
+    if (!var || var->kind != TR_KIND_RAW || var->object_free != free_table_var)
+        return tr_fail(TR_ENOTFOUND, "%s: '%s' is no sparse table yet: run the startup program first", op, name);
+    *out = var->object;
+    return TR_OK;
+}
+
+void tr_table_var_describe(tr_job_table *out, const tr_table_var *tv, const char *name)
+{
+    const tr_table_config *c = &tv->config;
+
+    *out = (tr_job_table){.name = name, .dtype = c->dtype, .width = c->width, .states = c->states, .init = (int)c->init, .a = c->a,
+                          .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count,
+                          .entry_probability = c->entry_probability, .max_age = c->max_age, .keep_count = c->keep_count,
+                          .max_rows = (int64_t)c->max_rows, .updates = (int64_t)tv->updates, .first_rows = tv->table};
+    memcpy(out->state_value, c->state_value, sizeof c->state_value);
+}
+
+tr_table_config tr_table_config_of(const tr_job_table *table)
+{
+    tr_table_config config = {
+        .dtype = table->dtype, .width = table->width, .states = table->states, .init = (tr_table_init)table->init, .a = table->a,
+        .b = table->b, .random_key = table->random_key, .entry_count = (uint32_t)table->entry_count,
+        .entry_probability = table->entry_probability, .max_age = (uint32_t)table->max_age,
+        .keep_count = (uint32_t)table->keep_count, .max_rows = (uint64_t)table->max_rows};
+
+    memcpy(config.state_value, table->state_value, sizeof config.state_value);
+    return config;
+}
+
+tr_status tr_table_var_attach(tr_table_var *tv, uint64_t updates)
+{
+    tv->updates = updates;
+    return tr_table_attach(&tv->table, &tv->config, &tv->place, updates);
+}
+
+tr_status tr_table_var_table(tr_table **out, tr_table_var *tv)
+{
+    if (tv->mapped)
+        return tr_fail(TR_EUNSUPPORTED, "a sparse table whose rows lie in files can only be looked up");
+    if (!tv->table)
+        TR_TRY(tr_table_create(&tv->table, &tv->config, &tv->place));
+    *out = tv->table;
+    return TR_OK;
+}

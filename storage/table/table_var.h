@@ -1,0 +1,43 @@
+/* table_var.h - a sparse table as a variable of a scope: the object of kind RAW that lookup_sparse_table_init makes.
+ *
+ * In one process it holds the table. On a server it holds the server's shards, and the trainers' rows for the update that is being applied.
+ * On a trainer it holds the description alone, because the servers have the rows. */
+#ifndef TR_STORAGE_TABLE_VAR_H
+#define TR_STORAGE_TABLE_VAR_H
+
+#include "framework/scope.h"
+#include "storage/table/mapped_table.h"
+#include "storage/table/rows_merge.h"
+#include "storage/table/table_tile.h"
+#include "storage/trireme_checkpoint.h"
+
+typedef struct tr_table_var {
+    tr_table_config       config;
+    tr_table             *table;      /* the table; made at first use */
+    tr_mapped_table      *mapped;     /* instead of the table: rows in files, for lookups only; or NULL */
+    tr_table_place        place;      /* the place of the future table */
+    char                 *name;       /* name of its segments, or NULL */
+    uint64_t              updates;    /* number of updates that were begun */
+    uint64_t              before;     /* of these: updates before this job */
+    const tr_rows_update *inbox;      /* on a server: the trainers' rows; NULL elsewhere */
+    tr_rows_merge         merge;
+    tr_table_tile        *tile;       /* its optimizer, planned for this program */
+    uint64_t              tile_program, tile_revision;
+} tr_table_var;
+
+/* Put a new, empty object into the variable. The name of the place is copied. */
+tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_place *place);
+/* Put an object whose rows lie in files into the variable. It owns `mapped`, also on failure. */
+tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped);
+/* The object of a variable. TR_ENOTFOUND: it has none; the text names the variable. */
+tr_status tr_table_var_of(tr_table_var **out, tr_var *var, const char *op, const char *name);
+/* The object's table, which is made now if needed. TR_EUNSUPPORTED: its rows lie in files. */
+tr_status tr_table_var_table(tr_table **out, tr_table_var *tv);
+/* Describe the table; the name is borrowed. */
+void      tr_table_var_describe(tr_job_table *out, const tr_table_var *tv, const char *name);
+/* Convert a description to the table's configuration. */
+tr_table_config tr_table_config_of(const tr_job_table *table);
+/* Attach to the table that an earlier process has left in the segments of the place, as it was after update `updates`. */
+tr_status tr_table_var_attach(tr_table_var *tv, uint64_t updates);
+
+#endif

@@ -1,0 +1,161 @@
+/* trireme_checkpoint.h - the C API of checkpoints: everything that a training needs to go on, in one folder.
+ *
+ *     DIR/step-000000123/manifest                                contents and checksums; written last
+ *                        part-00000-of-00002.9f3c....data        arrays, one after the other
+ *                        part-00001-of-00002.9f3c....data
+ *
+ * The manifest is renamed into place when all parts are on the disk; only then the checkpoint counts. A checksum covers every byte. A
+ * damaged or incomplete checkpoint is refused with TR_EFORMAT, and the text names the file, the chunk, and the expected and found values.
+ *
+ * Arrays have the names of the program of one process. Parts of a parameter that several servers wrote are pieces of one array here. So a
+ * checkpoint can be loaded onto any number of servers, or into one process.
+ *
+ * What must stay true: one training at a time writes to a folder. Readers may come at any time. */
+#ifndef TRIREME_CHECKPOINT_H
+#define TRIREME_CHECKPOINT_H
+
+#include "framework/trireme.h"
+#include "storage/trireme_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The values are those of Kind in checkpoint.proto. */
+typedef enum tr_state_kind {
+    TR_STATE_PARAMETER = 0,
+    TR_STATE_OPTIMIZER = 1,
+    TR_STATE_SCHEDULE = 2,            /* learning rates, and the counters that they follow */
+    TR_STATE_STATISTIC = 3,           /* moving averages and all other persistable variables */
+    TR_STATE_TABLE = 4,               /* a sparse table */
+    TR_STATE_KIND_COUNT
+} tr_state_kind;
+
+/* An array, or some rows of an array. */
+typedef struct tr_checkpoint_item {
+    const char    *name;              /* name of the variable in the program of one process */
+    const char    *param;             /* name of the parameter that it belongs to; NULL: none, or itself */
+    tr_state_kind  kind;
+    tr_dtype       dtype;
+    int            rank;
+    const int64_t *dims;              /* dimensions of the rows that are here */
+    int64_t        row, rows;         /* the first of these rows in the whole array, and the rows of the whole; 0, 0: this is the whole */
+    const void    *data;              /* of kind TR_STATE_TABLE: its tr_job_table; type, dimensions and rows are not used */
+} tr_checkpoint_item;
+
+/* The place of a trainer in its data. */
+typedef struct tr_trainer_state {
+    int         index;
+    int64_t     steps;                /* steps that it has ended */
+    int64_t     runs;                 /* runs of its program (tr_executor_runs) */
+    const void *position;             /* its position in its data: bytes that its reader understands; may be NULL */
+    size_t      position_size;
+} tr_trainer_state;
+
+/* The description of a checkpoint as a whole. */
+typedef struct tr_checkpoint_facts {
+    int64_t     step;
+    const char *mode;                 /* "sync", ...; "local": one process */
+    const char *digest;               /* digest of the program; may be NULL */
+    int         trainer_count;
+    const tr_trainer_state *trainers;
+    const void *tasks;                /* state of leased tasks; NULL: the job has none */
+    size_t      tasks_size;
+} tr_checkpoint_facts;
+
+/* == writing, one process ==================================================================== */
+
+/* Write a checkpoint of these arrays into `folder`/step-..., and remove all but the newest `keep` of the folder (0: none
+ * is removed). On failure the folder holds the checkpoints that it held before. */
+TR_API tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_checkpoint_item *states,
+                                    int keep);
+
+/* Lock a folder for the checkpoints of this process until it ends; the folder is made where it is missing. Under the launcher, the launcher
+ * holds the lock of the folder that it was given.
+ * is_first: this is the beginning of a training. Then a folder that another job holds is refused (TR_EINVAL), and so is one that cannot be
+ * made or written into (TR_EIO). Otherwise the call succeeds without the lock, because the process that had it may still be ending; the
+ * caller asks again later. A job that the launcher starts again (TRIREME_ATTEMPT) is never the first. */
+TR_API tr_status tr_checkpoint_claim(const char *folder, bool is_first);
+
+/* == reading ================================================================================= */
+
+typedef struct tr_checkpoint tr_checkpoint;
+
+/* Open one checkpoint, `folder` = "DIR/step-000000123". Its manifest is read and checked, and its parts must have their sizes. Their
+ * contents are checked when they are read, or by tr_checkpoint_verify. */
+TR_API tr_status tr_checkpoint_open(tr_checkpoint **out, const char *folder);
+/* Open the newest checkpoint of `folder` that is valid to the last byte. `*refused` (malloc'ed, tr_free; NULL: none) has a line for each
+ * newer one that was refused. TR_ENOTFOUND: no checkpoint is valid; the text has these lines. */
+TR_API tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const char *folder);
+TR_API void      tr_checkpoint_free(tr_checkpoint *checkpoint);
+/* Read all parts and compare the checksums. */
+TR_API tr_status tr_checkpoint_verify(const tr_checkpoint *checkpoint);
+/* List the steps of the checkpoints in a folder, the newest first, valid or not, up to `room`; return how many there are. A folder without
+ * a manifest is no checkpoint. A folder that does not exist has none. */
+TR_API int       tr_checkpoint_list(int64_t *steps, int room, const char *folder);
+/* The folder of a step's checkpoint, malloc'ed. */
+TR_API char     *tr_checkpoint_path(const char *folder, int64_t step);
+
+TR_API const char *tr_checkpoint_folder(const tr_checkpoint *checkpoint);
+TR_API int64_t     tr_checkpoint_step(const tr_checkpoint *checkpoint);
+TR_API const char *tr_checkpoint_mode(const tr_checkpoint *checkpoint);
+TR_API const char *tr_checkpoint_digest(const tr_checkpoint *checkpoint);
+TR_API const char *tr_checkpoint_version(const tr_checkpoint *checkpoint);
+TR_API uint64_t    tr_checkpoint_number(const tr_checkpoint *checkpoint);      /* tells checkpoints of one step apart */
+TR_API int64_t     tr_checkpoint_created(const tr_checkpoint *checkpoint);  /* seconds since 1970 */
+TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* bytes of all parts */
+TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);
+TR_API int         tr_checkpoint_trainers(const tr_checkpoint *checkpoint);
+TR_API void        tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
+/* The place where trainer `index` goes on. If the checkpoint does not know this trainer, it is the place of the trainer with the most
+ * steps. */
+TR_API void        tr_checkpoint_place(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
+/* The state of leased tasks; NULL: the job had none. */
+TR_API const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *checkpoint);
+/* Whole arrays, sorted by name: `row` and `rows` are 0, `data` is NULL, all else is borrowed. Tables are not among them. */
+TR_API int         tr_checkpoint_count(const tr_checkpoint *checkpoint);
+TR_API void        tr_checkpoint_array(tr_checkpoint_item *out, const tr_checkpoint *checkpoint, int index);
+/* The number of the array with this name; -1: there is none. */
+TR_API int         tr_checkpoint_find(const tr_checkpoint *checkpoint, const char *name);
+/* Read rows [row, row + rows) of an array into `data`, which has exactly their `bytes` bytes. For an array without dimensions pass 0 and
+ * 1. Checksums are compared on the way. */
+TR_API tr_status   tr_checkpoint_read(const tr_checkpoint *checkpoint, int index, int64_t row, int64_t rows, void *data,
+                                      int64_t bytes);
+
+/* -- variables of which each trainer has a value of its own: see own_values.h -- */
+
+/* The number of the array that trainer `trainer` goes on with: its own array of this variable. A checkpoint without it may have another trainer's, or one
+ * for all, of the same shape and type. -1: there is none. */
+TR_API int         tr_checkpoint_find_own(const tr_checkpoint *checkpoint, const char *name, int trainer);
+/* Read that array. Where another number of trainers than `trainers` had values of their own, numbers are the mean of these values: then what was
+ * accumulated counts as much as before. TR_ENOTFOUND: there is no array. */
+TR_API tr_status   tr_checkpoint_read_own(const tr_checkpoint *checkpoint, const char *name, int trainer, int trainers, void *data,
+                                          int64_t bytes);
+
+/* -- the place where a launch began: see beginning.c -- */
+
+/* When servers begin without state: trainer 0 notes where the job begins, at this checkpoint of the folder, or (NULL) at its beginning.
+ * The note stays until the job has ended well. No effect if no launcher would start the job again (TRIREME_STATE is not set). */
+TR_API void        tr_beginning_write(const char *folder, const tr_checkpoint *from);
+/* Servers go on with the state of an earlier start of the launch: read the steps and runs of trainer `index` where that launch began.
+ * Without a note they are 0. */
+TR_API void        tr_beginning_read(tr_trainer_state *out, const char *folder, int index);
+/* The age of the newest checkpoint in seconds, or the time since this launch began, if a note of that exists and is later. Below 0:
+ * neither is known. A trainer that begins to make checkpoints counts from there. */
+TR_API double      tr_checkpoint_age(const char *folder);
+
+/* -- sparse tables: sorted by name -- */
+
+TR_API int         tr_checkpoint_tables(const tr_checkpoint *checkpoint);
+/* Describe a table; the name is borrowed. `rows`: its number of rows. */
+TR_API void        tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *checkpoint, int index);
+/* Read all rows, packed as by tr_table_read_rows. Free *out by tr_free. */
+TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *checkpoint, int index);
+/* Put the table with all its rows into the variable of its name, and replace its contents. A table that is there already decides about
+ * admission and first values; type, width and states must be the same (TR_ESHAPE). */
+TR_API tr_status   tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *checkpoint, int index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,153 @@
+/* test_mapped_table.c - rows in files: read as the table has them, the newest file first; damaged files are refused. */
+#include "tests/support/table_rig.h"
+
+#include "storage/table/mapped_table.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { ROWS = 1000 };
+
+static const tr_table_place everywhere = {NULL, 0, TR_SHARDS, 0};
+
+static void write_rows(const char *path, const tr_table *t, uint32_t since, uint64_t expected)
+{
+    const tr_table_config *config = tr_table_get_config(t);
+    tr_row_writer         *writer = NULL;
+    uint64_t               rows = 0;
+
+    EXPECT_OK(tr_row_writer_open(&writer, path, config));
+    for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
+        void    *packed = NULL;
+        uint64_t bytes = 0;
+        EXPECT_OK(tr_table_pack(t, shard, &packed, &bytes));
+        bytes = tr_table_keep_newer(packed, bytes, tr_table_stride(config), since);
+        EXPECT_OK(tr_row_writer_add(writer, packed, bytes));
+        free(packed);
+    }
+    EXPECT_OK(tr_row_writer_close(writer, TR_OK, &rows));
+    assert_int_equal(rows, expected);
+}
+
+static void expect_the_same(const tr_mapped_table *mapped, const tr_table *t)
+{
+    const int64_t bytes = tr_table_row_bytes(tr_table_get_config(t));
+    int64_t       keys[2 * ROWS];
+    char         *got = malloc((size_t)(2 * ROWS * bytes)), *expected = malloc((size_t)(2 * ROWS * bytes));
+
+    for (int i = 0; i < 2 * ROWS; i++)
+        keys[i] = key_of((uint64_t)i);
+    tr_mapped_table_pull(mapped, got, keys, 2 * ROWS);
+    tr_table_pull(t, expected, keys, 2 * ROWS);
+    assert_memory_equal(got, expected, 2 * ROWS * bytes);
+    free(got);
+    free(expected);
+}
+
+static void newer_rows_hide_older_ones(tr_dtype dtype)
+{
+    const tr_table_config config = config_of(dtype);
+    tr_mapped_table      *mapped = tr_mapped_table_new();
+    tr_table             *t = NULL;
+    int64_t               keys[ROWS];
+
+    EXPECT_OK(tr_table_create(&t, &config, &everywhere));
+    for (int i = 0; i < ROWS; i++)
+        keys[i] = key_of((uint64_t)i);
+    update(t, 1, keys, ROWS, 1);
+    write_rows(test_path("full.rows"), t, 0, ROWS);
+    EXPECT_OK(tr_mapped_table_add(mapped, test_path("full.rows")));
+    expect_the_same(mapped, t);
+    update(t, 2, keys + 10, 20, 3);
+    const int64_t made = key_of(ROWS + 5);
+    update(t, 3, &made, 1, 4);
+    write_rows(test_path("delta.rows"), t, 1, 21);
+    EXPECT_OK(tr_mapped_table_add(mapped, test_path("delta.rows")));
+    expect_the_same(mapped, t);
+    write_rows(test_path("nothing.rows"), t, 3, 0);
+    EXPECT_OK(tr_mapped_table_add(mapped, test_path("nothing.rows")));
+    expect_the_same(mapped, t);
+    tr_mapped_table_free(mapped);
+    tr_table_free(t);
+}
+
+TEST(rows_and_first_values_are_those_of_the_table)
+{
+    newer_rows_hide_older_ones(TR_FP32);
+    newer_rows_hide_older_ones(TR_FP16);
+}
+
+/* Write the file with one byte of it changed, or cut. */
+static const char *damaged(size_t at, size_t keep)
+{
+    size_t      size;
+    uint8_t    *bytes = test_read_file(&size, test_path("good.rows"));
+    const char *path = test_path("bad.rows");
+    FILE       *out = fopen(path, "wb");
+
+    if (at < size)
+        bytes[at] ^= 0x40;
+    assert_int_equal(fwrite(bytes, 1, keep < size ? keep : size, out), keep < size ? keep : size);
+    fclose(out);
+    free(bytes);
+    return path;
+}
+
+TEST(a_damaged_file_is_refused_or_finds_nothing)
+{
+    const tr_table_config config = config_of(TR_FP32);
+    tr_table             *t = NULL;
+    tr_row_file          *file = NULL;
+    int64_t               keys[10];
+    size_t                size;
+
+    EXPECT_OK(tr_table_create(&t, &config, &everywhere));
+    for (int i = 0; i < 10; i++)
+        keys[i] = key_of((uint64_t)i);
+    update(t, 1, keys, 10, 1);
+    write_rows(test_path("good.rows"), t, 0, 10);
+    free(test_read_file(&size, test_path("good.rows")));
+    for (size_t at = 0; at < sizeof(tr_row_file_head); at++)
+        EXPECT_FAIL(TR_EFORMAT, "bad.rows", tr_row_file_open(&file, damaged(at, size)));
+    EXPECT_FAIL(TR_EFORMAT, "do not make a file of", tr_row_file_open(&file, damaged(SIZE_MAX, size - 4)));
+    EXPECT_FAIL(TR_EFORMAT, "no file of a sparse table's rows", tr_row_file_open(&file, damaged(SIZE_MAX, 40)));
+    EXPECT_FAIL(TR_EFORMAT, "it is empty", tr_row_file_open(&file, damaged(SIZE_MAX, 0)));
+    EXPECT_FAIL(TR_EIO, "none.rows", tr_row_file_open(&file, test_path("none.rows")));
+    for (size_t at = size - 32 * 4; at < size; at++) {                  /* in the index */
+        EXPECT_OK(tr_row_file_open(&file, damaged(at, size)));
+        for (int i = 0; i < 10; i++)
+            (void)tr_row_file_find(file, keys[i]);
+        tr_row_file_free(file);
+    }
+    tr_table_free(t);
+}
+
+TEST(files_of_another_table_do_not_join)
+{
+    tr_table_config  config = config_of(TR_FP32);
+    tr_mapped_table *mapped = tr_mapped_table_new();
+    tr_row_writer   *writer = NULL;
+
+    for (int i = 0; i < 2; i++) {
+        config.width += i;
+        EXPECT_OK(tr_row_writer_open(&writer, test_path(i ? "b.rows" : "a.rows"), &config));
+        EXPECT_FAIL(TR_EFORMAT, "are no rows of", tr_row_writer_add(writer, "", 1));
+        EXPECT_OK(tr_row_writer_close(writer, TR_OK, NULL));
+    }
+    EXPECT_OK(tr_mapped_table_add(mapped, test_path("a.rows")));
+    EXPECT_FAIL(TR_EFORMAT, "another table", tr_mapped_table_add(mapped, test_path("b.rows")));
+    tr_mapped_table_free(mapped);
+    EXPECT_OK(tr_row_writer_open(&writer, test_path("c.rows"), &config));
+    EXPECT_FAIL(TR_EINTR, "", tr_row_writer_close(writer, TR_EINTR, NULL));
+    assert_int_equal(access(test_path("c.rows"), F_OK), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_and_first_values_are_those_of_the_table),
+        cmocka_unit_test(a_damaged_file_is_refused_or_finds_nothing),
+        cmocka_unit_test(files_of_another_table_do_not_join),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* test_table_checkpoint.c - sparse tables come back from checkpoints with all their rows, whoever wrote them, or not at all. */
+#include "tests/support/expect.h"
+
+#include <stdio.h>
+
+#include "framework/random.h"
+#include "storage/checkpoint/checkpoint.h"
+#include "storage/table/table_var.h"
+
+enum { WIDTH = 3, KEYS = 5000 };
+
+static int64_t key[KEYS];
+
+static tr_table_config config_of(uint32_t entry_count)
+{
+    return (tr_table_config){.dtype = TR_BF16, .width = WIDTH, .states = 1, .state_value = {0.5f}, .init = TR_TABLE_NORMAL, .b = 1,
+                             .random_key = 5, .entry_count = entry_count};
+}
+
+/* Touch some keys: new rows, candidates. */
+static void touch(tr_table *t, uint64_t step, int64_t first, int64_t n)
+{
+    uint32_t slots[KEYS];
+    float    values[KEYS * WIDTH], states[KEYS * WIDTH];
+    float   *state = states;
+
+    for (int64_t i = 0; i < n * WIDTH; i++) {
+        values[i] = (float)(step + (uint64_t)i % 7);
+        states[i] = (float)i;
+    }
+    EXPECT_OK(tr_table_begin(t, step));
+    EXPECT_OK(tr_table_take(t, slots, key + first, n));
+    EXPECT_OK(tr_table_scatter(t, slots, n, values, (const float *const *)&state));
+}
+
+static tr_table *make(const tr_table_config *config, uint32_t first_shard, uint32_t shards)
+{
+    const tr_table_place place = {NULL, first_shard, shards, 0};
+    tr_table            *t = NULL;
+
+    EXPECT_OK(tr_table_create(&t, config, &place));
+    return t;
+}
+
+static tr_job_table about(const tr_table *t, const char *name, int64_t updates)
+{
+    const tr_table_config *c = tr_table_get_config(t);
+    tr_job_table           out = {.name = name, .dtype = c->dtype, .width = c->width, .states = c->states, .init = (int)c->init, .a = c->a,
+                                  .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count, .updates = updates,
+                                  .first_rows = t};
+
+    memcpy(out.state_value, c->state_value, sizeof out.state_value);
+    return out;
+}
+
+static tr_table *filled(uint32_t entry_count)
+{
+    const tr_table_config config = config_of(entry_count);
+    tr_table             *t = make(&config, 0, TR_SHARDS);
+
+    for (int i = 0; i < KEYS; i++)
+        key[i] = (int64_t)tr_hash_u64((uint64_t)i);
+    touch(t, 1, 0, KEYS);
+    touch(t, 2, 100, 3000);
+    touch(t, 3, 1000, 1000);
+    return t;
+}
+
+/* The same rows and candidates, shard by shard in any order. */
+static void expect_same(const tr_table *a, const tr_table *b)
+{
+    tr_table_report x, y;
+    int64_t         seen = 0;
+
+    tr_table_get_report(a, &x);
+    tr_table_get_report(b, &y);
+    assert_int_equal(x.rows, y.rows);
+    assert_int_equal(x.candidates, y.candidates);
+    for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
+        void    *rows[2];
+        uint64_t bytes[2];
+        EXPECT_OK(tr_table_pack(a, shard, &rows[0], &bytes[0]));
+        EXPECT_OK(tr_table_pack(b, shard, &rows[1], &bytes[1]));
+        assert_int_equal(bytes[0], bytes[1]);
+        for (uint64_t i = 0; i < bytes[0]; i += x.row_bytes)
+            for (uint64_t j = 0; j < bytes[0]; j += x.row_bytes)
+                seen += !memcmp((char *)rows[0] + i, (char *)rows[1] + j, x.row_bytes);
+        free(rows[0]);
+        free(rows[1]);
+    }
+    assert_int_equal(seen, x.rows);
+}
+
+static tr_checkpoint *open_in(const char *folder, int64_t step)
+{
+    char          *path = tr_checkpoint_path(folder, step);
+    tr_checkpoint *c = NULL;
+
+    EXPECT_OK(tr_checkpoint_open(&c, path));
+    EXPECT_OK(tr_checkpoint_verify(c));
+    free(path);
+    return c;
+}
+
+static tr_table_var *var_of(tr_scope *scope, const char *name)
+{
+    tr_table_var *tv = NULL;
+    EXPECT_OK(tr_table_var_of(&tv, tr_scope_find(scope, name), "test", name));
+    return tv;
+}
+
+TEST(tables_of_one_process_come_back)
+{
+    const tr_checkpoint_facts facts = {.step = 9, .mode = "local"};
+    const char               *folder = test_path("one");
+    tr_table                 *t = filled(2);
+    const float               number = 7;
+    tr_job_table              words = about(t, "words", 3), none = about(t, "none", 0), found;
+    int64_t                   rows;
+
+    none.first_rows = NULL;                        /* nothing was ever updated */
+    const tr_checkpoint_item states[] = {{.name = "number", .kind = TR_STATE_STATISTIC, .dtype = TR_FP32, .data = &number},
+                               {.name = "words", .kind = TR_STATE_TABLE, .data = &words},
+                               {.name = "none", .kind = TR_STATE_TABLE, .data = &none}};
+    EXPECT_OK(tr_checkpoint_save(folder, &facts, 3, states, 0));
+    tr_checkpoint *c = open_in(folder, 9);
+    assert_int_equal(tr_checkpoint_count(c), 1);
+    assert_int_equal(tr_checkpoint_tables(c), 2);
+    tr_checkpoint_table(&found, &rows, c, 0);
+    assert_string_equal(found.name, "none");
+    assert_int_equal(rows, 0);
+    tr_checkpoint_table(&found, &rows, c, 1);
+    assert_int_equal(found.updates, 3);
+    assert_true(found.state_value[0] == 0.5f && found.random_key == 5 && rows == 3000);
+
+    tr_scope *scope = tr_scope_new(NULL);
+    EXPECT_OK(tr_checkpoint_load_table(scope, c, 1));
+    expect_same(t, var_of(scope, "words")->table);
+    assert_int_equal(var_of(scope, "words")->updates, 3);
+    touch(t, 4, 0, KEYS);                          /* candidates have their counts */
+    touch(var_of(scope, "words")->table, 4, 0, KEYS);
+    expect_same(t, var_of(scope, "words")->table);
+    EXPECT_FAIL(TR_ERANGE, "table 2; there are 2", tr_checkpoint_load_table(scope, c, 2));
+    tr_scope_free(scope);
+    tr_checkpoint_free(c);
+    tr_table_free(t);
+}
+
+/* What three servers have of a table. */
+static tr_part *write_part(const char *folder, int server, const tr_table *whole, const uint32_t snapshots[4], uint64_t snapshot)
+{
+    tr_table *mine = make(tr_table_get_config(whole), snapshots[server], snapshots[server + 1] - snapshots[server]);
+    void     *rows;
+    uint64_t  bytes;
+    tr_part  *part = NULL;
+    char     *name = tr_part_name(server, 3, snapshot);
+
+    for (uint32_t shard = snapshots[server]; shard < snapshots[server + 1]; shard++) {
+        EXPECT_OK(tr_table_pack(whole, shard, &rows, &bytes));
+        EXPECT_OK(tr_table_unpack(mine, rows, bytes));
+        free(rows);
+        EXPECT_OK(tr_table_pack_candidates(whole, shard, &rows, &bytes));
+        EXPECT_OK(tr_table_unpack_candidates(mine, rows, bytes));
+        free(rows);
+    }
+    const tr_job_table words = about(mine, "words", 10 + server);
+    const tr_checkpoint_item     state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
+    EXPECT_OK(tr_tables_snapshot(1, &state));
+    EXPECT_OK(tr_part_write(&part, folder, name, 1, &state));
+    tr_tables_snapshot_end(1, &state);
+    tr_table_free(mine);
+    free(name);
+    return part;
+}
+
+static void write_parts(const char *folder, const tr_table *whole, const uint32_t snapshots[4])
+{
+    const tr_checkpoint_facts facts = {.step = 5, .mode = "sync"};
+    const uint64_t            snapshot = tr_checkpoint_new_number();
+    char                     *path = tr_checkpoint_path(folder, 5);
+    tr_part                  *parts[3];
+
+    for (int i = 0; i < 3; i++)
+        parts[i] = write_part(path, i, whole, snapshots, snapshot);
+    EXPECT_OK(tr_manifest_write(path, &facts, snapshot, 3, parts));
+    for (int i = 0; i < 3; i++)
+        tr_part_free(parts[i]);
+    free(path);
+}
+
+TEST(shards_of_several_servers_are_one_table)
+{
+    const char *folder = test_path("three");
+    tr_table   *whole = filled(2);
+    tr_scope   *scope = tr_scope_new(NULL);
+    void       *rows;
+    int64_t     bytes;
+
+    write_parts(folder, whole, (const uint32_t[]){0, 100, 101, TR_SHARDS});
+    tr_checkpoint *c = open_in(folder, 5);
+    EXPECT_OK(tr_checkpoint_load_table(scope, c, 0));
+    expect_same(whole, var_of(scope, "words")->table);
+    assert_int_equal(var_of(scope, "words")->updates, 12);
+    EXPECT_OK(tr_checkpoint_read_table(&rows, &bytes, c, 0));
+    assert_int_equal(bytes, 3000 * (int64_t)tr_table_stride(tr_table_get_config(whole)));
+    tr_free(rows);
+    tr_checkpoint_free(c);
+    tr_scope_free(scope);
+    tr_table_free(whole);
+}
+
+TEST(missing_shards_and_other_rows_are_refused)
+{
+    const char    *folder = test_path("missing");
+    char          *path = tr_checkpoint_path(folder, 5);
+    tr_table      *whole = filled(0);
+    tr_checkpoint *c = NULL;
+    tr_scope      *scope = tr_scope_new(NULL);
+    tr_job_table   other = about(whole, "words", 0);
+
+    write_parts(folder, whole, (const uint32_t[]){0, 100, 101, 1000});
+    EXPECT_FAIL(TR_EFORMAT, "table 'words': it has 1024 shards, 1000 are there", tr_checkpoint_open(&c, path));
+    write_parts(folder, whole, (const uint32_t[]){0, 100, 101, TR_SHARDS});
+    EXPECT_OK(tr_checkpoint_open(&c, path));
+    const tr_table_config config = {.dtype = TR_FP32, .width = WIDTH};
+    EXPECT_OK(tr_table_var_set(tr_scope_var(scope, other.name), &config, &(tr_table_place){.shard_count = TR_SHARDS}));
+    EXPECT_FAIL(TR_ESHAPE, "has rows of 3 bfloat16 with 1 states, the program wants 3 float32 with 0",
+                tr_checkpoint_load_table(scope, c, 0));
+    assert_null(var_of(scope, "words")->table);
+    tr_checkpoint_free(c);
+    tr_scope_free(scope);
+    tr_table_free(whole);
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_of_one_process_come_back),
+        cmocka_unit_test(shards_of_several_servers_are_one_table),
+        cmocka_unit_test(missing_shards_and_other_rows_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
