@@ -16,24 +16,16 @@ from trireme import errors, formats
 from trireme.core import op_proto, op_types
 from trireme.layer_helper import LayerHelper
 
-onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx")
+from onnx_support import assert_same, classes, data, made, output_of, parameter, signs, whole
+from test_onnx_blocks import CASES as OF_BLOCKS
+
 layers = fluid.layers
-
-
-def data(*shape: int, dtype: str = "float32", name: str = "x") -> Any:
-    return layers.data(name, list(shape), dtype=dtype)
 
 
 ACTIVATIONS = ["abs", "atan", "ceil", "cos", "exp", "floor", "relu", "sigmoid", "sin", "softplus", "softsign", "tanh", "square", "tanh_shrink", "logsigmoid", "round",
                "relu6", "swish", "gelu", "elu", "leaky_relu", "hard_sigmoid", "selu", "brelu", "sign"]
 POSITIVE = ["log", "sqrt", "rsqrt", "reciprocal"]
 
-
-
-def made(type: str, *inputs: Any, slots: tuple[str, ...] = ("X", "Y"), **attrs: Any) -> Any:
-    """The output of an operator for which no layer stands, or not under its own name."""
-    return LayerHelper(type).append(type, {slot: var if isinstance(var, list) else [var] for slot, var in zip(slots, inputs)}, attrs)
 
 
 def hinge() -> Any:
@@ -55,14 +47,6 @@ def paths(rows: list[list[int]]) -> Any:
     return layers.cast(layers.assign(np.array(rows, "int32")), "int64")
 
 
-def output_of(type: str, slot: str, outputs: dict[str, str], inputs: dict[str, Any], **attrs: Any) -> Any:
-    """One output of an operator that has several."""
-    helper = LayerHelper(type)
-    made = {name: helper.create_variable_for_type_inference(dtype) for name, dtype in outputs.items()}
-    helper.append_op(type, {name: [var] for name, var in inputs.items()}, {name: [var] for name, var in made.items()}, attrs)
-    return made[slot]
-
-
 def pairs(slot: str, weighs: bool) -> Any:
     inputs = {"Score": layers.round(data(3)), "Label": layers.round(data(1, name="label")), "QueryID": layers.cast(signs("query", 1), "int64")}
     inputs |= {"Weight": layers.exp(data(1, name="w")), "AccumulateNegativePair": layers.fill_constant([1], "float32", 2.0)} if weighs else {}
@@ -82,25 +66,6 @@ def precision(slot: str, goes_on: bool) -> Any:
 def trees(depth: int) -> Any:
     edges = [[[1, 2], [1, 3], [2, 4], [2, 5], [2, 6], [3, 7]], [[1, 2], [2, 3], [3, 4], [0, 0], [1, 5], [0, 0]], [[0, 0]] * 6, [[1, 3], [3, 2], [0, 4], [2, 5], [2, 6], [2, 7]]]
     return made("tree_conv", data(8, 3), layers.assign(np.array(edges, "int32")), parameter(3, 3, 2, 4), slots=("NodesVector", "EdgeSet", "Filter"), max_depth=depth)
-
-
-def parameter(*shape: int) -> Any:
-    return layers.create_parameter(list(shape), "float32")
-
-
-def classes(name: str = "label") -> Any:
-    return layers.cast(layers.scale(layers.sigmoid(data(1, name=name)), 5.0), "int64")
-
-
-def signs(name: str, width: int = 4) -> Any:
-    return layers.greater_than(data(width, name=name), layers.fill_constant([1], "float32", 0.0))
-
-
-def whole(name: str, *shape: int) -> Any:
-    """Whole numbers from -6 on, or lengths from 0 to 4 where a shape is given."""
-    if shape:
-        return layers.reshape(layers.cast(layers.scale(layers.sigmoid(data(*shape, name=name)), 5.0), "int64"), [-1])
-    return layers.cast(layers.scale(data(4, name=name), 5.0), "int64")
 
 
 def index_pool(rank: int = 2, size: int = 3) -> tuple[Any, Any]:
@@ -298,29 +263,15 @@ OF_FOUR = {"affine_grid", "crop_from", "multiplex", "scatter_True", "scatter_Fal
 
 @pytest.mark.parametrize(("name", "make"), [pytest.param(name, make, id=name) for name, make in CASES])
 def test_onnxruntime_gives_the_same(name: str, make: Callable[[], Any], tmp_path: Path) -> None:
-    fluid.default_startup_program().random_seed = 3
-    target = make()
-    block, exe = fluid.default_main_program().global_block(), fluid.Executor()
-    exe.run(fluid.default_startup_program())
-    feeds = sorted({name for name, var in block.vars.items() if var.is_data})
-    program, path = fluid.default_main_program().clone(for_test=True), tmp_path / "m.onnx"
-    formats.export_onnx(path, feeds, [target], exe)
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    random = np.random.RandomState(5)
-    for batch in (4,) if name in OF_FOUR else (4, 6):  # of one model, whose batch is free
-        values = {name: random.randn(*[batch if dim < 0 else dim for dim in block.var(name).desc.shape()]).astype("float32") for name in feeds}
-        expected = exe.run(program, feed=values, fetch_list=[target])[0]
-        got = session.run(None, values)[0]
-        assert got.shape == expected.shape
-        assert np.allclose(got, expected, rtol=1e-5, atol=1e-6)
+    assert_same(make, tmp_path, (4,) if name in OF_FOUR else (4, 6))
 
 
 def in_cases() -> set[str]:
     used: set[str] = set()
-    for _, make in CASES:
+    for _, make in (*CASES, *OF_BLOCKS):
         with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
             make()
-            used |= {op.type for op in fluid.default_main_program().global_block().ops}
+            used |= {op.type for block in fluid.default_main_program().blocks for op in block.ops}
     return used
 
 

@@ -1,48 +1,15 @@
-"""What each operator is in ONNX: a function of the graph and the operator, by its type."""
+"""What activations, arithmetic, shapes, look-ups, reductions and nets are in ONNX."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import NUMPY_DTYPES
-from ..errors import UnsupportedError
 from ..framework import Operator
 from .onnx_graph import Graph
-
-Converter = Callable[[Graph, Operator], None]
-CONVERTERS: dict[str, Converter] = {}
-
-
-def converts(*types: str) -> Callable[[Converter], Converter]:
-    def put(function: Converter) -> Converter:
-        CONVERTERS.update({type: function for type in types})
-        return function
-
-    return put
-
-
-def _in(graph: Graph, op: Operator, slot: str, index: int = 0) -> str:
-    return graph.name_of(op.input(slot)[index])
-
-
-def _has(op: Operator, slot: str) -> bool:
-    return slot in op.input_names and bool(op.input(slot)) and op.input(slot)[0] != "@EMPTY@"
-
-
-def _out(graph: Graph, op: Operator, slot: str = "Out", index: int = 0) -> str:
-    return graph.written(op.output(slot)[index])
-
-
-def _attr(op: Operator, name: str, default: Any = None) -> Any:
-    return op.attr(name) if op.has_attr(name) else default
-
-
-def _refuse(op: Operator, why: str) -> UnsupportedError:
-    return UnsupportedError(f"export_onnx: {op.type}: {why}")
-
+from .onnx_registry import CONVERTERS, _attr, _has, _in, _out, _refuse, _type_of, converts
 
 # -- one to one ----------------------------------------------------------------------------------------------------------
 
@@ -62,10 +29,6 @@ def _one_to_one(graph: Graph, op: Operator) -> None:
 
 
 CONVERTERS.update({type: _one_to_one for type in _SAME})
-
-
-def _type_of(graph: Graph, var: str) -> int:
-    return int(graph.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(NUMPY_DTYPES[int(graph.var(var).dtype)])))
 
 
 # -- activations -----------------------------------------------------------------------------------------------------------
@@ -375,15 +338,15 @@ def _top_k(graph: Graph, op: Operator) -> None:
 @converts("fill_constant")
 def _fill_constant(graph: Graph, op: Operator) -> None:
     out = op.output("Out")[0]
-    value = np.full(op.attr("shape"), op.attr("value"), NUMPY_DTYPES[int(graph.var(out).dtype)])
+    value = np.full(op.attr("shape"), op.attr("value"), graph.dtype(out))
     graph.constants[graph.written(out)] = value
 
 
 @converts("assign_value")
 def _assign_value(graph: Graph, op: Operator) -> None:
     out = op.output("Out")[0]
-    values = next((op.attr(name) for name in op.attr_names if name.endswith("_values") and op.attr(name)), [])
-    graph.constants[graph.written(out)] = np.array(values, NUMPY_DTYPES[int(graph.var(out).dtype)]).reshape(op.attr("shape"))
+    values: Any = next((op.attr(name) for name in op.attr_names if name.endswith("_values") and op.attr(name)), [])
+    graph.constants[graph.written(out)] = np.array(values, graph.dtype(out)).reshape(op.attr("shape"))
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------------------
@@ -487,4 +450,4 @@ def _dropout(graph: Graph, op: Operator) -> None:
     graph.add("Mul", [graph.name_of(x), graph.number(factor, x)], _out(graph, op))
 
 
-__all__ = ["CONVERTERS"]
+__all__: list[str] = []

@@ -15,8 +15,8 @@ from ..framework import Program, Variable, default_main_program
 from ..io import _inference_program
 from ..optional import load
 from .onnx_graph import OPSET, Graph
-from .onnx_converters import CONVERTERS
-from . import onnx_images, onnx_losses, onnx_metrics, onnx_selections, onnx_units, onnx_windows  # noqa: F401  they fill CONVERTERS
+from .onnx_registry import CONVERTERS, convert
+from . import onnx_blocks, onnx_converters, onnx_images, onnx_losses, onnx_metrics, onnx_selections, onnx_units, onnx_windows  # noqa: F401  they fill CONVERTERS
 
 
 def onnx_operators() -> list[str]:
@@ -35,8 +35,10 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
     ``path``: the file, ``NAME.onnx``. Other arguments are those of ``save_inference_model``. Operators that are made of others are replaced by those. Dimensions
     that the program does not know are free in the model, too. It needs the library onnx: ``pip install 'trireme-ps[onnx]'``.
 
-    UnsupportedError names an operator that ONNX does not have, or whose form there is another one: sequences (LoD), sparse tables and
-    loops are among these. ``onnx_operators()`` lists what is known.
+    Loops, conditions and recurrent nets become ONNX's Loop, If and Scan, and arrays become its sequences of tensors.
+
+    UnsupportedError names an operator that ONNX does not have, or whose form there is another one: sequences (LoD) and sparse tables are
+    among these. ``onnx_operators()`` lists what is known. InvalidArgumentError: a variable is read before anything is written to it.
 
     >>> import tempfile, os
     >>> x = fluid.layers.data("x", [2])
@@ -53,18 +55,13 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
     if not str(os.fspath(path)).endswith(".onnx"):
         raise InvalidArgumentError(f"export_onnx: {os.fspath(path)!r}; a model of ONNX is a file NAME.onnx")
     model = _inference_program(program, feeds, targets)
-    model = model if all(op.type in (*CONVERTERS, "feed", "fetch") for op in model.global_block().ops) else model.expand()
+    model = model if all(op.type in (*CONVERTERS, "feed", "fetch") for one in model.blocks for op in one.ops) else model.expand()
     block = model.global_block()
     for var in (*map(block.var, feeds), *targets):
         if var.lod_level:
             raise UnsupportedError(f"export_onnx: {var.name!r} has sequences (lod_level {var.lod_level}), which ONNX does not have: pad them by sequence_pad")
-    graph = Graph(onnx, block)
-    for index, op in enumerate(block.ops):
-        if op.type in ("feed", "fetch"):
-            continue
-        if op.type not in CONVERTERS:
-            raise UnsupportedError(f"export_onnx: operator {index} ({op.type}) has no counterpart in ONNX, or none that is known here")
-        CONVERTERS[op.type](graph, op)
+    graph = Graph(onnx, block, feeds)
+    convert(graph, block.ops)
     proto = _model_of(onnx, graph, feeds, [var.name for var in targets])
     with new_file(os.fspath(path)) as file:
         file.write(proto.SerializeToString())
@@ -73,14 +70,12 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
 
 def _model_of(onnx: Any, graph: Graph, feeds: Sequence[str], targets: Sequence[str]) -> Any:
     helper = onnx.helper
-    used = {name for node in graph.nodes for name in node.input}
     arrays = dict(graph.constants)
-    for name, var in graph.block.vars.items():
-        if name in used and var.persistable:
-            found = global_scope().find_var(name)
-            if found is None or found.kind() is None:
-                raise NotFoundError(f"export_onnx: {name!r} has no value yet: run the startup program first")
-            arrays[name] = np.array(found.get_tensor())
+    for name in graph.parameters:
+        found = global_scope().find_var(name)
+        if found is None or found.kind() is None:
+            raise NotFoundError(f"export_onnx: {name!r} has no value yet: run the startup program first")
+        arrays[name] = np.array(found.get_tensor())
     outs = []
     for name in targets:                               # a target that is fed, or written twice, gets a node of its name
         if graph.name_of(name) != name or name in feeds:
@@ -99,7 +94,7 @@ def _model_of(onnx: Any, graph: Graph, feeds: Sequence[str], targets: Sequence[s
 def _value(helper: Any, graph: Graph, var: str, name: str) -> Any:
     """Describe an input or output; unknown dimensions get names of their own, but for the first, which is the batch of all."""
     dims = [dim if dim >= 0 else ("batch" if i == 0 else f"{name}.{i}") for i, dim in enumerate(graph.shape(var))]
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(graph.var(var).dtype.dtype)), dims)
+    return helper.make_tensor_value_info(name, graph.type_of(var), dims)
 
 
 __all__ = ["export_onnx", "onnx_operators"]

@@ -1,56 +1,137 @@
-"""The graph that an export builds: nodes, constants and names."""
+"""The graph that an export builds: nodes, constants and names; a block of an operator is a graph inside another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import NUMPY_DTYPES
-from ..errors import UnsupportedError
+from ..dtypes import NUMPY_DTYPES, VarType
+from ..errors import InvalidArgumentError, UnsupportedError
 from ..framework import Block, Operator, Variable
 
 OPSET = 17
 
 
-class Graph:
-    """Nodes in the order of their operators. A name of the program is a name of the graph, unless it is written twice."""
+class _Shared:
+    """What a graph and those inside it have in common. A name is given once, in all of them."""
 
-    def __init__(self, onnx: Any, block: Block) -> None:
-        self.onnx, self.block = onnx, block
-        self.nodes: list[Any] = []
+    def __init__(self, onnx: Any, names: Iterable[str]) -> None:
+        self.onnx = onnx
         self.constants: dict[str, np.ndarray] = {}
-        self._now: dict[str, str] = {}                 # the graph's name of what a variable holds at this place
-        self._count = 0
+        self.parameters: dict[str, None] = {}          # variables of the scope that nodes read
+        self.reserved = set(names)                     # of variables, which others do not get
+        self.taken: set[str] = set()
+        self.count = 0
+
+
+class Graph:
+    """Nodes in the order of their operators. A name of the program is a name of the graph, unless it is written twice.
+
+    A graph inside another one reads what that one holds at this place; all names that it writes are new.
+    """
+
+    def __init__(self, onnx: Any, block: Block, feeds: Sequence[str] = (), parent: Graph | None = None) -> None:
+        self.onnx, self.block, self.parent = onnx, block, parent
+        self.nodes: list[Any] = []
+        self._now: dict[str, str] = {name: name for name in feeds}         # the graph's name of what a variable holds at this place
+        self._shared: _Shared = parent._shared if parent else _Shared(onnx, (name for one in block.program.blocks for name in one.vars))
+        self._shared.taken.update(feeds)
+
+    def inside(self, block: Block) -> Graph:
+        """Return an empty graph for a block of an operator."""
+        return Graph(self.onnx, block, parent=self)
+
+    @property
+    def constants(self) -> dict[str, np.ndarray]:
+        return self._shared.constants
+
+    @property
+    def parameters(self) -> list[str]:
+        return list(self._shared.parameters)
 
     # -- names -------------------------------------------------------------------------------------------------------------
 
+    def find(self, var: str) -> str | None:
+        """Return the name of what a variable holds at this place; None where nothing has been written to it."""
+        graph: Graph | None = self
+        while graph is not None:
+            if var in graph._now:
+                return graph._now[var]
+            if graph.parent and graph._declares(var):                  # a variable of this block hides that of outer ones
+                return None
+            graph = graph.parent
+        if self.var(var).persistable:
+            self._shared.parameters[var] = None
+            self._shared.taken.add(var)
+            return var
+        return None
+
     def name_of(self, var: str) -> str:
-        return self._now.get(var, var)
+        found = self.find(var)
+        if found is None and self.var(var).type == VarType.LOD_TENSOR_ARRAY:
+            return self._owner(var)._empty_array(var)
+        if found is None:
+            raise InvalidArgumentError(f"export_onnx: {var!r} is read before anything is written to it; feed it, or write to it first")
+        return found
+
+    def _declares(self, var: str) -> bool:
+        """Whether this graph is the outermost one of the block that declares the variable."""
+        return self.parent is None or (self.block.idx != self.parent.block.idx and self.block.has_var(var))
+
+    def _owner(self, var: str) -> Graph:
+        return self if self.parent is None or self._declares(var) else self.parent._owner(var)
+
+    def _empty_array(self, var: str) -> str:
+        self._now[var] = self.add("SequenceEmpty", [], dtype=self.type_of(var))
+        return self._now[var]
 
     def written(self, var: str) -> str:
         """Return the name for a value that is written to a variable: a new one where it was written before."""
-        self._now[var] = self.fresh(var) if var in self._now else var
+        is_free = self.parent is None and var not in self._shared.taken and not self.var(var).persistable
+        self._now[var] = var if is_free else self.fresh(var)
+        self._shared.taken.add(var)
         return self._now[var]
 
     def fresh(self, hint: str) -> str:
-        self._count += 1
-        return f"{hint}.{self._count}"
+        shared = self._shared
+        while True:
+            shared.count += 1
+            name = f"{hint}.{shared.count}"
+            if name not in shared.taken and name not in shared.reserved:
+                shared.taken.add(name)
+                return name
+
+    # -- variables ---------------------------------------------------------------------------------------------------------
 
     def var(self, name: str) -> Variable:
-        return self.block._find_var_recursive(name)
+        found = self.block._find_var_recursive(name)
+        assert found is not None
+        return found
 
     def shape(self, name: str) -> list[int]:
         return list(self.var(name).desc.shape())
+
+    def dtype(self, name: str) -> Any:
+        dtype = self.var(name).dtype
+        if dtype is None:
+            raise UnsupportedError(f"export_onnx: the type of {name!r} is not known")
+        return np.dtype(NUMPY_DTYPES[int(dtype)])
+
+    def type_of(self, name: str) -> int:
+        """ONNX's number for the type of a variable's elements."""
+        return int(self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype(name)))
 
     # -- nodes -------------------------------------------------------------------------------------------------------------
 
     def add(self, type: str, inputs: Sequence[str], out: str | None = None, **attrs: Any) -> str:
         """Append a node of one output; return its name."""
-        out = out or self.fresh(type.lower())
-        self.nodes.append(self.onnx.helper.make_node(type, list(inputs), [out], **attrs))
-        return out
+        return self.add_node(type, inputs, [out or self.fresh(type.lower())], **attrs)[0]
+
+    def add_node(self, type: str, inputs: Sequence[str], outs: Sequence[str], **attrs: Any) -> list[str]:
+        self.nodes.append(self.onnx.helper.make_node(type, list(inputs), list(outs), **attrs))
+        return list(outs)
 
     def constant(self, value: Any, dtype: Any) -> str:
         name = self.fresh("constant")
@@ -62,7 +143,7 @@ class Graph:
 
     def number(self, value: float | np.ndarray, like: str) -> str:
         """A number, or an array, of the type of a variable of the program."""
-        return self.constant(value, NUMPY_DTYPES[int(self.var(like).dtype)])
+        return self.constant(value, self.dtype(like))
 
     def reshaped(self, value: str, dims: Sequence[int], op: Operator, out: str | None = None) -> str:
         """Give a value these dimensions, one of which may be -1."""

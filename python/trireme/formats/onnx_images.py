@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..framework import Operator
-from .onnx_converters import _has, _in, _out, _refuse, converts
 from .onnx_graph import Graph
+from .onnx_registry import _has, _in, _out, _refuse, converts
 
 
 def _known(graph: Graph, op: Operator, slot: str, axes: Sequence[int]) -> list[int]:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from ..framework import Operator
-from .onnx_converters import _attr, _has, _in, _out, _refuse, _type_of, converts
 from .onnx_graph import Graph
+from .onnx_registry import _attr, _has, _in, _out, _refuse, _type_of, converts
 
 
 def _picked_or_mixed(graph: Graph, op: Operator, scores: str, logs: str, out: str) -> str:

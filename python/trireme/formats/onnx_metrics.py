@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..framework import Operator
-from .onnx_converters import _has, _in, _out, _refuse, _type_of, converts
 from .onnx_graph import Graph
+from .onnx_registry import _has, _in, _out, _refuse, _type_of, converts
 
 
 def _column(graph: Graph, op: Operator, slot: str) -> str:

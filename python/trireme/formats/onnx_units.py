@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..framework import Operator
-from .onnx_converters import _flat, _has, _in, _out, _refuse, converts
+from .onnx_converters import _flat
 from .onnx_graph import Graph
+from .onnx_registry import _has, _in, _out, _refuse, converts
 
 _ACTIVATIONS = ("Identity", "Sigmoid", "Tanh", "Relu")
 

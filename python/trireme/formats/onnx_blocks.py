@@ -1,0 +1,177 @@
+"""What operators with a block are in ONNX: If, Loop and Scan, whose graphs read what stands around them by name.
+
+What a block writes into variables of outer blocks becomes outputs of the node: a loop carries them from iteration to iteration, and a condition that does
+not hold leaves them as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import VarType
+from ..framework import Block, Operator
+from .onnx_graph import Graph
+from .onnx_registry import _in, _out, _refuse, convert, converts
+
+
+def _block_of(graph: Graph, op: Operator) -> Block:
+    return graph.block.program.block(op.attr("sub_block"))
+
+
+def _outer(graph: Graph, op: Operator) -> list[str]:
+    """The variables of outer blocks that the operator's block writes, each once."""
+    return list(dict.fromkeys(op.output("Out")))
+
+
+def _described(graph: Graph, var: str, name: str) -> Any:
+    """Describe an input or output of a graph by its type; shapes may change from iteration to iteration."""
+    helper, type = graph.onnx.helper, graph.type_of(var)
+    if graph.var(var).type == VarType.LOD_TENSOR_ARRAY:
+        return helper.make_tensor_sequence_value_info(name, type, None)
+    return helper.make_tensor_value_info(name, type, None)
+
+
+def _scalar_info(graph: Graph, name: str, type: str) -> Any:
+    return graph.onnx.helper.make_tensor_value_info(name, getattr(graph.onnx.TensorProto, type), [])
+
+
+def _body(graph: Graph, label: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    return graph.onnx.helper.make_graph(graph.nodes, graph.fresh(label), list(inputs), list(outputs))
+
+
+def _or_nothing(graph: Graph, var: str) -> str:
+    """What a variable holds at this place: a tensor without elements where nothing has been written to it."""
+    found = graph.find(var)
+    if found is not None or graph.var(var).type == VarType.LOD_TENSOR_ARRAY:
+        return graph.name_of(var)
+    shape = [0, *(max(dim, 0) for dim in graph.shape(var)[1:])]
+    return graph.constant(np.zeros(shape), graph.dtype(var))
+
+
+def _handed_out(graph: Graph, variables: Sequence[str]) -> list[Any]:
+    """Make outputs of a graph of what these variables hold at its end: each from a node of its own."""
+    return [_described(graph, var, graph.add("Identity", [_or_nothing(graph, var)])) for var in variables]
+
+
+# -- conditions ------------------------------------------------------------------------------------------------------------
+
+
+@converts("conditional_block")
+def _conditional_block(graph: Graph, op: Operator) -> None:
+    conditions = [graph.name_of(name) for name in op.input("Cond")]
+    if op.attr("is_scalar_condition"):
+        holds = graph.add("Reshape", [conditions[0], graph.longs([])])
+    else:                                              # if no tensor is empty
+        sizes = [graph.add("Size", [condition]) for condition in conditions]
+        least = graph.add("Min", sizes) if len(sizes) > 1 else sizes[0]
+        holds = graph.add("Greater", [least, graph.constant(0, np.int64)])
+    outer, branches = _outer(graph, op), {}
+    for label, ops in (("then", _block_of(graph, op).ops), ("else", [])):
+        branch = graph.inside(_block_of(graph, op) if ops else graph.block)
+        convert(branch, ops)
+        branches[f"{label}_branch"] = _body(branch, label, [], _handed_out(branch, outer))
+    graph.add_node("If", [holds], [graph.written(var) for var in outer], **branches)
+
+
+# -- loops -----------------------------------------------------------------------------------------------------------------
+
+
+@converts("while")
+def _while(graph: Graph, op: Operator) -> None:
+    condition, outer = op.input("Condition")[0], _outer(graph, op)
+    body = graph.inside(_block_of(graph, op))
+    first = [_or_nothing(graph, var) for var in outer]
+    inputs = [_scalar_info(body, body.fresh("iteration"), "INT64"), _scalar_info(body, body.fresh("condition"), "BOOL"),
+              *(_described(body, var, body.written(var)) for var in outer)]
+    convert(body, body.block.ops)
+    goes_on = body.add("Reshape", [body.name_of(condition), body.longs([])])
+    outputs = [_scalar_info(body, goes_on, "BOOL"), *_handed_out(body, outer)]
+    starts = graph.add("Reshape", [graph.name_of(condition), graph.longs([])])
+    graph.add_node("Loop", ["", starts, *first], [graph.written(var) for var in outer], body=_body(body, "while", inputs, outputs))
+
+
+@converts("recurrent")
+def _recurrent(graph: Graph, op: Operator) -> None:
+    steps, before, after, outs = op.input("inputs"), list(op.attr("ex_states")), list(op.attr("states")), op.output("outputs")
+    first = [graph.name_of(name) for name in (op.input("initial_states") if before else [])]
+    body = graph.inside(_block_of(graph, op))
+    inputs = [_described(body, var, body.written(var)) for var in (*before, *steps)]
+    convert(body, body.block.ops)
+    for var in (*after, *outs):
+        if body.find(var) is None:
+            raise _refuse(op, f"its block computes no {var!r}")
+    outputs = _handed_out(body, [*after, *outs])
+    way = [int(op.attr("reverse"))]
+    graph.add_node("Scan", [*first, *(graph.name_of(name) for name in steps)],
+                   [*(graph.fresh("state") for _ in after), *(graph.written(name) for name in outs)], body=_body(body, "recurrent", inputs, outputs),
+                   num_scan_inputs=len(steps), scan_input_directions=way * len(steps), scan_output_directions=way * len(outs))
+
+
+# -- arrays ----------------------------------------------------------------------------------------------------------------
+
+
+@converts("rnn_memory_helper")
+def _rnn_memory_helper(graph: Graph, op: Operator) -> None:
+    graph.add("Identity", [_in(graph, op, "X")], _out(graph, op))
+
+
+def _place(graph: Graph, op: Operator) -> str:
+    index = graph.add("Reshape", [_in(graph, op, "I"), graph.longs([])])
+    return graph.add("Cast", [index], to=int(graph.onnx.TensorProto.INT64))
+
+
+@converts("write_to_array")
+def _write_to_array(graph: Graph, op: Operator) -> None:
+    """Insert the element; at a place within the array, it replaces what stands there, and beyond its end empty ones come first."""
+    array = op.output("Out")[0]
+    before, x, at = graph.name_of(array), _in(graph, op, "X"), _place(graph, op)
+    within = graph.inside(graph.block)
+    within.add("SequenceInsert", [within.add("SequenceErase", [before, at]), x, at], within.fresh("array"))
+    beyond = graph.inside(graph.block)
+    beyond.add("SequenceInsert", [_padded(beyond, array, before, at), x], beyond.fresh("array"))
+    branches = {label: _body(branch, "write", [], [_described(branch, array, branch.nodes[-1].output[0])])
+                for label, branch in (("then_branch", within), ("else_branch", beyond))}
+    is_within = graph.add("Less", [at, graph.add("SequenceLength", [before])])
+    graph.add_node("If", [is_within], [graph.written(array)], **branches)
+
+
+def _padded(graph: Graph, array: str, value: str, at: str) -> str:
+    """Append elements without elements until the array has a place ``at``."""
+    body = graph.inside(graph.block)
+    names = [body.fresh(hint) for hint in ("iteration", "condition", "array")]
+    goes_on = body.add("Identity", [names[1]])
+    longer = body.add("SequenceInsert", [names[2], body.constant(np.zeros([0]), graph.dtype(array))])
+    inputs = [_scalar_info(body, names[0], "INT64"), _scalar_info(body, names[1], "BOOL"), _described(body, array, names[2])]
+    outputs = [_scalar_info(body, goes_on, "BOOL"), _described(body, array, longer)]
+    missing = graph.add("Sub", [at, graph.add("SequenceLength", [value])])
+    return graph.add("Loop", [missing, "", value], body=_body(body, "pad", inputs, outputs))
+
+
+@converts("read_from_array")
+def _read_from_array(graph: Graph, op: Operator) -> None:
+    graph.add("SequenceAt", [_in(graph, op, "X"), _place(graph, op)], _out(graph, op))
+
+
+@converts("lod_array_length")
+def _lod_array_length(graph: Graph, op: Operator) -> None:
+    graph.add("Reshape", [graph.add("SequenceLength", [_in(graph, op, "X")]), graph.longs([1])], _out(graph, op))
+
+
+@converts("tensor_array_to_tensor")
+def _tensor_array_to_tensor(graph: Graph, op: Operator) -> None:
+    array, axis = _in(graph, op, "X"), int(op.attr("axis"))
+    graph.add("ConcatFromSequence", [array], _out(graph, op), axis=axis)
+    if not op.output("OutIndex"):
+        return
+    body = graph.inside(graph.block)
+    step, condition = body.fresh("iteration"), body.fresh("condition")
+    extent = body.add("Gather", [body.add("Shape", [body.add("SequenceAt", [array, step])]), body.constant(axis, np.int64)])
+    outputs = [_scalar_info(body, body.add("Identity", [condition]), "BOOL"), _scalar_info(body, body.add("Cast", [extent], to=int(graph.onnx.TensorProto.INT32)), "INT32")]
+    inputs = [_scalar_info(body, step, "INT64"), _scalar_info(body, condition, "BOOL")]
+    graph.add("Loop", [graph.add("SequenceLength", [array]), ""], _out(graph, op, "OutIndex"), body=_body(body, "extents", inputs, outputs))
+
+
+__all__: list[str] = []
