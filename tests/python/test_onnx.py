@@ -18,6 +18,7 @@ from trireme.layer_helper import LayerHelper
 
 from onnx_support import assert_same, classes, data, made, output_of, parameter, signs, whole
 from test_onnx_blocks import CASES as OF_BLOCKS
+from test_onnx_sequences import CASES as OF_SEQUENCES
 
 layers = fluid.layers
 
@@ -268,7 +269,7 @@ def test_onnxruntime_gives_the_same(name: str, make: Callable[[], Any], tmp_path
 
 def in_cases() -> set[str]:
     used: set[str] = set()
-    for _, make in (*CASES, *OF_BLOCKS):
+    for _, make in (*CASES, *OF_BLOCKS, *OF_SEQUENCES):
         with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
             make()
             used |= {op.type for block in fluid.default_main_program().blocks for op in block.ops}
@@ -304,11 +305,6 @@ def test_a_form_that_onnx_lacks_is_named(make: Callable[[], Any], why: str, tmp_
 
 def test_what_onnx_lacks_is_named(tmp_path: Path) -> None:
     exe = fluid.Executor()
-    ids = layers.data("ids", [1], dtype="int64", lod_level=1)
-    pooled = layers.sequence_pool(layers.embedding(ids, [10, 4]), "sum")
-    exe.run(fluid.default_startup_program())
-    with pytest.raises(errors.UnsupportedError, match="'ids' has sequences"):
-        formats.export_onnx(tmp_path / "m.onnx", ["ids"], [pooled], exe)
     rows = layers.embedding(layers.data("keys", [1], dtype="int64"), [10, 4], is_distributed=True)
     with pytest.raises(errors.UnsupportedError, match=r"operator \d+ \(lookup_sparse_table\) has no counterpart"):
         formats.export_onnx(tmp_path / "m.onnx", ["keys"], [rows], exe)

@@ -6,7 +6,7 @@ not hold leaves them as they were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,56 @@ def _or_nothing(graph: Graph, var: str) -> str:
     return graph.constant(np.zeros(shape), graph.dtype(var))
 
 
-def _handed_out(graph: Graph, variables: Sequence[str]) -> list[Any]:
-    """Make outputs of a graph of what these variables hold at its end: each from a node of its own."""
-    return [_described(graph, var, graph.add("Identity", [_or_nothing(graph, var)])) for var in variables]
+def _info(graph: Graph, name: str, type: int) -> Any:
+    return graph.onnx.helper.make_tensor_value_info(name, type, None)
+
+
+def _handed_out(graph: Graph, variables: Sequence[str], levels: Sequence[int]) -> list[Any]:
+    """Make outputs of a graph of what these variables hold at its end, and of the offsets of their sequences: each from a node of its own."""
+    infos = []
+    for var, count in zip(variables, levels, strict=True):
+        infos.append(_described(graph, var, graph.add("Identity", [_or_nothing(graph, var)])))
+        infos += [_info(graph, graph.add("Identity", [offsets]), graph.onnx.TensorProto.INT64) for offsets in _offsets(graph, var, count)]
+    return infos
+
+
+def _offsets(graph: Graph, var: str, count: int) -> list[str]:
+    """The offsets of a variable's sequences at this place, of ``count`` levels; no sequences where nothing has been written to it."""
+    return graph.lods(var) if graph.lods(var) else [graph.longs([0])] * count
+
+
+def _written(graph: Graph, variables: Sequence[str], levels: Sequence[int]) -> list[str]:
+    """Return names for values of these variables and for the offsets of their sequences."""
+    names = []
+    for var, count in zip(variables, levels, strict=True):
+        offsets = [graph.fresh(f"{var}.offsets") for _ in range(count)]
+        names += [graph.written(var), *offsets]
+        graph.put_lods(var, offsets)
+    return names
+
+
+def _check_levels(graph: Graph, op: Operator, variables: Sequence[str], levels: Sequence[int]) -> None:
+    for var, count in zip(variables, levels, strict=True):
+        now = len(graph.lods(var))
+        if now != count and graph.find(var) is not None:
+            raise _refuse(op, f"{var!r} has {now} levels of sequences in one case, and {count} in the other")
+
+
+def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tuple[str, int]], step: Callable[[Graph, list[str], list[str]], tuple[list[str], list[tuple[str, int]]]]
+            ) -> tuple[list[str], list[str]]:
+    """Append a Scan: ``step`` makes new states and outputs of states and of one step of the inputs.
+
+    Values come with the types of their elements. Returns the states behind the last step, and the outputs over all steps.
+    """
+    body = graph.inside(graph.block)
+    states, items = ([body.fresh(hint) for _ in given] for hint, given in (("state", first), ("item", along)))
+    after, outs = step(body, states, items)
+    types = [type for _, type in first]
+    inputs = [_info(body, name, type) for name, type in zip((*states, *items), (*types, *(type for _, type in along)))]
+    outputs = [_info(body, body.add("Identity", [name]), type) for name, type in (*zip(after, types, strict=True), *outs)]
+    names = [graph.fresh("scanned") for _ in outputs]
+    graph.add_node("Scan", [name for name, _ in (*first, *along)], names, body=_body(body, "scan", inputs, outputs), num_scan_inputs=len(along))
+    return names[:len(first)], names[len(first):]
 
 
 # -- conditions ------------------------------------------------------------------------------------------------------------
@@ -68,12 +115,12 @@ def _conditional_block(graph: Graph, op: Operator) -> None:
         sizes = [graph.add("Size", [condition]) for condition in conditions]
         least = graph.add("Min", sizes) if len(sizes) > 1 else sizes[0]
         holds = graph.add("Greater", [least, graph.constant(0, np.int64)])
-    outer, branches = _outer(graph, op), {}
-    for label, ops in (("then", _block_of(graph, op).ops), ("else", [])):
-        branch = graph.inside(_block_of(graph, op) if ops else graph.block)
-        convert(branch, ops)
-        branches[f"{label}_branch"] = _body(branch, label, [], _handed_out(branch, outer))
-    graph.add_node("If", [holds], [graph.written(var) for var in outer], **branches)
+    outer, inside, otherwise = _outer(graph, op), graph.inside(_block_of(graph, op)), graph.inside(graph.block)
+    convert(inside, inside.block.ops)
+    levels = [len(inside.lods(var)) for var in outer]
+    _check_levels(graph, op, outer, levels)
+    branches = {label: _body(branch, label, [], _handed_out(branch, outer, levels)) for label, branch in (("then_branch", inside), ("else_branch", otherwise))}
+    graph.add_node("If", [holds], _written(graph, outer, levels), **branches)
 
 
 # -- loops -----------------------------------------------------------------------------------------------------------------
@@ -83,14 +130,18 @@ def _conditional_block(graph: Graph, op: Operator) -> None:
 def _while(graph: Graph, op: Operator) -> None:
     condition, outer = op.input("Condition")[0], _outer(graph, op)
     body = graph.inside(_block_of(graph, op))
-    first = [_or_nothing(graph, var) for var in outer]
-    inputs = [_scalar_info(body, body.fresh("iteration"), "INT64"), _scalar_info(body, body.fresh("condition"), "BOOL"),
-              *(_described(body, var, body.written(var)) for var in outer)]
+    levels = [len(graph.lods(var)) for var in outer]
+    first = [name for var, count in zip(outer, levels) for name in (_or_nothing(graph, var), *_offsets(graph, var, count))]
+    carried = iter(_written(body, outer, levels))
+    inputs = [_scalar_info(body, body.fresh("iteration"), "INT64"), _scalar_info(body, body.fresh("condition"), "BOOL")]
+    for var, count in zip(outer, levels):
+        inputs += [_described(body, var, next(carried)), *(_info(body, next(carried), graph.onnx.TensorProto.INT64) for _ in range(count))]
     convert(body, body.block.ops)
+    _check_levels(body, op, outer, levels)
     goes_on = body.add("Reshape", [body.name_of(condition), body.longs([])])
-    outputs = [_scalar_info(body, goes_on, "BOOL"), *_handed_out(body, outer)]
+    outputs = [_scalar_info(body, goes_on, "BOOL"), *_handed_out(body, outer, levels)]
     starts = graph.add("Reshape", [graph.name_of(condition), graph.longs([])])
-    graph.add_node("Loop", ["", starts, *first], [graph.written(var) for var in outer], body=_body(body, "while", inputs, outputs))
+    graph.add_node("Loop", ["", starts, *first], _written(graph, outer, levels), body=_body(body, "while", inputs, outputs))
 
 
 @converts("recurrent")
@@ -103,7 +154,7 @@ def _recurrent(graph: Graph, op: Operator) -> None:
     for var in (*after, *outs):
         if body.find(var) is None:
             raise _refuse(op, f"its block computes no {var!r}")
-    outputs = _handed_out(body, [*after, *outs])
+    outputs = _handed_out(body, [*after, *outs], [0] * len((*after, *outs)))
     way = [int(op.attr("reverse"))]
     graph.add_node("Scan", [*first, *(graph.name_of(name) for name in steps)],
                    [*(graph.fresh("state") for _ in after), *(graph.written(name) for name in outs)], body=_body(body, "recurrent", inputs, outputs),
@@ -174,4 +225,4 @@ def _tensor_array_to_tensor(graph: Graph, op: Operator) -> None:
     graph.add("Loop", [graph.add("SequenceLength", [array]), ""], _out(graph, op, "OutIndex"), body=_body(body, "extents", inputs, outputs))
 
 
-__all__: list[str] = []
+__all__ = ["scanned"]

@@ -14,9 +14,10 @@ from ..files import new_file
 from ..framework import Program, Variable, default_main_program
 from ..io import _inference_program
 from ..optional import load
-from .onnx_graph import OPSET, Graph
+from .onnx_graph import OPSET, Graph, offsets_of
 from .onnx_registry import CONVERTERS, convert
-from . import onnx_blocks, onnx_converters, onnx_images, onnx_losses, onnx_metrics, onnx_selections, onnx_units, onnx_windows  # noqa: F401  they fill CONVERTERS
+from . import (  # noqa: F401  they fill CONVERTERS
+    onnx_blocks, onnx_converters, onnx_images, onnx_losses, onnx_metrics, onnx_ranks, onnx_recurrent, onnx_selections, onnx_sequences, onnx_units, onnx_windows)
 
 
 def onnx_operators() -> list[str]:
@@ -37,8 +38,11 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
 
     Loops, conditions and recurrent nets become ONNX's Loop, If and Scan, and arrays become its sequences of tensors.
 
-    UnsupportedError names an operator that ONNX does not have, or whose form there is another one: sequences (LoD) and sparse tables are
-    among these. ``onnx_operators()`` lists what is known. InvalidArgumentError: a variable is read before anything is written to it.
+    The model takes the offsets of the sequences (LoD) of a variable in ``feeds`` as input ``NAME.offsets``, int64 [sequences + 1]; with more than one level
+    as ``NAME.offsets.0``, ``NAME.offsets.1``, and so on. Those of a target are outputs of such names, behind the target.
+
+    UnsupportedError names an operator that ONNX does not have, or whose form there is another one, such as those of sparse tables.
+    ``onnx_operators()`` lists what is known. InvalidArgumentError: a variable is read before anything is written to it.
 
     >>> import tempfile, os
     >>> x = fluid.layers.data("x", [2])
@@ -57,9 +61,6 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
     model = _inference_program(program, feeds, targets)
     model = model if all(op.type in (*CONVERTERS, "feed", "fetch") for one in model.blocks for op in one.ops) else model.expand()
     block = model.global_block()
-    for var in (*map(block.var, feeds), *targets):
-        if var.lod_level:
-            raise UnsupportedError(f"export_onnx: {var.name!r} has sequences (lod_level {var.lod_level}), which ONNX does not have: pad them by sequence_pad")
     graph = Graph(onnx, block, feeds)
     convert(graph, block.ops)
     proto = _model_of(onnx, graph, feeds, [var.name for var in targets])
@@ -76,14 +77,14 @@ def _model_of(onnx: Any, graph: Graph, feeds: Sequence[str], targets: Sequence[s
         if found is None or found.kind() is None:
             raise NotFoundError(f"export_onnx: {name!r} has no value yet: run the startup program first")
         arrays[name] = np.array(found.get_tensor())
+    ins = [info for name in feeds for info in _values(graph, name, name, offsets_of(name, graph.var(name).lod_level))]
     outs = []
     for name in targets:                               # a target that is fed, or written twice, gets a node of its name
-        if graph.name_of(name) != name or name in feeds:
-            graph.add("Identity", [graph.name_of(name)], f"{name}.out")
-            outs.append(_value(helper, graph, name, f"{name}.out"))
-        else:
-            outs.append(_value(helper, graph, name, name))
-    made = helper.make_graph(graph.nodes, "trireme", [_value(helper, graph, name, name) for name in feeds], outs,
+        is_new = graph.name_of(name) == name and name not in feeds
+        now = name if is_new else graph.add("Identity", [graph.name_of(name)], f"{name}.out")
+        lods = graph.lods(name)
+        outs += _values(graph, name, now, [graph.add("Identity", pair[:1], pair[1]) for pair in zip(lods, offsets_of(now, len(lods)))])
+    made = helper.make_graph(graph.nodes, "trireme", ins, outs,
                              [onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name) for name, array in arrays.items()])
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="trireme")
     model.ir_version = 8
@@ -91,10 +92,12 @@ def _model_of(onnx: Any, graph: Graph, feeds: Sequence[str], targets: Sequence[s
     return model
 
 
-def _value(helper: Any, graph: Graph, var: str, name: str) -> Any:
-    """Describe an input or output; unknown dimensions get names of their own, but for the first, which is the batch of all."""
-    dims = [dim if dim >= 0 else ("batch" if i == 0 else f"{name}.{i}") for i, dim in enumerate(graph.shape(var))]
-    return helper.make_tensor_value_info(name, graph.type_of(var), dims)
+def _values(graph: Graph, var: str, name: str, offsets: Sequence[str]) -> list[Any]:
+    """Describe an input or output and its offsets. Unknown dimensions get names of their own, but for the first: the batch of all without sequences."""
+    helper, first = graph.onnx.helper, f"{name}.rows" if offsets else "batch"
+    dims = [dim if dim >= 0 else (first if i == 0 else f"{name}.{i}") for i, dim in enumerate(graph.shape(var))]
+    return [helper.make_tensor_value_info(name, graph.type_of(var), dims),
+            *(helper.make_tensor_value_info(level, graph.onnx.TensorProto.INT64, [f"{level}.count"]) for level in offsets)]
 
 
 __all__ = ["export_onnx", "onnx_operators"]

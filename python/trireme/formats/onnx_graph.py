@@ -1,8 +1,11 @@
-"""The graph that an export builds: nodes, constants and names; a block of an operator is a graph inside another."""
+"""The graph that an export builds: nodes, constants and names; a block of an operator is a graph inside another.
+
+ONNX has no sequences: where a variable has some, each level of them is a value of its own, the offsets of that level ([sequences + 1] int64).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +40,9 @@ class Graph:
         self.nodes: list[Any] = []
         self._now: dict[str, str] = {name: name for name in feeds}         # the graph's name of what a variable holds at this place
         self._shared: _Shared = parent._shared if parent else _Shared(onnx, (name for one in block.program.blocks for name in one.vars))
-        self._shared.taken.update(feeds)
+        self._lods: dict[str, list[str]] = {name: offsets_of(name, block.var(name).lod_level) for name in feeds}     # its sequences' offsets, level by level
+        self._made: dict[tuple[str, ...], str] = {}
+        self._shared.taken.update(feeds, *self._lods.values())
 
     def inside(self, block: Block) -> Graph:
         """Return an empty graph for a block of an operator."""
@@ -53,15 +58,19 @@ class Graph:
 
     # -- names -------------------------------------------------------------------------------------------------------------
 
+    def _writer(self, var: str) -> Graph | None:
+        """The graph that wrote what a variable holds at this place."""
+        if var in self._now:
+            return self
+        if self.parent is None or self._declares(var):                 # a variable of this block hides that of outer ones
+            return None
+        return self.parent._writer(var)
+
     def find(self, var: str) -> str | None:
         """Return the name of what a variable holds at this place; None where nothing has been written to it."""
-        graph: Graph | None = self
-        while graph is not None:
-            if var in graph._now:
-                return graph._now[var]
-            if graph.parent and graph._declares(var):                  # a variable of this block hides that of outer ones
-                return None
-            graph = graph.parent
+        writer = self._writer(var)
+        if writer:
+            return writer._now[var]
         if self.var(var).persistable:
             self._shared.parameters[var] = None
             self._shared.taken.add(var)
@@ -92,6 +101,7 @@ class Graph:
         is_free = self.parent is None and var not in self._shared.taken and not self.var(var).persistable
         self._now[var] = var if is_free else self.fresh(var)
         self._shared.taken.add(var)
+        self._lods[var] = []
         return self._now[var]
 
     def fresh(self, hint: str) -> str:
@@ -102,6 +112,27 @@ class Graph:
             if name not in shared.taken and name not in shared.reserved:
                 shared.taken.add(name)
                 return name
+
+    # -- sequences -----------------------------------------------------------------------------------------------------------
+
+    def lods(self, var: str) -> list[str]:
+        """Return the offsets of a variable's sequences at this place, level by level."""
+        writer = self._writer(var)
+        return writer._lods.get(var, []) if writer else []
+
+    def put_lods(self, var: str, levels: Iterable[str]) -> None:
+        """Give sequences to what has just been written to a variable."""
+        self._lods[var] = list(levels)
+
+    def once(self, key: tuple[str, ...], make: Callable[[], str]) -> str:
+        """Return what has been made under this key, here or in a graph around; make it if there is none."""
+        graph: Graph | None = self
+        while graph is not None:
+            if key in graph._made:
+                return graph._made[key]
+            graph = graph.parent
+        self._made[key] = make()
+        return self._made[key]
 
     # -- variables ---------------------------------------------------------------------------------------------------------
 
@@ -152,4 +183,9 @@ class Graph:
         return self.add("Reshape", [value, self.longs(dims)], out)
 
 
-__all__ = ["OPSET", "Graph"]
+def offsets_of(name: str, levels: int) -> list[str]:
+    """Return the names under which a model takes or gives the offsets of the sequences of an input or output."""
+    return [f"{name}.offsets"] if levels == 1 else [f"{name}.offsets.{level}" for level in range(levels)]
+
+
+__all__ = ["OPSET", "Graph", "offsets_of"]

@@ -44,7 +44,7 @@ def _accuracy(graph: Graph, op: Operator) -> None:
 
 def _counts(graph: Graph, classes: int, ids: str, what: str, like: str) -> str:
     """For each class the sum of `what` over the rows with this id; [classes], of the type of `like`."""
-    return graph.add("ScatterND", [graph.add("Expand", [like, graph.longs([classes])]), graph.add("Unsqueeze", [ids, graph.longs([1])]), what], reduction="add")
+    return graph.add("ScatterElements", [graph.add("Expand", [like, graph.longs([classes])]), ids, what], axis=0, reduction="add")
 
 
 @converts("mean_iou")

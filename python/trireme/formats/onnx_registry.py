@@ -30,6 +30,16 @@ def convert(graph: Graph, ops: Iterable[Operator]) -> None:
             place = f"operator {index} of block {graph.block.idx}" if graph.parent else f"operator {index}"
             raise UnsupportedError(f"export_onnx: {place} ({op.type}) has no counterpart in ONNX, or none that is known here")
         CONVERTERS[op.type](graph, op)
+        _hand_on_sequences(graph, op)
+
+
+def _hand_on_sequences(graph: Graph, op: Operator) -> None:
+    """Outputs that have sequences have those of the first input of as many levels, unless the operator has given them others."""
+    for name in op.output_arg_names:
+        levels = graph.var(name).lod_level if graph.find(name) is not None else 0
+        if levels and not graph.lods(name):
+            found = (graph.lods(source) for source in op.input_arg_names if source != "@EMPTY@")
+            graph.put_lods(name, next((lods for lods in found if len(lods) == levels), []))
 
 
 def _in(graph: Graph, op: Operator, slot: str, index: int = 0) -> str:

@@ -180,12 +180,29 @@ def _scatter(graph: Graph, op: Operator) -> None:
         return
     zeros = graph.add("Expand", [graph.number(0.0, x), graph.add("Shape", [updates])])
     cleared = graph.add("ScatterND", [graph.name_of(x), rows, zeros])
-    graph.add("ScatterND", [cleared, rows, updates], _out(graph, op), reduction="add")
+    _add_rows(graph, cleared, rows, updates, len(graph.shape(x)), _out(graph, op))
+
+
+def _add_rows(graph: Graph, x: str, rows: str, updates: str, rank: int, out: str | None = None) -> str:
+    """Add updates to rows of x, which may be named twice. ScatterND does not do that: some runtimes add at the same time, and lose sums."""
+    places = graph.add("Expand", [graph.add("Reshape", [rows, graph.longs([-1, *[1] * (rank - 1)])]), graph.add("Shape", [updates])])
+    return graph.add("ScatterElements", [x, places, updates], out, axis=0, reduction="add")
 
 
 @converts("scatter_nd_add")
 def _scatter_nd_add(graph: Graph, op: Operator) -> None:
-    graph.add("ScatterND", [_in(graph, op, "X"), _int64(graph, _in(graph, op, "Index")), _in(graph, op, "Updates")], _out(graph, op), reduction="add")
+    """What an index names is a row of x, if x has one dimension for all that the index counts and one for the rest."""
+    x, add, count = _in(graph, op, "X"), graph.add, graph.shape(op.input("Index")[0])[-1]
+    if count < 1:
+        raise _refuse(op, f"{op.input('Index')[0]!r} is {graph.shape(op.input('Index')[0])}; its last dimension must be known")
+    shape, index = add("Shape", [x]), _int64(graph, _in(graph, op, "Index"))
+    steps = [add("ReduceProd", [add("Slice", [shape, graph.longs([axis + 1]), graph.longs([count])])], keepdims=1) if axis + 1 < count else graph.longs([1])
+             for axis in range(count)]
+    rows = add("ReduceSum", [add("Mul", [index, add("Concat", steps, axis=0)]), graph.longs([-1])], keepdims=0)
+    rest = add("ReduceProd", [add("Concat", [add("Slice", [shape, graph.longs([count]), graph.longs([TO_THE_END])]), graph.longs([1])], axis=0)], keepdims=1)
+    as_rows = add("Concat", [graph.longs([-1]), rest], axis=0)
+    flat, updates = (add("Reshape", [value, as_rows]) for value in (x, _in(graph, op, "Updates")))
+    add("Reshape", [_add_rows(graph, flat, rows, updates, 2), shape], _out(graph, op))
 
 
 @converts("argsort")

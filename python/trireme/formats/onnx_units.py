@@ -9,10 +9,11 @@ from .onnx_converters import _flat
 from .onnx_graph import Graph
 from .onnx_registry import _has, _in, _out, _refuse, converts
 
-_ACTIVATIONS = ("Identity", "Sigmoid", "Tanh", "Relu")
+# By name, and by the number that gru_unit has.
+ACTIVATIONS: dict[str | int, str] = {"identity": "Identity", "sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", 0: "Identity", 1: "Sigmoid", 2: "Tanh", 3: "Relu"}
 
 
-def _columns(graph: Graph, value: str, first: int, last: int) -> str:
+def parts(graph: Graph, value: str, first: int, last: int) -> str:
     return graph.add("Slice", [value, graph.longs([first]), graph.longs([last]), graph.longs([1])])
 
 
@@ -32,11 +33,30 @@ def _fc(graph: Graph, op: Operator) -> None:
 @converts("lstm_unit")
 def _lstm_unit(graph: Graph, op: Operator) -> None:
     x, width = op.input("X")[0], graph.shape(op.output("C")[0])[1]
-    i, f, o, j = (_columns(graph, graph.name_of(x), k * width, (k + 1) * width) for k in range(4))
+    i, f, o, j = (parts(graph, graph.name_of(x), k * width, (k + 1) * width) for k in range(4))
     forget = graph.add("Sigmoid", [graph.add("Add", [f, graph.number(op.attr("forget_bias"), x)])])
     new = graph.add("Mul", [graph.add("Sigmoid", [i]), graph.add("Tanh", [j])])
     cell = graph.add("Add", [graph.add("Mul", [_in(graph, op, "C_prev"), forget]), new], _out(graph, op, "C"))
     graph.add("Mul", [graph.add("Tanh", [cell]), graph.add("Sigmoid", [o])], _out(graph, op, "H"))
+
+
+def gru_weights(graph: Graph, op: Operator, width: int) -> list[str]:
+    """The two matrices of a weight, which lie one after the other: of the gates, and of the candidate."""
+    weights = graph.add("Reshape", [_in(graph, op, "Weight"), graph.longs([-1])])
+    return [graph.add("Reshape", [graph.add("Slice", [weights, graph.longs([first * width**2]), graph.longs([last * width**2])]), graph.longs([width, -1])])
+            for first, last in ((0, 2), (2, 3))]
+
+
+def gru_step(graph: Graph, op: Operator, x: str, before: str, weights: list[str], width: int, like: str, out: str | None = None) -> str:
+    """The state behind a step, whose input has been projected."""
+    sums = graph.add("Add", [parts(graph, x, 0, 2 * width), graph.add("MatMul", [before, weights[0]])])
+    gates = graph.add(ACTIVATIONS[op.attr("gate_activation")], [sums])
+    update, reset = (parts(graph, gates, k * width, (k + 1) * width) for k in range(2))
+    kept = graph.add("MatMul", [graph.add("Mul", [reset, before]), weights[1]])
+    candidate = graph.add(ACTIVATIONS[op.attr("activation")], [graph.add("Add", [parts(graph, x, 2 * width, 3 * width), kept])])
+    old, new = (before, candidate) if op.attr("origin_mode") else (candidate, before)      # update counts for the first one
+    rest = graph.add("Sub", [graph.number(1.0, like), update])
+    return graph.add("Add", [graph.add("Mul", [update, old]), graph.add("Mul", [rest, new])], out)
 
 
 @converts("gru_unit")
@@ -44,18 +64,7 @@ def _gru_unit(graph: Graph, op: Operator) -> None:
     x, before, width = _in(graph, op, "Input"), _in(graph, op, "HiddenPrev"), graph.shape(op.input("HiddenPrev")[0])[1]
     if _has(op, "Bias"):
         x = graph.add("Add", [x, _in(graph, op, "Bias")])
-    weights = graph.add("Reshape", [_in(graph, op, "Weight"), graph.longs([-1])])   # two matrices, one after the other
-    of_gates, of_candidate = (
-        graph.add("Reshape", [graph.add("Slice", [weights, graph.longs([first * width**2]), graph.longs([last * width**2])]), graph.longs([width, -1])])
-        for first, last in ((0, 2), (2, 3)))
-    sums = graph.add("Add", [_columns(graph, x, 0, 2 * width), graph.add("MatMul", [before, of_gates])])
-    gates = graph.add(_ACTIVATIONS[op.attr("gate_activation")], [sums])
-    update, reset = (_columns(graph, gates, k * width, (k + 1) * width) for k in range(2))
-    kept = graph.add("MatMul", [graph.add("Mul", [reset, before]), of_candidate])
-    candidate = graph.add(_ACTIVATIONS[op.attr("activation")], [graph.add("Add", [_columns(graph, x, 2 * width, 3 * width), kept])])
-    old, new = (before, candidate) if op.attr("origin_mode") else (candidate, before)      # update counts for the first one
-    rest = graph.add("Sub", [graph.number(1.0, op.input("Input")[0]), update])
-    graph.add("Add", [graph.add("Mul", [update, old]), graph.add("Mul", [rest, new])], _out(graph, op, "Hidden"))
+    gru_step(graph, op, x, before, gru_weights(graph, op, width), width, op.input("Input")[0], _out(graph, op, "Hidden"))
 
 
 @converts("data_norm")
@@ -72,8 +81,8 @@ def _cvm(graph: Graph, op: Operator) -> None:
     if not op.attr("use_cvm"):
         graph.add("Slice", [graph.name_of(x), graph.longs([2]), graph.longs([width]), graph.longs([1])], _out(graph, op, "Y"))
         return
-    shown, clicked = (graph.add("Log", [graph.add("Add", [_columns(graph, graph.name_of(x), k, k + 1), graph.number(1.0, x)])]) for k in range(2))
-    rest = _columns(graph, graph.name_of(x), 2, width)
+    shown, clicked = (graph.add("Log", [graph.add("Add", [parts(graph, graph.name_of(x), k, k + 1), graph.number(1.0, x)])]) for k in range(2))
+    rest = parts(graph, graph.name_of(x), 2, width)
     graph.add("Concat", [shown, graph.add("Sub", [clicked, shown]), rest], _out(graph, op, "Y"), axis=1)
 
 
@@ -110,4 +119,4 @@ def _fill_zeros_like2(graph: Graph, op: Operator) -> None:
     graph.add("Expand", [zero, graph.add("Shape", [_in(graph, op, "X")])], _out(graph, op))
 
 
-__all__: list[str] = []
+__all__ = ["ACTIVATIONS", "gru_step", "gru_weights", "parts"]
