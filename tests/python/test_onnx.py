@@ -251,6 +251,7 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     ("print", lambda: layers.Print(data(3), first_n=1)),
     ("conv_shift", lambda: made("conv_shift", data(5), data(3, name="y"))),
     *[(f"spp_{how}_{size}", lambda how=how, size=size: made("spp", data(2, *size), pyramid_height=3, pooling_type=how)) for how in ("max", "avg") for size in ((8, 7), (5, 2))],
+    *[(f"similarity_focus_{axis}", lambda axis=axis: made("similarity_focus", data(3, 4, 5), axis=axis, indexes=[0, 2])) for axis in (1, 2, 3)],
     *[(f"tree_conv_{depth}", lambda depth=depth: trees(depth)) for depth in (1, 2, 4)],
     ("conv2d_fusion", lambda: fused_conv()),
     ("fusion_repeated_fc_relu", lambda: made("fusion_repeated_fc_relu", data(3), [parameter(3, 4), parameter(4, 2)], [parameter(4), parameter(2)], slots=("X", "W", "Bias"))),

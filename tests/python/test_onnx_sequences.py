@@ -83,6 +83,19 @@ def fused(type: str, width: int, gates: int, **more: Any) -> Any:
     return output_of(type, "Hidden", dict.fromkeys(outputs, "float32"), inputs, **more)
 
 
+def field(type: str, compares: bool = True) -> Any:
+    inputs = {"Emission": sequences(3), "Transition": parameter(5, 3)} | ({"Label": words("z", 3)} if compares else {})
+    outputs = {"crf_decoding": {"ViterbiPath": "int64"}, "linear_chain_crf": dict.fromkeys(("Alpha", "EmissionExps", "TransitionExps", "LogLikelihood"), "float32")}[type]
+    return output_of(type, "ViterbiPath" if type == "crf_decoding" else "LogLikelihood", outputs, inputs)
+
+
+def costs(blank: int) -> Any:
+    """Of labels that are classes other than blank."""
+    label = layers.cast(words("y", 2), "int32")
+    label = layers.elementwise_add(label, layers.fill_constant([1], "int32", 1)) if blank == 0 else label
+    return output_of("warpctc", "Loss", {"Loss": "float32", "WarpCTCGrad": "float32"}, {"Logits": sequences(3), "Label": label}, blank=blank)
+
+
 CASES: list[tuple[str, Callable[[], Any]]] = [
     *[(f"pool_{how}", lambda how=how: layers.sequence_pool(sequences(3, 2), how, pad_value=0.5)) for how in ("sum", "average", "sqrt", "max", "first", "last")],
     ("pool_of_words", lambda: layers.sequence_pool(layers.embedding(words(), [5, 4]), "sum")),
@@ -127,6 +140,12 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
                                                      {"X": sequences(3), "Filter": parameter(9, 4), "Bias": parameter(4)}, contextLength=3, contextStart=-1)),
     ("fusion_seqexpand_concat_fc", lambda: made("fusion_seqexpand_concat_fc", [sequences(3), layers.data("y", [2])], parameter(5, 4), slots=("X", "FCWeight"), fc_activation="relu")),
     ("fusion_seqpool_concat", lambda: made("fusion_seqpool_concat", [sequences(3), sequences(2, name="y")], pooltype="AVERAGE")),
+    ("linear_chain_crf", lambda: field("linear_chain_crf")),
+    *[(f"crf_decoding_{compares}", lambda compares=compares: field("crf_decoding", compares)) for compares in (False, True)],
+    *[(f"warpctc_{blank}", lambda blank=blank: costs(blank)) for blank in (0, 2)],
+    *[(f"edit_distance_{normalized}", lambda normalized=normalized: layers.edit_distance(words(count=3), words("y", 3), normalized)) for normalized in (False, True)],
+    *[(f"chunk_eval_{scheme}", lambda scheme=scheme, count=count: layers.chunk_eval(words(count=count), words("z", count), scheme, 2, [1] if scheme == "IOE" else None))
+      for scheme, count in (("IOB", 5), ("IOE", 5), ("IOBES", 9), ("plain", 3))],
     *[(f"dynamic_rnn {how}", lambda how=how: summed(how)) for how in ("plain", "begun", "with a row", "with sequences")],
 ]
 
@@ -138,8 +157,12 @@ NEVER_EMPTY = {"reset_like", "reset_to", "dynamic_rnn begun", "scatter", "slice"
 def lengths_for(name: str) -> list[dict[str, list[list[int]]]]:
     if name == "reset_like":
         return [each | {"y": [each["x"][0][::-1]]} for each in LENGTHS]
+    if name.startswith(("linear", "crf", "chunk")):
+        return [each | {"z": each["x"]} for each in (*LENGTHS, WITH_EMPTY)]
     if name in ("scatter", "slice"):
         return [each | {"z": each["x"]} for each in LENGTHS]
+    if name == "edit_distance_True":
+        return [each | {"y": [[3, 1, 4]]} for each in LENGTHS]
     return LENGTHS if name in NEVER_EMPTY else [*LENGTHS, WITH_EMPTY]
 
 

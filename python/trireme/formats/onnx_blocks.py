@@ -86,9 +86,9 @@ def _check_levels(graph: Graph, op: Operator, variables: Sequence[str], levels: 
             raise _refuse(op, f"{var!r} has {now} levels of sequences in one case, and {count} in the other")
 
 
-def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tuple[str, int]], step: Callable[[Graph, list[str], list[str]], tuple[list[str], list[tuple[str, int]]]]
-            ) -> tuple[list[str], list[str]]:
-    """Append a Scan: ``step`` makes new states and outputs of states and of one step of the inputs.
+def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tuple[str, int]], step: Callable[[Graph, list[str], list[str]], tuple[list[str], list[tuple[str, int]]]],
+            is_reverse: bool = False) -> tuple[list[str], list[str]]:
+    """Append a Scan: ``step`` makes new states and outputs of states and of one step of the inputs, from the first to the last or the other way.
 
     Values come with the types of their elements. Returns the states behind the last step, and the outputs over all steps.
     """
@@ -99,7 +99,8 @@ def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tupl
     inputs = [_info(body, name, type) for name, type in zip((*states, *items), (*types, *(type for _, type in along)))]
     outputs = [_info(body, body.add("Identity", [name]), type) for name, type in (*zip(after, types, strict=True), *outs)]
     names = [graph.fresh("scanned") for _ in outputs]
-    graph.add_node("Scan", [name for name, _ in (*first, *along)], names, body=_body(body, "scan", inputs, outputs), num_scan_inputs=len(along))
+    ways = {"scan_input_directions": [1] * len(along), "scan_output_directions": [1] * len(outs)} if is_reverse else {}
+    graph.add_node("Scan", [name for name, _ in (*first, *along)], names, body=_body(body, "scan", inputs, outputs), num_scan_inputs=len(along), **ways)
     return names[:len(first)], names[len(first):]
 
 

@@ -110,6 +110,14 @@ class Sequences:
         """Lay the sequences of a value side by side: [steps, sequences, ...], with ``fill`` behind the ends."""
         return self.graph.add("Gather", [with_rows(self.graph, value, fill), self.steps(is_reverse, length)], axis=0)
 
+    def over(self, kind: str, value: str, fill: str) -> str:
+        """Reduce each sequence to one row: by ReduceSum or ReduceMax, and to ``fill`` where it has no rows."""
+        graph = self.graph
+        steps = with_rows(graph, self.side_by_side(value, fill), fill)     # so that there is a step
+        if kind == "ReduceSum":
+            return graph.add(kind, [steps, graph.longs([0])], keepdims=0)
+        return graph.add(kind, [steps], axes=[0], keepdims=0)
+
     def in_a_row(self, value: str, is_reverse: bool = False) -> str:
         """Put sequences that lie side by side ([steps, sequences, ...]) one behind the other again."""
         graph, add = self.graph, self.graph.add

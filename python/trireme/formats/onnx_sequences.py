@@ -28,9 +28,9 @@ def _sequence_pool(graph: Graph, op: Operator) -> None:
         safe = add("Where", [add("Greater", [s.lengths, graph.constant(0, np.int64)]), row, s.rows])
         value = add("Gather", [with_rows(graph, graph.name_of(x), graph.number(0.0, x)), safe], axis=0)
     elif how == "MAX":
-        value = _over_steps(graph, s, graph.name_of(x), graph.number(-np.inf, x), "ReduceMax")
+        value = s.over("ReduceMax", graph.name_of(x), graph.number(-np.inf, x))
     else:
-        value = _over_steps(graph, s, graph.name_of(x), graph.number(0.0, x), "ReduceSum")
+        value = s.over("ReduceSum", graph.name_of(x), graph.number(0.0, x))
         if how != "SUM":
             count = add("Cast", [add("Max", [lengths, graph.constant(1, np.int64)])], to=_type_of(graph, x))
             value = add("Div", [value, count if how == "AVERAGE" else add("Sqrt", [count])])
@@ -39,24 +39,13 @@ def _sequence_pool(graph: Graph, op: Operator) -> None:
     graph.put_lods(op.output("Out")[0], lods)
 
 
-def _over_steps(graph: Graph, s: Sequences, value: str, fill: str, kind: str) -> str:
-    """The sum or maximum over each sequence: those of sequences side by side, with one more step of ``fill``, so that there is one."""
-    side_by_side = s.side_by_side(value, fill)
-    rest = graph.add("Slice", [graph.add("Shape", [side_by_side]), graph.longs([1]), graph.longs([TO_THE_END])])
-    last = graph.add("Expand", [fill, graph.add("Concat", [graph.longs([1]), rest], axis=0)])
-    steps = graph.add("Concat", [side_by_side, last], axis=0)
-    if kind == "ReduceSum":
-        return graph.add(kind, [steps, graph.longs([0])], keepdims=0)
-    return graph.add(kind, [steps], axes=[0], keepdims=0)
-
-
 @converts("sequence_softmax")
 def _sequence_softmax(graph: Graph, op: Operator) -> None:
     x, add, s = op.input("X")[0], graph.add, sequences_of(graph, op, "X")
     flat = add("Reshape", [graph.name_of(x), graph.longs([-1])])
-    top = _over_steps(graph, s, flat, graph.number(-np.inf, x), "ReduceMax")
+    top = s.over("ReduceMax", flat, graph.number(-np.inf, x))
     grown = add("Exp", [add("Sub", [flat, s.of_rows(top)])])
-    sums = _over_steps(graph, s, grown, graph.number(0.0, x), "ReduceSum")
+    sums = s.over("ReduceSum", grown, graph.number(0.0, x))
     add("Reshape", [add("Div", [grown, s.of_rows(sums)]), add("Shape", [graph.name_of(x)])], _out(graph, op))
 
 

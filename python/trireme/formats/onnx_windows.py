@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..framework import Operator
+from .onnx_blocks import scanned
 from .onnx_graph import Graph
 from .onnx_registry import _in, _out, _refuse, _type_of, converts
 
@@ -58,6 +59,35 @@ def _pooled(graph: Graph, value: str, axis: int, window: tuple[int, int], is_max
         return graph.add("Sub", [row, row])
     part = graph.add("Slice", [value, graph.longs([first]), graph.longs([last]), graph.longs([axis])])
     return graph.add("ReduceMax" if is_max else "ReduceMean", [part], axes=[axis], keepdims=1)
+
+
+@converts("similarity_focus")
+def _similarity_focus(graph: Graph, op: Operator) -> None:
+    """Round by round the largest element whose row and column are free; all samples and matrices at once."""
+    x, add, axis, indexes = op.input("X")[0], graph.add, int(op.attr("axis")), [int(index) for index in op.attr("indexes")]
+    others, to, truth = [dim for dim in (1, 2, 3) if dim != axis], _type_of(graph, x), int(graph.onnx.TensorProto.BOOL)
+    rows, columns = (graph.shape(x)[dim] for dim in others)
+    if min(rows, columns) < 1:
+        raise _refuse(op, f"{x!r} is {graph.shape(x)}; the matrices' size must be known")
+    picked = add("Transpose", [add("Gather", [graph.name_of(x), graph.longs(indexes)], axis=axis)], perm=[0, axis, *others])
+    matrices = add("Reshape", [picked, graph.longs([-1, rows * columns])])
+    finite = add("Max", [matrices, graph.number(np.finfo(graph.dtype(x)).min, x)])
+    row, column = np.divmod(np.arange(rows * columns)[None, :], columns)
+    taken = graph.number(-np.inf, x)
+
+    def round(body: Graph, states: list[str], _: list[str]) -> tuple[list[str], list[tuple[str, int]]]:
+        scores, mask = states
+        best = body.add("ArgMax", [scores], axis=1, keepdims=1)
+        in_row, in_column = (body.add("Equal", [body.add(kind, [best, body.constant(columns, np.int64)]), body.constant(which, np.int64)])
+                             for kind, which in (("Div", row), ("Mod", column)))
+        left = body.add("Where", [body.add("Or", [in_row, in_column]), taken, scores])
+        return [left, body.add("Or", [mask, body.add("And", [in_row, in_column])])], []
+
+    nothing = add("Cast", [add("Mul", [finite, graph.number(0.0, x)])], to=truth)
+    rounds = graph.longs(range(min(rows, columns)))
+    [_, mask], _ = scanned(graph, [(finite, to), (nothing, truth)], [(rounds, int(graph.onnx.TensorProto.INT64))], round)
+    of_samples = add("ReduceMax", [add("Reshape", [add("Cast", [mask], to=to), graph.longs([-1, len(indexes), rows, columns])])], axes=[1], keepdims=0)
+    add("Expand", [add("Unsqueeze", [of_samples, graph.longs([axis])]), add("Shape", [graph.name_of(x)])], _out(graph, op))
 
 
 @converts("tree_conv")
