@@ -26,41 +26,48 @@ def _outer(graph: Graph, op: Operator) -> list[str]:
     return list(dict.fromkeys(op.output("Out")))
 
 
-def _described(graph: Graph, var: str, name: str) -> Any:
+def info(graph: Graph, name: str, type: int) -> Any:
     """Describe an input or output of a graph by its type; shapes may change from iteration to iteration."""
-    helper, type = graph.onnx.helper, graph.type_of(var)
-    if graph.var(var).type == VarType.LOD_TENSOR_ARRAY:
-        return helper.make_tensor_sequence_value_info(name, type, None)
-    return helper.make_tensor_value_info(name, type, None)
+    return graph.onnx.helper.make_tensor_value_info(name, type, None)
 
 
-def _scalar_info(graph: Graph, name: str, type: str) -> Any:
+def sequence_info(graph: Graph, name: str, type: int) -> Any:
+    return graph.onnx.helper.make_tensor_sequence_value_info(name, type, None)
+
+
+def _described(graph: Graph, var: str, names: Sequence[str]) -> list[Any]:
+    """Describe a variable's value and the offsets of its sequences; an array has arrays of offsets."""
+    kind = sequence_info if _is_array(graph, var) else info
+    return [kind(graph, name, graph.onnx.TensorProto.INT64 if i else graph.type_of(var)) for i, name in enumerate(names)]
+
+
+def _is_array(graph: Graph, var: str) -> bool:
+    return bool(graph.var(var).type == VarType.LOD_TENSOR_ARRAY)
+
+
+def scalar_info(graph: Graph, name: str, type: str) -> Any:
     return graph.onnx.helper.make_tensor_value_info(name, getattr(graph.onnx.TensorProto, type), [])
 
 
-def _body(graph: Graph, label: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+def inner_graph(graph: Graph, label: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     return graph.onnx.helper.make_graph(graph.nodes, graph.fresh(label), list(inputs), list(outputs))
 
 
 def _or_nothing(graph: Graph, var: str) -> str:
     """What a variable holds at this place: a tensor without elements where nothing has been written to it."""
     found = graph.find(var)
-    if found is not None or graph.var(var).type == VarType.LOD_TENSOR_ARRAY:
+    if found is not None or _is_array(graph, var):
         return graph.name_of(var)
     shape = [0, *(max(dim, 0) for dim in graph.shape(var)[1:])]
     return graph.constant(np.zeros(shape), graph.dtype(var))
-
-
-def _info(graph: Graph, name: str, type: int) -> Any:
-    return graph.onnx.helper.make_tensor_value_info(name, type, None)
 
 
 def _handed_out(graph: Graph, variables: Sequence[str], levels: Sequence[int]) -> list[Any]:
     """Make outputs of a graph of what these variables hold at its end, and of the offsets of their sequences: each from a node of its own."""
     infos = []
     for var, count in zip(variables, levels, strict=True):
-        infos.append(_described(graph, var, graph.add("Identity", [_or_nothing(graph, var)])))
-        infos += [_info(graph, graph.add("Identity", [offsets]), graph.onnx.TensorProto.INT64) for offsets in _offsets(graph, var, count)]
+        values = [_or_nothing(graph, var), *_offsets(graph, var, count)]
+        infos += _described(graph, var, [graph.add("Identity", [value]) for value in values])
     return infos
 
 
@@ -96,11 +103,11 @@ def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tupl
     states, items = ([body.fresh(hint) for _ in given] for hint, given in (("state", first), ("item", along)))
     after, outs = step(body, states, items)
     types = [type for _, type in first]
-    inputs = [_info(body, name, type) for name, type in zip((*states, *items), (*types, *(type for _, type in along)))]
-    outputs = [_info(body, body.add("Identity", [name]), type) for name, type in (*zip(after, types, strict=True), *outs)]
+    inputs = [info(body, name, type) for name, type in zip((*states, *items), (*types, *(type for _, type in along)))]
+    outputs = [info(body, body.add("Identity", [name]), type) for name, type in (*zip(after, types, strict=True), *outs)]
     names = [graph.fresh("scanned") for _ in outputs]
     ways = {"scan_input_directions": [1] * len(along), "scan_output_directions": [1] * len(outs)} if is_reverse else {}
-    graph.add_node("Scan", [name for name, _ in (*first, *along)], names, body=_body(body, "scan", inputs, outputs), num_scan_inputs=len(along), **ways)
+    graph.add_node("Scan", [name for name, _ in (*first, *along)], names, body=inner_graph(body, "scan", inputs, outputs), num_scan_inputs=len(along), **ways)
     return names[:len(first)], names[len(first):]
 
 
@@ -120,7 +127,7 @@ def _conditional_block(graph: Graph, op: Operator) -> None:
     convert(inside, inside.block.ops)
     levels = [len(inside.lods(var)) for var in outer]
     _check_levels(graph, op, outer, levels)
-    branches = {label: _body(branch, label, [], _handed_out(branch, outer, levels)) for label, branch in (("then_branch", inside), ("else_branch", otherwise))}
+    branches = {label: inner_graph(branch, label, [], _handed_out(branch, outer, levels)) for label, branch in (("then_branch", inside), ("else_branch", otherwise))}
     graph.add_node("If", [holds], _written(graph, outer, levels), **branches)
 
 
@@ -131,18 +138,21 @@ def _conditional_block(graph: Graph, op: Operator) -> None:
 def _while(graph: Graph, op: Operator) -> None:
     condition, outer = op.input("Condition")[0], _outer(graph, op)
     body = graph.inside(_block_of(graph, op))
+    for var in outer:
+        if _is_array(graph, var):
+            graph.name_of(var)                         # an empty one, if nothing has been written to it
     levels = [len(graph.lods(var)) for var in outer]
     first = [name for var, count in zip(outer, levels) for name in (_or_nothing(graph, var), *_offsets(graph, var, count))]
     carried = iter(_written(body, outer, levels))
-    inputs = [_scalar_info(body, body.fresh("iteration"), "INT64"), _scalar_info(body, body.fresh("condition"), "BOOL")]
+    inputs = [scalar_info(body, body.fresh("iteration"), "INT64"), scalar_info(body, body.fresh("condition"), "BOOL")]
     for var, count in zip(outer, levels):
-        inputs += [_described(body, var, next(carried)), *(_info(body, next(carried), graph.onnx.TensorProto.INT64) for _ in range(count))]
+        inputs += _described(body, var, [next(carried) for _ in range(1 + count)])
     convert(body, body.block.ops)
     _check_levels(body, op, outer, levels)
     goes_on = body.add("Reshape", [body.name_of(condition), body.longs([])])
-    outputs = [_scalar_info(body, goes_on, "BOOL"), *_handed_out(body, outer, levels)]
+    outputs = [scalar_info(body, goes_on, "BOOL"), *_handed_out(body, outer, levels)]
     starts = graph.add("Reshape", [graph.name_of(condition), graph.longs([])])
-    graph.add_node("Loop", ["", starts, *first], _written(graph, outer, levels), body=_body(body, "while", inputs, outputs))
+    graph.add_node("Loop", ["", starts, *first], _written(graph, outer, levels), body=inner_graph(body, "while", inputs, outputs))
 
 
 @converts("recurrent")
@@ -150,7 +160,7 @@ def _recurrent(graph: Graph, op: Operator) -> None:
     steps, before, after, outs = op.input("inputs"), list(op.attr("ex_states")), list(op.attr("states")), op.output("outputs")
     first = [graph.name_of(name) for name in (op.input("initial_states") if before else [])]
     body = graph.inside(_block_of(graph, op))
-    inputs = [_described(body, var, body.written(var)) for var in (*before, *steps)]
+    inputs = [info(body, body.written(var), body.type_of(var)) for var in (*before, *steps)]
     convert(body, body.block.ops)
     for var in (*after, *outs):
         if body.find(var) is None:
@@ -158,11 +168,8 @@ def _recurrent(graph: Graph, op: Operator) -> None:
     outputs = _handed_out(body, [*after, *outs], [0] * len((*after, *outs)))
     way = [int(op.attr("reverse"))]
     graph.add_node("Scan", [*first, *(graph.name_of(name) for name in steps)],
-                   [*(graph.fresh("state") for _ in after), *(graph.written(name) for name in outs)], body=_body(body, "recurrent", inputs, outputs),
+                   [*(graph.fresh("state") for _ in after), *(graph.written(name) for name in outs)], body=inner_graph(body, "recurrent", inputs, outputs),
                    num_scan_inputs=len(steps), scan_input_directions=way * len(steps), scan_output_directions=way * len(outs))
-
-
-# -- arrays ----------------------------------------------------------------------------------------------------------------
 
 
 @converts("rnn_memory_helper")
@@ -170,60 +177,4 @@ def _rnn_memory_helper(graph: Graph, op: Operator) -> None:
     graph.add("Identity", [_in(graph, op, "X")], _out(graph, op))
 
 
-def _place(graph: Graph, op: Operator) -> str:
-    index = graph.add("Reshape", [_in(graph, op, "I"), graph.longs([])])
-    return graph.add("Cast", [index], to=int(graph.onnx.TensorProto.INT64))
-
-
-@converts("write_to_array")
-def _write_to_array(graph: Graph, op: Operator) -> None:
-    """Insert the element; at a place within the array, it replaces what stands there, and beyond its end empty ones come first."""
-    array = op.output("Out")[0]
-    before, x, at = graph.name_of(array), _in(graph, op, "X"), _place(graph, op)
-    within = graph.inside(graph.block)
-    within.add("SequenceInsert", [within.add("SequenceErase", [before, at]), x, at], within.fresh("array"))
-    beyond = graph.inside(graph.block)
-    beyond.add("SequenceInsert", [_padded(beyond, array, before, at), x], beyond.fresh("array"))
-    branches = {label: _body(branch, "write", [], [_described(branch, array, branch.nodes[-1].output[0])])
-                for label, branch in (("then_branch", within), ("else_branch", beyond))}
-    is_within = graph.add("Less", [at, graph.add("SequenceLength", [before])])
-    graph.add_node("If", [is_within], [graph.written(array)], **branches)
-
-
-def _padded(graph: Graph, array: str, value: str, at: str) -> str:
-    """Append elements without elements until the array has a place ``at``."""
-    body = graph.inside(graph.block)
-    names = [body.fresh(hint) for hint in ("iteration", "condition", "array")]
-    goes_on = body.add("Identity", [names[1]])
-    longer = body.add("SequenceInsert", [names[2], body.constant(np.zeros([0]), graph.dtype(array))])
-    inputs = [_scalar_info(body, names[0], "INT64"), _scalar_info(body, names[1], "BOOL"), _described(body, array, names[2])]
-    outputs = [_scalar_info(body, goes_on, "BOOL"), _described(body, array, longer)]
-    missing = graph.add("Sub", [at, graph.add("SequenceLength", [value])])
-    return graph.add("Loop", [missing, "", value], body=_body(body, "pad", inputs, outputs))
-
-
-@converts("read_from_array")
-def _read_from_array(graph: Graph, op: Operator) -> None:
-    graph.add("SequenceAt", [_in(graph, op, "X"), _place(graph, op)], _out(graph, op))
-
-
-@converts("lod_array_length")
-def _lod_array_length(graph: Graph, op: Operator) -> None:
-    graph.add("Reshape", [graph.add("SequenceLength", [_in(graph, op, "X")]), graph.longs([1])], _out(graph, op))
-
-
-@converts("tensor_array_to_tensor")
-def _tensor_array_to_tensor(graph: Graph, op: Operator) -> None:
-    array, axis = _in(graph, op, "X"), int(op.attr("axis"))
-    graph.add("ConcatFromSequence", [array], _out(graph, op), axis=axis)
-    if not op.output("OutIndex"):
-        return
-    body = graph.inside(graph.block)
-    step, condition = body.fresh("iteration"), body.fresh("condition")
-    extent = body.add("Gather", [body.add("Shape", [body.add("SequenceAt", [array, step])]), body.constant(axis, np.int64)])
-    outputs = [_scalar_info(body, body.add("Identity", [condition]), "BOOL"), _scalar_info(body, body.add("Cast", [extent], to=int(graph.onnx.TensorProto.INT32)), "INT32")]
-    inputs = [_scalar_info(body, step, "INT64"), _scalar_info(body, condition, "BOOL")]
-    graph.add("Loop", [graph.add("SequenceLength", [array]), ""], _out(graph, op, "OutIndex"), body=_body(body, "extents", inputs, outputs))
-
-
-__all__ = ["scanned"]
+__all__ = ["info", "inner_graph", "scalar_info", "scanned", "sequence_info"]

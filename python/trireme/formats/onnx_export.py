@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..optional import load
 from .onnx_graph import OPSET, Graph, offsets_of
 from .onnx_registry import CONVERTERS, convert
 from . import (  # noqa: F401  they fill CONVERTERS
-    onnx_blocks, onnx_converters, onnx_images, onnx_labels, onnx_losses, onnx_metrics, onnx_ranks, onnx_recurrent, onnx_selections, onnx_sequences, onnx_units, onnx_windows)
+    onnx_arrays, onnx_beams, onnx_blocks, onnx_converters, onnx_images, onnx_labels, onnx_losses, onnx_metrics, onnx_ranks, onnx_recurrent, onnx_selections, onnx_sequences, onnx_units, onnx_windows)
 
 
 def onnx_operators() -> list[str]:
@@ -71,7 +71,7 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
 
 def _model_of(onnx: Any, graph: Graph, feeds: Sequence[str], targets: Sequence[str]) -> Any:
     helper = onnx.helper
-    arrays = dict(graph.constants)
+    arrays = {}
     for name in graph.parameters:
         found = global_scope().find_var(name)
         if found is None or found.kind() is None:
@@ -84,12 +84,24 @@ def _model_of(onnx: Any, graph: Graph, feeds: Sequence[str], targets: Sequence[s
         now = name if is_new else graph.add("Identity", [graph.name_of(name)], f"{name}.out")
         lods = graph.lods(name)
         outs += _values(graph, name, now, [graph.add("Identity", pair[:1], pair[1]) for pair in zip(lods, offsets_of(now, len(lods)))])
+    used = _read_by(graph.nodes) | {info.name for info in outs}
+    arrays |= {name: value for name, value in graph.constants.items() if name in used}
     made = helper.make_graph(graph.nodes, "trireme", ins, outs,
                              [onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name) for name, array in arrays.items()])
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="trireme")
     model.ir_version = 8
     onnx.checker.check_model(model)
     return model
+
+
+def _read_by(nodes: Iterable[Any]) -> set[str]:
+    """The names of all that nodes read, and those of the graphs inside them."""
+    names = set()
+    for node in nodes:
+        names.update(node.input)
+        for attribute in node.attribute:
+            names |= _read_by(attribute.g.node)
+    return names
 
 
 def _values(graph: Graph, var: str, name: str, offsets: Sequence[str]) -> list[Any]:

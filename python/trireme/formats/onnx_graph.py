@@ -94,6 +94,7 @@ class Graph:
 
     def _empty_array(self, var: str) -> str:
         self._now[var] = self.add("SequenceEmpty", [], dtype=self.type_of(var))
+        self._lods[var] = [self.add("SequenceEmpty", [], dtype=int(self.onnx.TensorProto.INT64)) for _ in range(self.var(var).lod_level)]
         return self._now[var]
 
     def written(self, var: str) -> str:

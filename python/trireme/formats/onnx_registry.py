@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..dtypes import VarType
 from ..errors import UnsupportedError
 from ..framework import Operator
 from .onnx_graph import Graph
@@ -36,7 +37,8 @@ def convert(graph: Graph, ops: Iterable[Operator]) -> None:
 def _hand_on_sequences(graph: Graph, op: Operator) -> None:
     """Outputs that have sequences have those of the first input of as many levels, unless the operator has given them others."""
     for name in op.output_arg_names:
-        levels = graph.var(name).lod_level if graph.find(name) is not None else 0
+        var = graph.var(name)
+        levels = var.lod_level if var.type == VarType.LOD_TENSOR and graph.find(name) is not None else 0
         if levels and not graph.lods(name):
             found = (graph.lods(source) for source in op.input_arg_names if source != "@EMPTY@")
             graph.put_lods(name, next((lods for lods in found if len(lods) == levels), []))
