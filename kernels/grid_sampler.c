@@ -4,7 +4,9 @@
  * Backward: dX gets dOutput by the same weights; dGrid is how the mixture changes with the place. */
 #ifndef T
 
+#include "framework/grad_body.h"
 #include "framework/threadpool.h"
+#include "kernels/body_lines.h"
 #include "kernels/check.h"
 
 #include <math.h>
@@ -41,9 +43,89 @@ static tr_status infer(const tr_infer *io)
 #define TR_TEMPLATE "kernels/grid_sampler.c"
 #include "kernels/math/each_float.h"
 
+/* -- parts, for second gradients: which elements are mixed is constant almost everywhere ----------- */
+
+/* Of axis `name`, which is number `axis` in Grid and dimension `dim` of X: the places low = floor(p) and low + 1. Side s of them has the weight
+ * share.<name><s>, which is 0 outside of the image, and lies at index.<name><s>. */
+static tr_status add_axis(tr_composite *c, const char *name, int axis, int dim)
+{
+    const int type = (int)tr_composite_dtype(c, "x");
+
+    TR_TRY(tr_composite_add(c, "slice(Input=extents) {axes=[0], starts=[%d], ends=[%d]} -> extent.%s", dim, dim + 1, name));
+    TR_TRY(tr_composite_add(c, "cast(X=extent.%s) {in_dtype=%d, out_dtype=%d} -> count.%s", name, TR_INT32, type, name));
+    TR_TRY(tr_composite_add(c, "scale(X=count.%s) {bias=-1.0} -> last.%s", name, name));
+    TR_TRY(tr_composite_add(c, "slice(Input=grid) {axes=[3], starts=[%d], ends=[%d]} -> at.%s", axis, axis + 1, name));
+    TR_TRY(tr_composite_add(c, "scale(X=at.%s) {scale=0.5, bias=0.5} -> part.%s", name, name));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=part.%s, Y=last.%s) -> place.%s", name, name, name));
+    TR_TRY(tr_composite_add(c, "floor(X=place.%s) -> low.%s0", name, name));
+    tr_composite_stop_gradient(c, tr_composite_text(c, "low.%s0", name));
+    TR_TRY(tr_composite_add(c, "scale(X=low.%s0) {bias=1.0} -> low.%s1", name, name));
+    TR_TRY(tr_composite_add(c, "elementwise_sub(X=place.%s, Y=low.%s0) -> rest.%s1", name, name, name));
+    TR_TRY(tr_composite_add(c, "scale(X=rest.%s1) {scale=-1.0, bias=1.0} -> rest.%s0", name, name));
+    TR_TRY(tr_composite_add(c, "fill_zeros_like(X=last.%s) -> first.%s", name, name));
+    for (int side = 0; side < 2; side++) {
+        const char *it = tr_composite_text(c, "%s%d", name, side);
+        TR_TRY(tr_composite_add(c, "elementwise_max(X=low.%s, Y=first.%s) -> above.%s", it, name, it));
+        TR_TRY(tr_composite_add(c, "elementwise_min(X=above.%s, Y=last.%s) -> within.%s", it, name, it));
+        TR_TRY(tr_composite_add(c, "equal(X=low.%s, Y=within.%s) -> is_inside.%s", it, it, it));
+        TR_TRY(tr_composite_add(c, "cast(X=is_inside.%s) {in_dtype=%d, out_dtype=%d} -> inside.%s", it, TR_BOOL, type, it));
+        TR_TRY(tr_composite_add(c, "elementwise_mul(X=rest.%s, Y=inside.%s) -> share.%s", it, it, it));
+        TR_TRY(tr_composite_add(c, "cast(X=within.%s) {in_dtype=%d, out_dtype=%d} -> index.%s", it, type, TR_INT64, it));
+        tr_composite_stop_gradient(c, tr_composite_text(c, "inside.%s", it));
+    }
+    return TR_OK;
+}
+
+/* X as a table with a row of channels for each element of an image, and where the rows of each image begin. */
+static tr_status add_table(tr_composite *c)
+{
+    TR_TRY(tr_composite_add(c, "transpose(X=x) {axis=[0, 2, 3, 1]} -> by_place"));
+    TR_TRY(tr_composite_add(c, "reshape(X=by_place) {shape=[1, 1, -1, 0]} -> rows"));
+    TR_TRY(tr_composite_add(c, "squeeze(X=rows) {axes=[0, 1]} -> table"));
+    TR_TRY(tr_composite_add(c, "reduce_sum(X=x) {dim=[1, 2, 3]} -> images"));
+    TR_TRY(tr_composite_add(c, "fill_zeros_like2(X=images) {dtype=%d} -> none", TR_INT32));
+    TR_TRY(tr_composite_add(c, "scale(X=none) {bias=1.0} -> ones"));
+    TR_TRY(tr_composite_add(c, "cumsum(X=ones) {exclusive=true} -> numbers"));
+    TR_TRY(tr_composite_add(c, "cast(X=numbers) {in_dtype=%d, out_dtype=%d} -> number", TR_INT32, TR_INT64));
+    TR_TRY(tr_composite_add(c, "cast(X=extent.x) {in_dtype=%d, out_dtype=%d} -> width", TR_INT32, TR_INT64));
+    TR_TRY(tr_composite_add(c, "cast(X=extent.y) {in_dtype=%d, out_dtype=%d} -> height", TR_INT32, TR_INT64));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=width, Y=height) -> size"));
+    return tr_composite_add(c, "elementwise_mul(X=number, Y=size) -> begin");
+}
+
+/* What corner (y, x) adds to each place. */
+static tr_status add_corner(tr_composite *c, int y, int x)
+{
+    const char *it = tr_composite_text(c, "%d%d", y, x);
+
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=share.y%d, Y=share.x%d) -> weight.%s", y, x, it));
+    TR_TRY(tr_composite_add(c, "elementwise_mul(X=index.y%d, Y=width) -> row.%s", y, it));
+    TR_TRY(tr_composite_add(c, "elementwise_add(X=row.%s, Y=index.x%d) -> in_image.%s", it, x, it));
+    TR_TRY(tr_composite_add(c, "elementwise_add(X=in_image.%s, Y=begin) {axis=0} -> id.%s", it, it));
+    TR_TRY(tr_composite_add(c, "lookup_table(W=table, Ids=id.%s) -> taken.%s", it, it));
+    TR_TRY(tr_composite_add(c, "squeeze(X=weight.%s) {axes=[3]} -> factor.%s", it, it));
+    return tr_composite_add(c, "elementwise_mul(X=taken.%s, Y=factor.%s) {axis=0} -> corner.%s", it, it, it);
+}
+
+static tr_status parts(tr_composite *c)
+{
+    TR_TRY(tr__add_wide(c, "X", "x"));
+    TR_TRY(tr__add_wide(c, "Grid", "grid"));
+    TR_TRY(tr_composite_add(c, "shape(Input=X) -> extents"));
+    TR_TRY(add_axis(c, "x", 0, 3));
+    TR_TRY(add_axis(c, "y", 1, 2));
+    TR_TRY(add_table(c));
+    for (int corner = 0; corner < 4; corner++)
+        TR_TRY(add_corner(c, corner / 2, corner % 2));
+    TR_TRY(tr_composite_add(c, "sum(X=[corner.00, corner.01, corner.10, corner.11]) -> mixed"));
+    TR_TRY(tr_composite_add(c, "transpose(X=mixed) {axis=[0, 3, 1, 2]} -> planes"));
+    return tr__add_narrow(c, "planes", "X", "Output");
+}
+
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {
     .op = "grid_sampler_grad", .reads = {TR_IN(X), TR_IN(GRID), TR_DOUT(OUTPUT)}, .makes = {TR_DIN(X), TR_DIN(GRID)},
+    .second = tr__second_body, .parts = parts,
 };
 TR_REGISTER_OP(grid_sampler, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(grid_sampler), .grad = &grad);
 TR_REGISTER_OP(grid_sampler_grad, .grad_of = &tr_op_record_grid_sampler, .kernels = TR_FLOAT_KERNELS(grid_sampler_grad));

@@ -39,11 +39,12 @@ static const tr_slot_def in_slots[] = {
 };
 static const tr_slot_def out_slots[] = {{"Out", "[batch, channels, out_h, out_w]"}, {.name = NULL}};
 
-#define INTERP_ATTRS(method)                                                                                       \
+/* The operator's type says what is computed. The default of interp_method is Fluid's for both, whose layers always set it. */
+#define INTERP_ATTRS                                                                                               \
     TR_ATTRS(TR_ATTR(attrs, out_h, INT, "the height of Out; 0 or less: scale or OutSize says it", .required = true), \
              TR_ATTR(attrs, out_w, INT, "the width of Out", .required = true),                                     \
              TR_ATTR(attrs, scale, FLOAT, "above 0: Out is so many times as large as X, whatever out_h and out_w are"), \
-             TR_ATTR(attrs, interp_method, STRING, "which of the two operators it is", .text = method,            \
+             TR_ATTR(attrs, interp_method, STRING, "of bilinear_interp only bilinear; nearest_interp takes the nearest element either way", .text = "bilinear", \
                      .range = TR_ONE_OF({"bilinear", BILINEAR}, {"nearest", NEAREST})),                            \
              TR_ATTR(attrs, align_corners, BOOL, "the centres of the corners of X and Out meet", .number = 1),     \
              TR_ATTR(attrs, align_mode, INT, "of bilinear without align_corners: 0 has the centres of elements at halves, 1 at whole numbers", \
@@ -83,6 +84,13 @@ static tr_status infer(const tr_infer *io)
     }
     io->out[OUT] = tr_meta_dense(io->in[X].dtype, out);
     return TR_OK;
+}
+
+static tr_status check_bilinear(const void *attrs_)
+{
+    const attrs *a = attrs_;
+
+    return a->interp_method == BILINEAR ? TR_OK : tr_fail(TR_ERANGE, "bilinear_interp: interp_method is nearest; write the operator nearest_interp");
 }
 
 static tr_status resize_output(const tr_run *io, const char *type)
@@ -141,23 +149,23 @@ static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int64_t in, in
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-#define INTERP(name, is_nearest, method, about)                                                                        \
+#define INTERP(name, is_nearest, check_, about)                                                                        \
     static tr_status name##_f32(const tr_run *io) { return interp_f32(io, #name, is_nearest); }                        \
     static tr_status name##_f64(const tr_run *io) { return interp_f64(io, #name, is_nearest); }                        \
     static tr_status name##_grad_f32(const tr_run *io) { return interp_grad_f32(io, is_nearest); }                     \
     static tr_status name##_grad_f64(const tr_run *io) { return interp_grad_f64(io, is_nearest); }                     \
     static const tr_op_proto name##_proto = {                                                                          \
-        .doc = about, .in = in_slots, .out = out_slots, .attr = INTERP_ATTRS(method), .attrs_size = sizeof(attrs),     \
+        .doc = about, .in = in_slots, .out = out_slots, .attr = INTERP_ATTRS, .attrs_size = sizeof(attrs),             \
     };                                                                                                                 \
     static const tr_grad_rule name##_rule = {                                                                          \
         .op = #name "_grad", .reads = {TR_IN_SHAPE(X), TR_IN(OUT_SIZE), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},     \
         .second = tr__second_linear,                                                                                   \
     };                                                                                                                 \
-    TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule); \
+    TR_REGISTER_OP(name, .proto = &name##_proto, .check = check_, .infer = infer, .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule); \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .kernels = TR_FLOAT_KERNELS(name##_grad))
 
-INTERP(bilinear_interp, false, "bilinear", "Images in another size: each element is mixed of the four nearest ones of X.");
-INTERP(nearest_interp, true, "nearest", "Images in another size: each element is the nearest one of X.");
+INTERP(bilinear_interp, false, check_bilinear, "Images in another size: each element is mixed of the four nearest ones of X.");
+INTERP(nearest_interp, true, NULL, "Images in another size: each element is the nearest one of X.");
 
 #else /* the kernels, for each T */
 

@@ -1,11 +1,13 @@
 /* nonzero_rows.c - the rows of a dense tensor in which a value is not zero, as selected rows.
  *
  * A sparse gradient travels to a parameter server as a dense block; this is how an optimizer that leaves rows without a
- * gradient as they are (adam's lazy_mode) gets its rows back. Row by row, so a block may be some rows of a parameter. No
- * gradient flows through it: it is applied to gradients. */
+ * gradient as they are (adam's lazy_mode) gets its rows back. Row by row, so a block may be some rows of a parameter.
+ *
+ * Out stands for the same tensor as X. So the gradient of X is Out's, dense or selected rows. */
 #ifndef T
 
 #include "kernels/check.h"
+#include "kernels/grad_ops.h"
 #include "kernels/math/rows.h"
 #include "kernels/selected_rows.h"
 
@@ -40,9 +42,13 @@ static tr_status infer(const tr_infer *io)
 #define TR_TEMPLATE "kernels/nonzero_rows.c"
 #include "kernels/math/each_float.h"
 
-/* -- registration ------------------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 
-TR_REGISTER_OP(nonzero_rows, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(nonzero_rows));
+static tr_status make_grad(tr_grad_maker *maker) { return tr__grad_pass(maker, "X", 0); }
+
+static const tr_grad_rule grad = {.make = make_grad};
+
+TR_REGISTER_OP(nonzero_rows, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(nonzero_rows), .grad = &grad);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */
 

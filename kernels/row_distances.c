@@ -29,6 +29,7 @@ static const tr_op_proto cosine_proto = {
     .in = in_slots,
     .out = TR_SLOTS({"Out", "[n, 1]"}, {"XNorm", "[n, 1]; |X|", TR_SLOT_INTERMEDIATE},
                     {"YNorm", "[rows of Y, 1]; |Y|", TR_SLOT_INTERMEDIATE}),
+    .attr = TR_ATTRS(TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = 1)),
 };
 
 /* -- shapes ----------------------------------------------------------------------------------- */

@@ -1,12 +1,11 @@
-/* split_ids.c - row numbers and selected rows shared out, and the rows put together again: split_ids, merge_ids,
- * split_selected_rows.
+/* split_ids.c - row numbers or selected rows shared out, and the rows put together again: split_ids, merge_ids.
  *
  * Fluid's transpiler puts these around a table that is spread over servers. In Trireme the client of the servers does that itself
- * (pserver/), so here they run within one process. */
+ * (pserver/), so here they run within one process. Numbers have no gradient. That of selected rows is the sum of their parts' gradients. */
 #include "kernels/check.h"
 #include "kernels/math/rows.h"
 #include "kernels/pieces.h"
-#include "kernels/selected_rows.h"
+#include "kernels/row_slices.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,8 +18,14 @@ static const tr_op_proto split_proto = {
     .doc = "Shares numbers out: Out[k] has those whose remainder by the number of outputs is k. Of ids each once, in ascending order; of "
            "selected rows all, with their values.",
     .in = TR_SLOTS({"Ids", "int64 [n, 1] or [n], one or more; or selected rows", TR_SLOT_REPEATED | TR_SLOT_ROWS}),
-    .out = TR_SLOTS({"Out", "int64 [n, 1]; of selected rows selected rows", TR_SLOT_REPEATED}),
+    .out = TR_SLOTS({"Out", "int64 [n, 1]; of selected rows selected rows", TR_SLOT_REPEATED | TR_SLOT_ROWS}),
 };
+
+static tr_row_slice slice_of(const void *attrs, int count, int k)
+{
+    (void)attrs;
+    return (tr_row_slice){.modulus = count, .remainder = k};
+}
 
 static tr_status infer_split(const tr_infer *io)
 {
@@ -38,31 +43,6 @@ static tr_status infer_split(const tr_infer *io)
     for (int k = 0; k < io->outs[OUT].count; k++) {
         io->outs[OUT].item[k] = is_rows ? ids->item[0] : tr_meta_dense(TR_INT64, TR_SHAPE(-1, 1));
         io->outs[OUT].item[k].shape.dim[0] = -1;
-    }
-    return TR_OK;
-}
-
-/* Output k gets the rows of x whose number has the remainder k, or, with `sections`, lies in section k, counted from its beginning. */
-static tr_status take_rows(const tr_run *io, const tr_tensor *x, int k, int64_t first, int64_t last, int64_t modulus)
-{
-    const int64_t bytes = tr__rows_width(x) * tr_dtype_size(x->dtype);
-    tr_shape      shape = x->shape;
-    int64_t       count = 0, *index;
-
-    for (int64_t i = 0; i < x->rows->count; i++) {
-        const int64_t row = x->rows->index[i];
-        count += modulus > 0 ? row % modulus == k : row >= first && row < last;
-    }
-    shape.dim[0] = count;
-    TR_TRY(tr_run_resize(io, OUT, k, x->dtype, &shape));
-    tr_tensor *out = io->outs[OUT].item[k];
-    TR_TRY(tr__tensor_reserve_rows(out, modulus > 0 ? x->rows->height : last - first, count, &index));
-    for (int64_t i = 0, to = 0; i < x->rows->count; i++) {
-        const int64_t row = x->rows->index[i];
-        if (modulus > 0 ? row % modulus != k : row < first || row >= last)
-            continue;
-        index[to] = modulus > 0 ? row : row - first;
-        memcpy((char *)out->data + to++ * bytes, (const char *)x->data + i * bytes, (size_t)bytes);
     }
     return TR_OK;
 }
@@ -99,64 +79,27 @@ static tr_status run_split(const tr_run *io)
 
     if (!x->rows)
         return split_numbers(io);
-    for (int k = 0; k < io->outs[OUT].count; k++)
-        TR_TRY(take_rows(io, x, k, 0, 0, io->outs[OUT].count));
-    return TR_OK;
-}
-
-TR_REGISTER_OP(split_ids, .proto = &split_proto, .infer = infer_split, .run = run_split);
-
-/* -- split_selected_rows ------------------------------------------------------------------------------ */
-typedef struct section_attrs {
-    tr_longs height_sections;
-} section_attrs;
-
-static const tr_op_proto section_proto = {
-    .doc = "Cuts selected rows into sections of their height: Out[k] has the rows of section k, counted from where it begins.",
-    .in = TR_SLOTS({"X", "selected rows", TR_SLOT_ROWS}),
-    .out = TR_SLOTS({"Out", "selected rows, height_sections[k] high", TR_SLOT_REPEATED}),
-    .attr = TR_ATTRS(TR_ATTR(section_attrs, height_sections, LONGS, "how many rows each section has, held or not")),
-    .attrs_size = sizeof(section_attrs),
-};
-
-static tr_status infer_sections(const tr_infer *io)
-{
-    const section_attrs *a = io->attrs;
-
-    if (io->in[0].kind != TR_KIND_SELECTED_ROWS)
-        return tr_fail(TR_EINVAL, "%s: X must be selected rows, got a dense tensor %s", io->type, TR_SHAPE_STR(io->in[0].shape));
-    if (a->height_sections.count != io->outs[OUT].count)
-        return tr_fail(TR_ERANGE, "%s: there are %d height_sections, but %d outputs", io->type, a->height_sections.count, io->outs[OUT].count);
     for (int k = 0; k < io->outs[OUT].count; k++) {
-        if (a->height_sections.item[k] < 1)
-            return tr_fail(TR_ERANGE, "%s: height_sections[%d] is %lld; a section has one row at least", io->type, k,
-                           (long long)a->height_sections.item[k]);
-        io->outs[OUT].item[k] = io->in[0];
-        io->outs[OUT].item[k].shape.dim[0] = -1;
-        io->outs[OUT].item[k].height = a->height_sections.item[k];
+        const tr_row_slice part = slice_of(NULL, io->outs[OUT].count, k);
+        TR_TRY(tr__row_slice_take(io, OUT, k, x, &part));
     }
     return TR_OK;
 }
 
-static tr_status run_sections(const tr_run *io)
-{
-    const section_attrs *a = io->attrs;
-    const tr_tensor     *x = io->in[0];
-    int64_t              first = 0, last;
+static tr_status make_grad(tr_grad_maker *maker)      { return tr__row_slices_make_grad(maker, "split_ids_grad", "Ids"); }
+static tr_status infer_split_grad(const tr_infer *io) { return tr__row_slices_infer_grad(io, slice_of, -1); }
+static tr_status run_split_grad(const tr_run *io)     { return tr__row_slices_run_grad(io, slice_of); }
 
-    for (int k = 0; k < io->outs[OUT].count; k++, first = last) {
-        if (__builtin_add_overflow(first, a->height_sections.item[k], &last))
-            return tr_fail(TR_ERANGE, "split_selected_rows: the height_sections add up to more than 2^63 rows");
-        TR_TRY(take_rows(io, x, k, first, last, 0));
-    }
-    for (int64_t i = 0; i < x->rows->count; i++)
-        if (x->rows->index[i] >= first)
-            return tr_fail(TR_ERANGE, "split_selected_rows: row %" PRId64 " of '%s' lies after the %" PRId64 " rows of height_sections",
-                           x->rows->index[i], tr_run_in_name(io, 0, 0), first);
-    return TR_OK;
-}
+static const tr_op_proto split_grad_proto = {
+    .doc = "The gradient of the selected rows that split_ids has shared out: of each part the rows that belong to it.",
+    .in = TR_SLOTS({"Out@GRAD", TR_ROW_SLICES_DOC, TR_SLOT_REPEATED | TR_SLOT_HOLES | TR_SLOT_ROWS}),
+    .out = TR_SLOTS({"Ids@GRAD", TR_WHOLE_ROWS_DOC}),
+};
+static const tr_grad_rule split_grad = {.make = make_grad};
 
-TR_REGISTER_OP(split_selected_rows, .proto = &section_proto, .infer = infer_sections, .run = run_sections);
+TR_REGISTER_OP(split_ids, .proto = &split_proto, .infer = infer_split, .run = run_split, .grad = &split_grad);
+TR_REGISTER_OP(split_ids_grad, .grad_of = &tr_op_record_split_ids, .proto = &split_grad_proto, .infer = infer_split_grad,
+               .kernels = {{[TR_FP32] = run_split_grad, [TR_FP64] = run_split_grad}});
 
 /* -- merge_ids --------------------------------------------------------------------------------------------- */
 enum { M_IDS, M_ROWS, M_X };

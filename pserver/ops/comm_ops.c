@@ -288,10 +288,10 @@ static const tr_op_proto listen_proto = {
            "the attributes by which Fluid says it are accepted and have no effect.",
     .in = TR_SLOTS({"X", "not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("endpoint", STRING), TR_ATTR_IGNORED("grad_to_block_id", STRINGS),
-                     TR_ATTR_IGNORED("sync_mode", BOOL), TR_ATTR_ONLY("dc_asgd", BOOL, "start the job in mode async(compensation=...)"),
+                     TR_ATTR_IGNORED("sync_mode", BOOL, .number = 1), TR_ATTR_ONLY("dc_asgd", BOOL, "start the job in mode async(compensation=...)"),
                      TR_ATTR_IGNORED("optimize_blocks", BLOCKS), TR_ATTR_IGNORED("prefetch_var_name_to_block_id", STRINGS),
-                     TR_ATTR_IGNORED("sparse_grad_to_param", STRINGS), TR_ATTR_IGNORED("Fanin", INT),
-                     TR_ATTR_IGNORED("checkpint_block_id", INT)),
+                     TR_ATTR_IGNORED("sparse_grad_to_param", STRINGS), TR_ATTR_IGNORED("Fanin", INT, .number = 1),
+                     TR_ATTR_IGNORED("checkpint_block_id", INT, .number = -1)),
 };
 
 static tr_status run_listen(const tr_run *io)

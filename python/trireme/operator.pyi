@@ -1015,9 +1015,9 @@ def linspace(
 
 def listen_and_serv(
         X: Slot | None = None, *args: Variable | str, endpoint: str = '', grad_to_block_id: Sequence[str] = (),
-        sync_mode: bool = False, dc_asgd: bool = False, optimize_blocks: Sequence[Block | int] = (),
-        prefetch_var_name_to_block_id: Sequence[str] = (), sparse_grad_to_param: Sequence[str] = (), Fanin: int = 0,
-        checkpint_block_id: int = 0, op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
+        sync_mode: bool = True, dc_asgd: bool = False, optimize_blocks: Sequence[Block | int] = (),
+        prefetch_var_name_to_block_id: Sequence[str] = (), sparse_grad_to_param: Sequence[str] = (), Fanin: int = 1,
+        checkpint_block_id: int = -1, op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
         name: str | None = None,
         ) -> None:
     """Serves until every trainer has said goodbye."""
@@ -1301,7 +1301,7 @@ def nce(
 nce_grad: Callable[..., Any]
 def nearest_interp(
         X: Slot, OutSize: Slot | None = None, *, Out: Output = ..., out_h: int, out_w: int, scale: float = 0.0,
-        interp_method: str = 'nearest', align_corners: bool = True, align_mode: int = 1, op_role: int = ...,
+        interp_method: str = 'bilinear', align_corners: bool = True, align_mode: int = 1, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
     """Images in another size: each element is the nearest one of X."""
@@ -1965,6 +1965,7 @@ def split_ids(
         ) -> list[Variable]:
     """Shares numbers out: Out[k] has those whose remainder by the number of outputs is k."""
 
+split_ids_grad: Callable[..., Any]
 def split_lod_tensor(
         X: Slot, Mask: Slot, *, OutTrue: Output = ..., OutFalse: Output = ..., level: int = 0, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -1978,6 +1979,7 @@ def split_selected_rows(
         ) -> list[Variable]:
     """Cuts selected rows into sections of their height: Out[k] has the rows of section k, counted from where it begins."""
 
+split_selected_rows_grad: Callable[..., Any]
 def spp(
         X: Slot, *, Out: Output = ..., pyramid_height: int, pooling_type: str, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -1985,6 +1987,13 @@ def spp(
     """The maxima or averages of 1, 4, 16, ."""
 
 spp_grad: Callable[..., Any]
+def spp_take(
+        X: Slot, Out: Slot, From: Slot, *, Taken: Output = ..., pyramid_height: int, pooling_type: str,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Takes from From what spp has taken from X: the elements at the places of the largest ones, or averages."""
+
+spp_take_grad: Callable[..., Any]
 def sqrt(
         X: Slot, *, Out: Output = ..., use_mkldnn: bool = False, use_cudnn: bool = False, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,

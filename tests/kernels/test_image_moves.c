@@ -371,23 +371,26 @@ static const op_case spp_cases[] = {
     {"empty batch", {DIMS(0, 2, 4, 4)}, {INT_ATTR("pyramid_height", 2), MAX}},
 };
 
+/* Of a window of the first input: what the last input has where the largest element is, or on the average. */
 static double spp_window(const op_values *v, int64_t n, int64_t c, int64_t across, int64_t oy, int64_t ox)
 {
-    const op_array *in = &v->in[0];
+    const op_array *in = &v->in[0], *from = &v->in[v->in_count - 1];
     const int64_t   h = (in->dims[2] + across - 1) / across, w = (in->dims[3] + across - 1) / across;
     const int64_t   top = oy * h - (h * across - in->dims[2] + 1) / 2, left = ox * w - (w * across - in->dims[3] + 1) / 2;
-    double          largest = -INFINITY, sum = 0;
+    double          largest = -INFINITY, taken = 0, sum = 0;
     int64_t         count = 0;
 
     for (int64_t y = top; y < top + h; y++)
         for (int64_t x = left; x < left + w; x++) {
             if (y < 0 || x < 0 || y >= in->dims[2] || x >= in->dims[3])
                 continue;
-            largest = fmax(largest, in->data[at4(in, n, c, y, x)]);
-            sum += in->data[at4(in, n, c, y, x)];
+            const int64_t at = at4(in, n, c, y, x);
+            taken = in->data[at] > largest ? from->data[at] : taken;
+            largest = fmax(largest, in->data[at]);
+            sum += from->data[at];
             count++;
         }
-    return count == 0 ? 0 : op_case_says(v->c, "pooling_type", "max") ? largest : sum / (double)count;
+    return count == 0 ? 0 : op_case_says(v->c, "pooling_type", "max") ? taken : sum / (double)count;
 }
 
 static void spp_reference(op_values *v)
@@ -403,10 +406,53 @@ static void spp_reference(op_values *v)
 
 THREE_QUESTIONS(spp, "spp", spp_cases, spp_reference)
 
+static const op_case spp_take_cases[] = {
+    {"max", {VALUES(LIST(1, 5, -2, 4, 9, 3, -7, 8), 1, 2, 2, 2), VALUES(LIST(5, 9, 1, 5, -2, 4, 9, 3, -7, 8), 1, 10), DIMS(1, 2, 2, 2)},
+     {INT_ATTR("pyramid_height", 2), MAX}},
+    {"equal elements", {VALUES(LIST(5, 5, 5, 5), 1, 1, 2, 2), VALUES(LIST(5), 1, 1), DIMS(1, 1, 2, 2)}, {INT_ATTR("pyramid_height", 1), MAX}},
+    {"windows of padding", {VALUES(LIST(2, 1), 1, 1, 1, 2), VALUES(LIST(2, 0, 0, 2, 1), 1, 5), DIMS(1, 1, 1, 2)}, {INT_ATTR("pyramid_height", 2), MAX}},
+    {"averages", {DIMS(2, 3, 5, 4), DIMS(2, 15), DIMS(2, 3, 5, 4)}, {INT_ATTR("pyramid_height", 2), AVG}},
+    {"empty batch", {DIMS(0, 2, 4, 4), DIMS(0, 10), DIMS(0, 2, 4, 4)}, {INT_ATTR("pyramid_height", 2), MAX}},
+};
+
+/* Each element of Taken@GRAD goes back to the one place where its window's element of From is 1 and all others are 0. */
+static void spp_back_reference(op_values *v)
+{
+    op_array  from = v->in[0], *out = &v->out[0];
+    double   *ones = calloc((size_t)from.count + 1, sizeof *ones), *taken = calloc((size_t)v->in[3].count + 1, sizeof *taken);
+    op_values probe = {.c = v->c, .in_count = 2, .in = {v->in[0], from}, .out_count = 1, .out = {v->in[3]}};
+
+    probe.in[1].data = ones;
+    probe.out[0].data = taken;
+    for (int64_t i = 0; i < from.count; i++) {
+        ones[i] = 1;
+        spp_reference(&probe);
+        ones[i] = 0;
+        out->data[i] = 0;
+        for (int64_t k = 0; k < v->in[3].count; k++)
+            out->data[i] += taken[k] * v->in[3].data[k];
+    }
+    free(ones);
+    free(taken);
+}
+
+static const op_case spp_back_cases[] = {
+    {"max", {VALUES(LIST(1, 5, -2, 4, 9, 3, -7, 8), 1, 2, 2, 2), VALUES(LIST(5, 9, 1, 5, -2, 4, 9, 3, -7, 8), 1, 10), DIMS(1, 2, 2, 2), DIMS(1, 10)},
+     {INT_ATTR("pyramid_height", 2), MAX}},
+    {"averages", {DIMS(2, 1, 5, 4), DIMS(2, 5), DIMS(2, 1, 5, 4), DIMS(2, 5)}, {INT_ATTR("pyramid_height", 2), AVG}},
+};
+
+TEST(spp_take_gives_back)           { EACH_OF(c, spp_back_cases) check_forward("spp_take_grad", c, spp_back_reference, 1e-6); }
+TEST(spp_takes_from_another_tensor) { EACH_OF(c, spp_take_cases) check_forward("spp_take", c, spp_reference, 1e-6); }
+
 TEST(other_mistakes_are_explained)
 {
     EXPECT_FAIL(TR_ESHAPE, "cannot be cut into groups of 4", infer_shapes("maxout", {DIMS(1, 6, 2, 2)}, {INT_ATTR("groups", 4)}));
     EXPECT_FAIL(TR_ERANGE, "pyramid_height", infer_shapes("spp", {DIMS(1, 6, 2, 2)}, {INT_ATTR("pyramid_height", 0), MAX}));
+    EXPECT_FAIL(TR_ESHAPE, "Out must be [1, 6], got [1, 5]",
+                infer_shapes("spp_take", {DIMS(1, 6, 2, 2), DIMS(1, 5), DIMS(1, 6, 2, 2)}, {INT_ATTR("pyramid_height", 1), MAX}));
+    EXPECT_FAIL(TR_ESHAPE, "From must be [1, 6, 2, 2], got [1, 6, 2, 3]",
+                infer_shapes("spp_take", {DIMS(1, 6, 2, 2), DIMS(1, 6), DIMS(1, 6, 2, 3)}, {INT_ATTR("pyramid_height", 1), MAX}));
     EXPECT_FAIL(TR_EUNSUPPORTED, "unpooling_type",
                 infer_shapes("unpool", {DIMS(1, 1, 2, 2), INT32S(0, 1, 1, 1, 2, 2)}, {INTS_ATTR("ksize", 2, 2), STRING_ATTR("unpooling_type", "avg")}));
     EXPECT_FAIL(TR_ERANGE, "Indices has place 16; a plane of Out [1, 1, 4, 4] has places 0 to 15",
@@ -420,7 +466,7 @@ int main(void)
 #define BOTH(name) cmocka_unit_test(name##_matches_reference), cmocka_unit_test(name##_gradient_is_numeric)
     const struct CMUnitTest tests[] = {
         BOTH(pixels), BOTH(channels), BOTH(space), BOTH(shift), BOTH(pad), BOTH(like), BOTH(pad2d), BOTH(crop), BOTH(unpool), BOTH(take_places), cmocka_unit_test(wrong_places_are_explained),
-        BOTH(maxout), BOTH(spp),
+        BOTH(maxout), BOTH(spp), cmocka_unit_test(spp_takes_from_another_tensor), cmocka_unit_test(spp_take_gives_back),
         cmocka_unit_test(shuffle_mistakes_are_explained), cmocka_unit_test(pad_mistakes_are_explained),
         cmocka_unit_test(crop_mistakes_are_explained), cmocka_unit_test(other_mistakes_are_explained),
         cmocka_unit_test(random_crops_are_boxes), cmocka_unit_test(random_crops_depend_on_the_seed_alone),

@@ -80,6 +80,8 @@ static const local_case special[] = {
     {"space_to_depth_grad", {"", {IMAGE, DIMS(6, 32, 2, 2)}, {LONG_ATTR("blocksize", 2)}}},
     {"spp", {"", {IMAGE}, {INT_ATTR("pyramid_height", 2), POOLING}}},
     {"spp_grad", {"", {IMAGE, DIMS(6, 40), DIMS(6, 40)}, {INT_ATTR("pyramid_height", 2), POOLING}}},
+    {"spp_take", {"", {IMAGE, DIMS(6, 40), IMAGE}, {INT_ATTR("pyramid_height", 2), POOLING}}},
+    {"spp_take_grad", {"", {IMAGE, DIMS(6, 40), IMAGE, DIMS(6, 40)}, {INT_ATTR("pyramid_height", 2), POOLING}}},
     {"squared_l2_distance", {"", {DIMS(12, 5), DIMS(12, 5)}}},
     {"teacher_student_sigmoid_loss", {"", {COLUMN, COLUMN}}},
     {"teacher_student_sigmoid_loss_grad", {"", {COLUMN, COLUMN, COLUMN}}},

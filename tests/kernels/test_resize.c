@@ -36,6 +36,7 @@ static const op_case nearest_cases[] = {
     {"no corners", {DIMS(1, 2, 3, 4)}, {TO(7, 5), CORNERS(0), NEAREST}},
     {"to one element", {DIMS(2, 1, 3, 4)}, {TO(1, 1), NEAREST}},
     {"scale", {DIMS(1, 1, 3, 4)}, {TO(-1, -1), FLOAT_ATTR("scale", 2)}, {DIMS(1, 1, 6, 8)}},
+    {"method of the other operator", {DIMS(1, 2, 3, 4)}, {TO(4, 7), STRING_ATTR("interp_method", "bilinear")}},
     {"no images", {DIMS(0, 2, 2, 3)}, {TO(4, 4)}},
 };
 
@@ -88,6 +89,8 @@ TEST(interp_mistakes_are_explained)
 {
     EXPECT_FAIL(TR_ERANGE, "so dimension 2 of Out would be 0", infer_shapes("bilinear_interp", {DIMS(1, 1, 2, 2)}, {TO(0, 4)}));
     EXPECT_FAIL(TR_ESHAPE, "nothing to take elements from", infer_shapes("nearest_interp", {DIMS(1, 1, 0, 2)}, {TO(2, 4)}));
+    EXPECT_FAIL(TR_ERANGE, "write the operator nearest_interp", infer_shapes("bilinear_interp", {DIMS(1, 1, 2, 2)}, {TO(2, 4), NEAREST}));
+    EXPECT_FAIL(TR_ERANGE, "one of bilinear, nearest", infer_shapes("nearest_interp", {DIMS(1, 1, 2, 2)}, {TO(2, 4), STRING_ATTR("interp_method", "cubic")}));
     EXPECT_FAIL(TR_ESHAPE, "X must", infer_shapes("bilinear_interp", {DIMS(1, 2, 2)}, {TO(2, 4)}));
     EXPECT_FAIL(TR_ESHAPE, "OutSize must be [2], got [3]", infer_shapes("bilinear_interp", {DIMS(1, 1, 2, 2), INT32S(1, 2, 3)}, {TO(2, 4)}));
     EXPECT_FAIL(TR_ERANGE, "both must be at least 1", run_status("nearest_interp", {DIMS(1, 1, 2, 2), INT32S(0, 1, 2)}, {TO(2, 4)}));

@@ -62,6 +62,53 @@ TEST(ids_are_shared_out)      { EACH_OF(c, id_cases) check_forward("split_ids", 
 TEST(rows_are_shared_out)     { check_forward("split_ids", &row_case, row_reference, 0); }
 TEST(sections_are_cut)        { check_forward("split_selected_rows", &section_case, section_reference, 0); }
 
+/* -- their gradients ------------------------------------------------------------------------------------------ */
+
+#define MORE_ROWS(full_height, numbers, ...) {SIZE(__VA_ARGS__), .height = (full_height), .rows = numbers, .is_more = true}
+
+static const op_case joined_rows = {"rows", {ROWS(3, OFFSETS(2, 0), 2, 2), MORE_ROWS(5, OFFSETS(4, 4, 1), 3, 2)}, {LONGS_ATTR("height_sections", 3, 5)},
+                                    {ROWS(8, OFFSETS(2, 0, 7, 7, 4), 5, 2)}};
+static const op_case joined_dense = {"dense", {DIMS(3, 2), MORE_ROWS(5, OFFSETS(4, 4, 1), 3, 2), MORE(1, 2)}, {LONGS_ATTR("height_sections", 3, 5, 1)},
+                                     {DIMS(9, 2)}};
+static const op_case joined_ids = {"rows of each remainder", {ROWS(10, OFFSETS(4, 0, 3), 3, 2), MORE_ROWS(10, OFFSETS(3, 3, 2, 9), 4, 2)}, {},
+                                   {ROWS(10, OFFSETS(4, 0, 3, 3, 9), 5, 2)}};
+static const op_case dense_ids = {"dense", {ROWS(5, OFFSETS(4, 0, 3), 3, 2), MORE(5, 2)}, {}, {DIMS(5, 2)}};
+
+/* Gradients of slices are added to the rows where `row` says that they lie; -1: nowhere. */
+static void join(op_values *v, int64_t (*row)(int k, int64_t number))
+{
+    const op_array *out = &v->out[0];
+    int64_t         at = 0;
+
+    memset(out->data, 0, (size_t)out->count * sizeof *out->data);
+    for (int k = 0; k < v->in_count; k++)
+        for (int64_t i = 0; i < v->in[k].dims[0]; i++) {
+            const int64_t to = row(k, v->c->in[k].height > 0 ? v->c->in[k].rows.item[i] : i);
+            if (to < 0)
+                continue;
+            for (int64_t j = 0; j < 2; j++)
+                out->data[(v->c->out[0].height > 0 ? at : to) * 2 + j] += v->in[k].data[i * 2 + j];
+            at++;
+        }
+}
+
+static int64_t in_sections(int k, int64_t number) { return number + (k == 0 ? 0 : k == 1 ? 3 : 8); }
+static int64_t of_remainder(int k, int64_t number) { return number % 2 == k ? number : -1; }
+static void    section_join(op_values *v) { join(v, in_sections); }
+static void    remainder_join(op_values *v) { join(v, of_remainder); }
+
+TEST(gradients_of_sections_are_joined)
+{
+    check_forward("split_selected_rows_grad", &joined_rows, section_join, 0);
+    check_forward("split_selected_rows_grad", &joined_dense, section_join, 1e-6);
+}
+
+TEST(gradients_of_remainders_are_joined)
+{
+    check_forward("split_ids_grad", &joined_ids, remainder_join, 0);
+    check_forward("split_ids_grad", &dense_ids, remainder_join, 0);
+}
+
 /* -- merge_ids -------------------------------------------------------------------------------------------------- */
 
 static const op_case merge_cases[] = {
@@ -129,6 +176,12 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ERANGE, "there are 2 height_sections, but 1 outputs",
                 infer_shapes("split_selected_rows", {ROWS(10, OFFSETS(7), 1, 2)}, {LONGS_ATTR("height_sections", 3, 7)}));
     EXPECT_FAIL(TR_ERANGE, "row 7 of", run_status("split_selected_rows", {ROWS(10, OFFSETS(7), 1, 2)}, {LONGS_ATTR("height_sections", 3)}));
+    EXPECT_FAIL(TR_ERANGE, "there are 2 height_sections, but 1 of Out@GRAD",
+                infer_shapes("split_selected_rows_grad", {ROWS(10, OFFSETS(7), 1, 2)}, {LONGS_ATTR("height_sections", 3, 7)}));
+    EXPECT_FAIL(TR_ESHAPE, "Out@GRAD[1] must be [7, 2], got [6, 2]",
+                infer_shapes("split_selected_rows_grad", {DIMS(3, 2), MORE(6, 2)}, {LONGS_ATTR("height_sections", 3, 7)}));
+    EXPECT_FAIL(TR_ERANGE, "has row 4, but the part whose gradient it is has 3 rows",
+                run_status("split_selected_rows_grad", {ROWS(10, OFFSETS(4), 1, 2)}, {LONGS_ATTR("height_sections", 3)}));
     EXPECT_FAIL(TR_ERANGE, "they must be as many", infer_shapes("merge_ids", {IDS(LIST(1), 1), MORE_IDS(LIST(1), 1), IDS(LIST(1), 1), DIMS(1, 2)}));
     EXPECT_FAIL(TR_ENOTFOUND, "id 4 at position 1", run_status("merge_ids", {IDS(LIST(1, 4), 2), IDS(LIST(1), 1), DIMS(1, 2)}));
     EXPECT_FAIL(TR_ERANGE, "there are 1 outputs, but 2 pieces", infer_shapes("split_byref", {DIMS(4, 2)}, {INTS_ATTR("sections", 2, 2)}));
@@ -140,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_shared_out),     cmocka_unit_test(rows_are_shared_out),        cmocka_unit_test(sections_are_cut),
+        cmocka_unit_test(gradients_of_sections_are_joined), cmocka_unit_test(gradients_of_remainders_are_joined),
         cmocka_unit_test(parts_are_put_together), cmocka_unit_test(pieces_match_reference),     cmocka_unit_test(pieces_gradient_is_numeric),
         cmocka_unit_test(pieces_are_their_parts), cmocka_unit_test(held_rows_are_found),        cmocka_unit_test(mistakes_are_explained),
     };

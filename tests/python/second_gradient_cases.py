@@ -64,6 +64,12 @@ def apart(*shape):
     return RANDOM.permutation(int(np.prod(shape))).reshape(shape) * 0.1 - 0.65
 
 
+# Places inside of images of 3 x 4 and outside, none of which lies on an element.
+GRID = np.array([[[[-0.83, 0.3], [0.41, -0.57]], [[1.21, 0.77], [-0.2, -1.3]], [[-3.0, 0.1], [0.9, 0.93]]],
+                 [[[0.55, -0.1], [-1.15, -1.2]], [[0.05, 0.6], [-0.4, 0.33]], [[0.7, 5.0], [-0.6, -0.9]]]])
+PYRAMID = np.array([[[[0.5, -1.0], [2.0, 1.5]]]])
+PYRAMID_TOP = np.array([[2.0, 0.5, -1.0, 2.0, 1.5]])
+
 UNARY = {name: numbers(2, 3) for name in (
     "abs", "atan", "brelu", "ceil", "cos", "elu", "erf", "exp", "floor", "gelu", "hard_shrink", "hard_sigmoid", "leaky_relu", "logsigmoid",
     "reciprocal", "relu", "relu6", "round", "selu", "sigmoid", "sign", "sin", "soft_relu", "softplus", "softshrink", "softsign", "square", "stanh",
@@ -186,6 +192,27 @@ CASES |= {
     "unpool": (operator("unpool", unpooling_type="max", ksize=[2, 2], strides=[2, 2], paddings=[0, 0]),
                {"X": numbers(1, 1, 1, 2), "Indices": Constant(np.array([[[[1, 6]]]], "int32"))}),
     "unsqueeze": (operator("unsqueeze", axes=[1]), {"X": numbers(2, 3)}),
+}
+
+# choices, rows, and one step of a recurrent net
+GRU_UNIT = {"Input": numbers(2, 6), "HiddenPrev": numbers(2, 2), "Weight": numbers(2, 6), "Bias": numbers(1, 6)}
+OUTPUTS_OF_GRU_UNIT = ("Hidden", "Gate", "ResetHiddenPrev")
+CASES |= {
+    "gru_unit": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT), GRU_UNIT),
+    "gru_unit, origin mode": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT, origin_mode=True), GRU_UNIT),
+    "gru_unit, other activations": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT, activation=0, gate_activation=3), GRU_UNIT),
+    "gru_unit, no bias": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT, activation=1), {name: GRU_UNIT[name] for name in ("Input", "HiddenPrev", "Weight")}),
+    "gru_unit, no rows": (operator("gru_unit", OUTPUTS_OF_GRU_UNIT), GRU_UNIT | {"Input": numbers(0, 6), "HiddenPrev": numbers(0, 2)}),
+    "grid_sampler": (operator("grid_sampler", ("Output",)), {"X": numbers(2, 3, 3, 4), "Grid": GRID}),
+    "grid_sampler, one row": (operator("grid_sampler", ("Output",)), {"X": numbers(1, 2, 1, 3), "Grid": GRID[:1]}),
+    "grid_sampler, no images": (operator("grid_sampler", ("Output",)), {"X": numbers(0, 2, 3, 3), "Grid": GRID[:0]}),
+    "spp": (operator("spp", pyramid_height=3, pooling_type="max"), {"X": apart(2, 2, 3, 5)}),
+    "spp, averages": (operator("spp", pyramid_height=3, pooling_type="avg"), {"X": apart(2, 2, 3, 5)}),
+    "spp, windows of padding": (operator("spp", pyramid_height=3, pooling_type="max"), {"X": apart(1, 2, 1, 2)}),
+    "spp, no images": (operator("spp", pyramid_height=2, pooling_type="max"), {"X": apart(0, 2, 3, 3)}),
+    "nonzero_rows": (lambda X: layers.square(layers.sum([layers.zeros_like(X), operator("nonzero_rows")(X=X)])), {"X": numbers(3, 2)}),
+    "spp_take": (operator("spp_take", ("Taken",), pyramid_height=2, pooling_type="max"),
+                 {"X": Constant(PYRAMID), "Out": Constant(PYRAMID_TOP), "From": numbers(1, 1, 2, 2)}),
 }
 
 # sequences
@@ -380,11 +407,8 @@ def call(x):
 REFUSED = {
     "array_to_lod_tensor": lambda x: of_steps(sentences(x)),
     "conditional_block": branch,
-    "grid_sampler": lambda x: layers.grid_sampler(layers.reshape(x, [1, 1, 4, 4]), layers.reshape(x, [1, 4, 2, 2])),
     "gru": lambda x: operator("gru", ("Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"))(
         Input=layers.concat([sentences(x)] * 3, 1), Weight=parameter(4, 12)),
-    "gru_unit": lambda x: operator("gru_unit", ("Hidden", "Gate", "ResetHiddenPrev"))(
-        Input=layers.concat([x] * 3, 1), HiddenPrev=x, Weight=parameter(4, 12)),
     "hierarchical_sigmoid": lambda x: operator("hierarchical_sigmoid", ("Out", "PreOut"), num_classes=4)(
         X=x, W=parameter(3, 4), Label=labels(0, 1, 2, 3)),
     "linear_chain_crf": lambda x: operator("linear_chain_crf", ("LogLikelihood", "Alpha", "EmissionExps", "TransitionExps"))(
@@ -402,7 +426,6 @@ REFUSED = {
     "recurrent": recurrent,
     "shrink_rnn_memory": lambda x: layers.shrink_memory(layers.square(x), layers.fill_constant([1], "int64", 0), layers.lod_rank_table(sentences(x))),
     "split_lod_tensor": lambda x: halves(x)[0][0],
-    "spp": lambda x: operator("spp", pyramid_height=2, pooling_type="max")(X=layers.reshape(x, [1, 1, 4, 4])),
     "sync_batch_norm": lambda x: operator("sync_batch_norm", NORMED)(X=x, Scale=parameter(4), Bias=parameter(4), Mean=parameter(4), Variance=parameter(4)),
     "tensor_array_to_tensor": joined,
     "warpctc": lambda x: operator("warpctc", ("Loss", "WarpCTCGrad"))(Logits=sentences(x), Label=sentences(layers.cast(labels(1, 1, 2, 3), "int32"))),
@@ -414,8 +437,8 @@ NAMED = {
     "array_to_lod_tensor": "lod_tensor_to_array_grad", "merge_lod_tensor": "split_lod_tensor_grad", "py_func": "backward_func of py_func",
     "read_from_array": "write_to_array_grad", "tensor_array_to_tensor": "write_to_array_grad",
 }
-# Rows of a table of servers: no variable has their gradients.
-TABLES = {"lookup_sparse_table"}
+# Selected rows: their gradient has none.
+TABLES = {"lookup_sparse_table", "split_ids", "split_selected_rows"}
 # Operators that have a second gradient, except with these attributes.
 PARTLY = {
     "lookup_table": lambda x: operator("lookup_table", is_sparse=True)(W=x, Ids=labels(0, 1)),

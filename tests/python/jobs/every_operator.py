@@ -148,6 +148,14 @@ class Hand:
         layers.py_func(lambda value: 2 * np.array(value), x, out, backward_func=lambda value, result, grad: 2 * np.array(grad))
         return [out]
 
+    def rows(self):
+        block, zeros, outs = fluid.default_main_program().current_block(), layers.fill_constant([6, 2], "float32", 0.0), []
+        for type_, slot, attrs in (("split_ids", "Ids", {}), ("split_selected_rows", "X", {"height_sections": [2, 4]})):
+            parts = [block.create_var(name=f"by_hand.{type_}.{k}") for k in range(2)]
+            block.append_op(type=type_, inputs={slot: fluid.operator.nonzero_rows(self.x(6, 2))}, outputs={"Out": parts}, attrs=attrs)
+            outs += [layers.sums([layers.slice(zeros, [0], [0], [6 if not attrs else (2, 4)[k]]), part]) for k, part in enumerate(parts)]
+        return outs
+
     def tables(self):
         return [layers.embedding(self.ids(1, 5, 1), [10, 4], is_distributed=True,
                                  param_attr=fluid.ParamAttr(name=TABLE, initializer=fluid.initializer.Constant(0.5)))]
