@@ -24,6 +24,11 @@ static const tr_op_proto proto = {
 
 /* -- shapes and kernel ------------------------------------------------------------------------ */
 
+static tr_status check(const void *attrs_)
+{
+    return tr__file_path_check("load", ((const attrs *)attrs_)->file_path);
+}
+
 static tr_status infer(const tr_infer *io)
 {
     io->out[OUT].shape.rank = 0;
@@ -43,4 +48,4 @@ static tr_status run(const tr_run *io)
     return status == TR_OK ? TR_OK : tr_context(status, "variable '%s'", tr_run_out_name(io, OUT, 0));
 }
 
-TR_REGISTER_OP(load, .proto = &proto, .infer = infer, .run = run, .io = TR_IO_FILES);
+TR_REGISTER_OP(load, .proto = &proto, .check = check, .infer = infer, .run = run, .io = TR_IO_FILES);

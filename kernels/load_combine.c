@@ -26,6 +26,13 @@ static const tr_op_proto proto = {
     .attrs_size = sizeof(attrs),
 };
 
+static tr_status check(const void *attrs_)
+{
+    const attrs *a = attrs_;
+
+    return a->model_from_memory ? TR_OK : tr__file_path_check("load_combine", a->file_path);
+}
+
 static tr_status infer(const tr_infer *io)
 {
     for (int i = 0; i < io->outs[OUT].count; i++)
@@ -81,4 +88,4 @@ static tr_status run(const tr_run *io)
     return status == TR_OK ? TR_OK : tr_context(status, "while loading '%s'", path);
 }
 
-TR_REGISTER_OP(load_combine, .proto = &proto, .infer = infer, .run = run, .io = TR_IO_FILES);
+TR_REGISTER_OP(load_combine, .proto = &proto, .check = check, .infer = infer, .run = run, .io = TR_IO_FILES);

@@ -15,7 +15,7 @@ static const tr_op_proto proto = {
 
 static tr_status check(const void *attrs)
 {
-    return tr__save_check("save", attrs);
+    return tr__file_path_check("save", ((const tr_save_attrs *)attrs)->file_path);
 }
 
 /* -- kernel ----------------------------------------------------------------------------------- */

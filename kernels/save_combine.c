@@ -19,7 +19,7 @@ static const tr_op_proto proto = {
 
 static tr_status check(const void *attrs)
 {
-    return tr__save_check("save_combine", attrs);
+    return tr__file_path_check("save_combine", ((const tr_save_attrs *)attrs)->file_path);
 }
 
 /* -- kernel ----------------------------------------------------------------------------------- */

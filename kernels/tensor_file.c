@@ -6,9 +6,9 @@
 #include "kernels/math/cast.h"
 #include "kernels/selected_rows.h"
 
-tr_status tr__save_check(const char *type, const tr_save_attrs *attrs)
+tr_status tr__file_path_check(const char *type, const char *path)
 {
-    if (!*attrs->file_path)
+    if (!*path)
         return tr_fail(TR_EINVAL, "%s: attribute 'file_path' must name a file, got \"\"", type);
     return TR_OK;
 }

@@ -16,7 +16,7 @@ typedef struct tr_save_attrs {
     TR_ATTR(tr_save_attrs, file_path, STRING, "where; missing folders are made", .required = true)
 
 /* For `.check`: the path is not empty. */
-tr_status tr__save_check(const char *type, const tr_save_attrs *attrs);
+tr_status tr__file_path_check(const char *type, const char *path);
 /* The file may be written. */
 tr_status tr__save_may_write(const char *type, const tr_save_attrs *attrs);
 /* `out` shares x, or, where `as_fp16` asks for it and x is floating-point, is x as float16. */

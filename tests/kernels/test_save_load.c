@@ -184,6 +184,14 @@ TEST(files_that_cannot_be_are_named)
     EXPECT_FAIL(TR_EINVAL, "save: attribute 'file_path' must name a file",
               tr_block_insert_op(tr_program_block(n.program, 0), -1, op));
     tr_op_desc_free(op);
+    for (int i = 0; i < 2; i++) {
+        const char *type = i == 0 ? "load" : "load_combine";
+        op = tr_op_desc_new(type);
+        tr_op_desc_set_output(op, "Out", 1, &(const char *){"y"});
+        tr_op_desc_set_string(op, "file_path", "", 0);
+        EXPECT_FAIL(TR_EINVAL, "attribute 'file_path' must name a file", tr_block_insert_op(tr_program_block(n.program, 0), -1, op));
+        tr_op_desc_free(op);
+    }
     EXPECT_FAIL(TR_EINVAL, "file_path", net_try_op(&n, 0, "save_combine", "X=w", "", ""));
     EXPECT_FAIL(TR_EINVAL, "file_path", net_try_op(&n, 0, "load", "", "Out=y", ""));
     EXPECT_FAIL(TR_EINVAL, "file_path", net_try_op(&n, 0, "load_combine", "", "Out=y", ""));
