@@ -59,6 +59,7 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
     assert(!tr__client_is_set_up(client));
     index_blocks(client, block_count, blocks);
     client->step = client->first_step = resumes ? step : 0;
+    client->snapshot_before = client->snapshot_known;
     for (int i = 0; i < client->stream_count; i++)
         if (!resumes || (!client->keeps_settled && !tr__client_is_replacement(client)))
             client->stream[i].settled = client->step;

@@ -49,10 +49,13 @@ static void see_snapshot(tr_client *client, uint32_t number, uint32_t step)
     client->seen_step = client->step + (uint64_t)(int64_t)(int32_t)(step - (uint32_t)client->step);
 }
 
-/* Where all trainers take part, a trainer that drains does so with its last step, and says nothing. */
+/* Where all trainers take part, a trainer that drains does so with its last step, and says nothing. The snapshots before a replacement's set-up are not
+ * its own: its predecessor took part in them, or they were given up. */
 bool tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client)
 {
-    if (client->snapshots_all && client->is_draining && client->snapshot_known > client->seen_snapshot) {
+    const uint32_t before = client->seen_snapshot > client->snapshot_before ? client->seen_snapshot : client->snapshot_before;
+
+    if (client->snapshots_all && client->is_draining && client->snapshot_known > before) {
         *number = client->snapshot_known;
         *step = client->step;
         return true;

@@ -128,6 +128,7 @@ struct tr_client {
     uint32_t            snapshot;          /* number of the last snapshot in which this trainer took part */
     uint32_t            own_snapshot;      /* number of the last snapshot that this trainer has begun */
     uint32_t            snapshot_known;    /* number of the newest snapshot that any server knows */
+    uint32_t            snapshot_before;   /* `snapshot_known` at this process's set-up: up to here its predecessor took part, if anyone did */
     uint32_t            seen_snapshot;     /* number of the newest snapshot whose step is known */
     uint64_t            seen_step;         /* the step of `seen_snapshot` */
     uint32_t            snapshot_wanted, snapshot_initiator; /* the newest snapshot in which to take part, and its initiator */

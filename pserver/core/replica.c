@@ -91,7 +91,8 @@ static void carry_out(tr_replica *r, const tr_effect *effect)
         r->store.apply(r->store.self, &r->in_hand);
     } else {
         const tr_commit commit = {.updates = r->updates, .settled = l->settled, .trainer = l->flags, .decided = l->decided,
-                                  .decisions = l->decisions, .start = tr_roster_start(r->roster)};
+                                  .decisions = l->decisions, .start = tr_roster_start(r->roster),
+                                  .newest_snapshot = l->newest_snapshot};
         r->store.commit(r->store.self, &commit, effect->is_update);
     }
 }

@@ -48,7 +48,7 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes, 
         tr__replica_take_lists(r, &r->received, update);
         const tr_commit commit = {.updates = --r->updates, .settled = r->received.settled, .trainer = r->received.flags,
                                   .decided = r->received.decided, .decisions = r->received.decisions,
-                                  .start = start};
+                                  .start = start, .newest_snapshot = r->received.newest_snapshot};
         r->store.go_back(r->store.self, &commit);
     }
     if (update)

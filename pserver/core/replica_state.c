@@ -68,6 +68,7 @@ void tr__replica_take_lists(const tr_replica *r, tr__replica_lists *l, const Tri
 {
     l->decided = update->decided;
     l->decisions = update->decisions;
+    l->newest_snapshot = update->newest_snapshot;
     for (int i = 0; i < r->roster->trainers; i++) {
         l->settled[i] = update->settled[i];
         l->flags[i] = update->trainer.data[i];

@@ -25,6 +25,7 @@ typedef struct tr__replica_lists {
     uint8_t  *flags;
     bool     *takes_part;
     uint64_t  decided, decisions;
+    uint32_t  newest_snapshot;
 } tr__replica_lists;
 
 struct tr_replica {

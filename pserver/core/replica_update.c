@@ -97,6 +97,7 @@ static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
     }
     r->next.decided = r->received.decided > r->next.decided ? r->received.decided : r->next.decided;
     r->next.decisions = r->received.decisions;
+    r->next.newest_snapshot = r->received.newest_snapshot;
     if (!r->is_whole)
         TR_TRY(r->store.ready(r->store.self));
     commit(r, r->is_busy ? &r->received : &r->next, false);

@@ -62,8 +62,10 @@ tr_status tr__decisions_begin(tr_server *server, const tr_commit *commit)
 {
     const tr_commit *decided = is_first(server) ? commit : NULL;
 
-    /* The decided snapshot does not concern this process, which has gathered none. */
-    if (decided && decided->snapshot.number)
+    /* Snapshots of the dead process do not concern this one, which has gathered none. */
+    if (commit)
+        tr__snapshots_give_up(server, commit->newest_snapshot);
+    if (decided)
         tr__snapshots_give_up(server, decided->snapshot.number);
     tr__server_due(server, TR__RULE_DECIDE);
     tr__server_due(server, TR__RULE_MEMBERS);

@@ -247,6 +247,7 @@ uint8_t *tr__replication_pack(tr_server *server, bool with_update, size_t *size)
     update.updates = commit.updates;
     update.decided = commit.decided;
     update.decisions = commit.decisions;
+    update.newest_snapshot = commit.newest_snapshot;
     update.n_settled = update.n_takes_part = trainers;
     update.settled = (uint64_t *)(uintptr_t)commit.settled;
     update.takes_part = takes_part;

@@ -4,6 +4,7 @@
 #include "framework/memory.h"
 #include "pserver/core/server_contributions.h"
 #include "pserver/core/server_places.h"
+#include "pserver/core/server_replication.h"
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_tasks.h"
 #include "pserver/core/server_updates.h"
@@ -16,7 +17,6 @@ typedef Trireme__Pserver__SnapshotDone pb_done;
 
 struct tr__snapshots {
     tr__snapshot_phase phase;
-    uint32_t           number;        /* the number of the newest snapshot */
     int                initiator;     /* the trainer that has begun it */
     uint32_t           initiator_epoch;
     uint64_t          *step;          /* of each trainer: its last step in the snapshot, where the initiator takes part alone */
@@ -80,7 +80,7 @@ static bool is_pending(const tr_server *server)
 
 uint32_t tr__snapshots_number(const tr_server *server)
 {
-    return server->snapshots->number;
+    return server->newest_snapshot;
 }
 
 uint64_t tr__snapshots_step(const tr_server *server, const tr__trainer *trainer)
@@ -100,7 +100,7 @@ bool tr__snapshots_are_decided(const tr_server *server)
 
 uint32_t tr__snapshots_wanted(const tr_server *server)
 {
-    return is_by_all(server) && server->snapshots->phase == TR__SNAPSHOT_GATHERING ? server->snapshots->number : 0;
+    return is_by_all(server) && server->snapshots->phase == TR__SNAPSHOT_GATHERING ? server->newest_snapshot : 0;
 }
 
 void tr__snapshots_tell_all(tr_server *server)
@@ -143,7 +143,7 @@ bool tr__snapshots_may_take(const tr_server *server)
 
     if (tr__updates_queued(server) || !tr__snapshots_are_gathered(server))
         return false;
-    if (tr__snapshots_are_decided(server) && (decided->number != s->number || !decided->is_taken))
+    if (tr__snapshots_are_decided(server) && (decided->number != server->newest_snapshot || !decided->is_taken))
         return false;
     if (tr__server_decides_updates(server) && tr__snapshots_are_decided(server))
         return decided->update == server->updates;
@@ -174,18 +174,20 @@ const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *se
     return server->snapshots->part[server->snapshots->initiator]->target;
 }
 
-/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell each other trainer its number and this trainer's last step in it. */
+/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell each other trainer its number and this trainer's last step in it. The
+ * number is committed before they leave: a successor of this server must not give it to another snapshot. */
 static void begin(tr_server *server, const tr_form_snapshot *word)
 {
     tr__snapshots *s = server->snapshots;
 
     s->phase = TR__SNAPSHOT_GATHERING;
-    s->number = word->number;
+    server->newest_snapshot = word->number;
     for (int i = 0; i < server->trainer_count; i++)
         s->step[i] = is_by_all(server) ? word->step : tr__places_step(&server->trainer[i], &server->trainer[word->initiator]);
     s->initiator = (int)word->initiator;
     s->initiator_epoch = server->trainer[word->initiator].epoch;
     s->begun = server->now;
+    tr__replication_commit(server);
     tr__streams_owe_all(server);
 }
 
@@ -203,7 +205,7 @@ static void send_answer_to_initiator(tr_server *server)
 {
     const tr__snapshots *s = server->snapshots;
 
-    send_answer(server, &server->trainer[s->initiator], s->number, memcpy(tr__must_bytes(s->answer_size + 1), s->answer, s->answer_size),
+    send_answer(server, &server->trainer[s->initiator], server->newest_snapshot, memcpy(tr__must_bytes(s->answer_size + 1), s->answer, s->answer_size),
                 s->answer_size);
 }
 
@@ -230,9 +232,9 @@ static bool has_asked_before(tr_server *server, const tr__trainer *trainer, cons
 {
     const tr__snapshots *s = server->snapshots;
 
-    if (wire->snapshot.number > s->number || !begins(trainer, wire))
+    if (wire->snapshot.number > server->newest_snapshot || !begins(trainer, wire))
         return false;
-    if (wire->snapshot.number < s->number || (uint32_t)s->initiator != wire->snapshot.initiator) {
+    if (wire->snapshot.number < server->newest_snapshot || (uint32_t)s->initiator != wire->snapshot.initiator) {
         refuse(server, trainer, wire->snapshot.number, "it came too late");
         return true;
     }
@@ -282,7 +284,7 @@ static bool is_of_another(const tr_server *server, const tr_wire *wire)
 
 static void decline_anothers(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    if (wire->snapshot.number > server->snapshots->number)
+    if (wire->snapshot.number > server->newest_snapshot)
         tr__snapshots_give_up(server, wire->snapshot.number);
     if (begins(trainer, wire))
         refuse(server, trainer, wire->snapshot.number, "another trainer makes checkpoints");
@@ -292,7 +294,7 @@ static void decline_anothers(tr_server *server, const tr__trainer *trainer, cons
 /* The first SNAPSHOT with a new number: give up an older snapshot that is being gathered, and begin this one. */
 static void begin_anew(tr_server *server, const tr_wire *wire)
 {
-    if (wire->snapshot.number <= server->snapshots->number)
+    if (wire->snapshot.number <= server->newest_snapshot)
         return;
     if (server->snapshots->phase == TR__SNAPSHOT_GATHERING)
         give_up(server, GIVEN_UP, false);
@@ -305,9 +307,9 @@ static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire 
     tr__snapshots *s = server->snapshots;
     const uint64_t begun = tr__contributions_begun(server, trainer);
 
-    if (wire->snapshot.number != s->number || s->phase != TR__SNAPSHOT_GATHERING || s->part[trainer->index] || begun)
+    if (wire->snapshot.number != server->newest_snapshot || s->phase != TR__SNAPSHOT_GATHERING || s->part[trainer->index] || begun)
         return tr_fail(TR_EPEER, "%s takes part in snapshot %u in the middle of something (number %u here, %llu pieces of step %llu)",
-                       tr__server_trainer_name(server, trainer), wire->snapshot.number, s->number,
+                       tr__server_trainer_name(server, trainer), wire->snapshot.number, server->newest_snapshot,
                        (unsigned long long)begun, (unsigned long long)trainer->ended + 1);
     s->part[trainer->index] = parse(trainer, wire, payload);
     if (!s->part[trainer->index])
@@ -323,7 +325,7 @@ static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire 
 /* Must this SNAPSHOT wait: is the state being frozen for a replica, or is an older snapshot being copied or written? */
 static bool is_early(const tr_server *server, const tr_wire *wire, bool must_wait)
 {
-    return must_wait || (wire->snapshot.number > server->snapshots->number && is_pending(server));
+    return must_wait || (wire->snapshot.number > server->newest_snapshot && is_pending(server));
 }
 
 /* Handle the SNAPSHOT of a trainer that has not left, after its step. */
@@ -331,7 +333,7 @@ static tr_status on_word(tr_server *server, tr__trainer *trainer, const tr_wire 
 {
     const tr__snapshots *s = server->snapshots;
 
-    if (has_asked_before(server, trainer, wire) || wire->snapshot.number < s->number)
+    if (has_asked_before(server, trainer, wire) || wire->snapshot.number < server->newest_snapshot)
         return TR_OK;
     if (is_early(server, wire, must_wait)) {
         tr__stream_park(server, trainer);
@@ -342,12 +344,12 @@ static tr_status on_word(tr_server *server, tr__trainer *trainer, const tr_wire 
         decline_anothers(server, trainer, wire);
         return TR_OK;
     }
-    if (wire->snapshot.number > s->number && tr__snapshots_must_wait(server)) {
+    if (wire->snapshot.number > server->newest_snapshot && tr__snapshots_must_wait(server)) {
         decline_for_replacement(server, trainer, wire);
         return TR_OK;
     }
     begin_anew(server, wire);
-    const bool was_given_up = wire->snapshot.number <= s->number && s->phase != TR__SNAPSHOT_GATHERING;
+    const bool was_given_up = wire->snapshot.number <= server->newest_snapshot && s->phase != TR__SNAPSHOT_GATHERING;
     return was_given_up ? TR_OK : take_in(server, trainer, wire, payload);
 }
 
@@ -392,7 +394,7 @@ static void pack_answer(tr_server *server, const pb_done *done)
     tr__snapshots *s = server->snapshots;
 
     free(s->answer);
-    s->answered = s->number;
+    s->answered = server->newest_snapshot;
     s->answer_size = trireme__pserver__snapshot_done__get_packed_size(done);
     s->answer = tr__must_bytes(s->answer_size + 1);
     trireme__pserver__snapshot_done__pack(done, s->answer);
@@ -461,8 +463,8 @@ void tr__snapshots_give_up(tr_server *server, uint32_t number)
 {
     if (server->snapshots->phase == TR__SNAPSHOT_GATHERING)
         give_up(server, GIVEN_UP, false);
-    if (server->snapshots->number < number)
-        server->snapshots->number = number;        /* a SNAPSHOT with this number comes too late from now on */
+    if (server->newest_snapshot < number)
+        server->newest_snapshot = number;        /* a SNAPSHOT with this number comes too late from now on */
 }
 
 void tr__snapshots_without(tr_server *server, const tr__trainer *trainer)

@@ -123,6 +123,7 @@ struct tr_server {
     tr_update        update;          /* the update in hand: the store computes it */
     tr__share        share;
     tr__decided      decided;
+    uint32_t         newest_snapshot; /* the highest number of a snapshot that this server knows; 0: none (server_snapshots.h) */
     bool             has_last_snapshot;       /* the job's last snapshot is made or was tried (server_initiator.h) */
 
     tr__meters        *meters;

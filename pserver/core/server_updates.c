@@ -281,5 +281,5 @@ tr_commit tr__updates_commit_of(tr_server *server, bool with_update)
     return (tr_commit){.updates = updates, .settled = u->settled, .trainer = u->flags,
                        .decided = tr__server_decides_updates(server) ? server->decided.update : updates,
                        .decisions = server->decided.number, .start = tr_roster_start(server->roster),
-                       .member = server->decided.member, .snapshot = server->decided.snapshot};
+                       .member = server->decided.member, .snapshot = server->decided.snapshot, .newest_snapshot = server->newest_snapshot};
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VERSION = 6, LINE = 64 };
+enum { VERSION = 7, LINE = 64 };
 static const char     CONTENT[] = "server";
 static const uint64_t LIMIT = (uint64_t)1 << 40;
 
@@ -24,7 +24,7 @@ typedef struct place {
     uint64_t check;                   /* CRC-32C of the fields below */
     uint64_t updates, decided, decisions;
     uint64_t side, start, knows_members;
-    uint64_t snapshot, snapshot_is_taken, snapshot_update;
+    uint64_t snapshot, snapshot_is_taken, snapshot_update, newest_snapshot;
 } place;
 
 typedef struct header {
@@ -314,7 +314,7 @@ tr_commit tr_state_committed(const tr_state *state)
 
     return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->decisions, (uint32_t)p->start,
                        p->knows_members ? members_of(state, p) : NULL,
-                       {(uint32_t)p->snapshot, p->snapshot_is_taken, p->snapshot_update}};
+                       {(uint32_t)p->snapshot, p->snapshot_is_taken, p->snapshot_update}, (uint32_t)p->newest_snapshot};
 }
 
 /* The other place is complete: from here on it counts. */
@@ -339,6 +339,7 @@ void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
     next->snapshot = commit->snapshot.number;
     next->snapshot_is_taken = commit->snapshot.is_taken;
     next->snapshot_update = commit->snapshot.update;
+    next->newest_snapshot = commit->newest_snapshot;
     next->side = place_now(state)->side ^ switches;
     memcpy(settled_of(next), commit->settled, trainers * sizeof *commit->settled);
     memcpy(flags_of(state, next), commit->trainer, trainers);

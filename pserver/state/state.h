@@ -47,6 +47,7 @@ typedef struct tr_commit {
     uint32_t         start;           /* the start of the job in which this commit was made: 1, 2, ...; 0: nothing was committed yet */
     const tr_member *member;          /* for each trainer, what the newest decision says; NULL: this state does not know */
     tr_decided_snapshot snapshot;
+    uint32_t         newest_snapshot; /* the highest number of a snapshot that this server knows; 0: none */
 } tr_commit;
 
 /* Make a new state with a copy of `setup`. An old one of this name that no process holds is removed. `name` NULL: the state ends with the

@@ -31,37 +31,50 @@ TEST(a_snapshot_says_who_has_made_more_steps_than_its_initiator)
 
 /* Trainers die, and their replacements, and servers: as often as there are standbys. What died before all had agreed is nobody's to
  * inherit, and of a trainer and a server within a step too much may be lost: then the job has failed. */
+static void replace_trainers(uint64_t seed, uint64_t *replacements, uint64_t *went_on)
+{
+    sim_options options = options_of(seed, "sync", "async", "ssp(0)", "sync(fewer)", "sync", "ssp(2)", "geo(1)", "sync(backups=1)");
+
+    options.replacements = true;
+    options.standbys = 1 + (int)(seed / 2 % 3);
+    options.snapshots = seed / 5 % 3 == 0;
+    options.loss = seed % 7 || options.standbys > 1 ? 0 : 0.03;      /* a word that a server serves may not be lost */
+    sim_job *job = sim_job_new(&options);
+    sim_kill_a_trainer(job, &options, 90000);
+    for (int i = 1; i < options.standbys; i++)
+        switch (tr_sim_random(sim_job_sim(job), 3)) {
+        case 0:
+            sim_kill_a_trainer(job, &options, 90000);
+            break;
+        case 1:
+            sim_kill_a_server(job, &options);
+            break;
+        default:                               /* one that may be a replacement by then */
+            sim_job_kill(job, options.servers + options.trainers, sim_moment(job, 40000));
+        }
+    *went_on += sim_goes_on(job, &options);
+    *replacements += (uint64_t)sim_job_replacements(job);
+    sim_job_free(job);
+}
+
 TEST(a_standby_takes_the_place_of_a_dead_trainer_in_every_mode)
 {
     enum { RUNS = 400 };
     uint64_t replacements = 0, went_on = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "ssp(0)", "sync(fewer)", "sync", "ssp(2)", "geo(1)",
-                                         "sync(backups=1)");
-        options.replacements = true;
-        options.standbys = 1 + (int)(seed / 2 % 3);
-        options.snapshots = seed / 5 % 3 == 0;
-        options.loss = seed % 7 || options.standbys > 1 ? 0 : 0.03;      /* a word that a server serves may not be lost */
-        sim_job *job = sim_job_new(&options);
-        sim_kill_a_trainer(job, &options, 90000);
-        for (int i = 1; i < options.standbys; i++)
-            switch (tr_sim_random(sim_job_sim(job), 3)) {
-            case 0:
-                sim_kill_a_trainer(job, &options, 90000);
-                break;
-            case 1:
-                sim_kill_a_server(job, &options);
-                break;
-            default:                               /* one that may be a replacement by then */
-                sim_job_kill(job, options.servers + options.trainers, sim_moment(job, 40000));
-            }
-        went_on += sim_goes_on(job, &options);
-        replacements += (uint64_t)sim_job_replacements(job);
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        replace_trainers(seed, &replacements, &went_on);
     sim_expect_often("replacements", replacements, RUNS, 25);
     sim_expect_often("jobs that went on", went_on, RUNS, 25);
+}
+
+/* In this job the only server dies when trainers have heard of a snapshot, and another trainer begins the next one. */
+TEST(a_successor_gives_no_number_to_a_second_snapshot)
+{
+    uint64_t replacements = 0, went_on = 0;
+
+    replace_trainers(98010585, &replacements, &went_on);
+    assert_true(went_on);
 }
 
 /* Jobs with snapshots in which a replacement comes so many nanoseconds late. */
@@ -139,34 +152,51 @@ TEST(a_replacement_hears_of_no_snapshot_before_it_is_set_up)
 
 /* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its replacement: nobody waits for a disk. Servers
  * die, too. */
+static void write_slowly(uint64_t seed, uint64_t *others, uint64_t *snapshots)
+{
+    enum { DISK = 1000000, MOST = 400000 };
+    sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
+
+    options.trainers++;
+    options.steps = 150;
+    options.snapshots = true;
+    options.disk = DISK;
+    options.standbys = (int)(seed / 5 % 4);
+    options.replacements = seed / 2 % 2;
+    sim_job *job = sim_job_new(&options);
+    sim_job_kill(job, options.servers, 19999 + sim_moment(job, 300000));
+    if (options.trainers > 2 && seed % 2)
+        sim_job_kill(job, options.servers + 1, 19999 + sim_moment(job, 600000));
+    for (int i = 1; i < options.standbys; i++)
+        sim_kill_one_of(job, 0, options.servers, 600000);
+    if (sim_goes_on(job, &options)) {
+        sim_check_waits(job, &options, MOST);
+        for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, ++*snapshots)
+            *others += one->initiator > 0;
+    }
+    sim_job_free(job);
+}
+
 TEST(nobody_waits_for_a_snapshot_that_is_being_written)
 {
-    enum { RUNS = 150, DISK = 1000000, MOST = 400000 };
+    enum { RUNS = 150 };
     uint64_t others = 0, snapshots = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
-        options.trainers++;
-        options.steps = 150;
-        options.snapshots = true;
-        options.disk = DISK;
-        options.standbys = (int)(seed / 5 % 4);
-        options.replacements = seed / 2 % 2;
-        sim_job *job = sim_job_new(&options);
-        sim_job_kill(job, options.servers, 19999 + sim_moment(job, 300000));
-        if (options.trainers > 2 && seed % 2)
-            sim_job_kill(job, options.servers + 1, 19999 + sim_moment(job, 600000));
-        for (int i = 1; i < options.standbys; i++)
-            sim_kill_one_of(job, 0, options.servers, 600000);
-        if (sim_goes_on(job, &options)) {
-            sim_check_waits(job, &options, MOST);
-            for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, snapshots++)
-                others += one->initiator > 0;
-        }
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        write_slowly(seed, &others, &snapshots);
     sim_expect_often("snapshots", snapshots, RUNS, 100);
     sim_expect_often("snapshots without trainer 0", others, RUNS, 25);
+}
+
+/* In these jobs a trainer dies when its part of a snapshot is made, and its replacement ends before the snapshot is written. */
+TEST(a_replacement_leaves_no_part_of_its_predecessors_snapshot)
+{
+    static const uint64_t seeds[] = {98010315, 98011359, 98013175};
+    uint64_t              others = 0, snapshots = 0;
+
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        write_slowly(seeds[i], &others, &snapshots);
+    assert_true(snapshots);
 }
 
 /* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */
@@ -264,10 +294,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_snapshot_says_who_has_made_more_steps_than_its_initiator),
         cmocka_unit_test(a_standby_takes_the_place_of_a_dead_trainer_in_every_mode),
+        cmocka_unit_test(a_successor_gives_no_number_to_a_second_snapshot),
         cmocka_unit_test(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot),
         cmocka_unit_test(nobody_waits_for_a_replacement_of_which_another_server_0_has_heard_nothing),
         cmocka_unit_test(a_replacement_hears_of_no_snapshot_before_it_is_set_up),
         cmocka_unit_test(nobody_waits_for_a_snapshot_that_is_being_written),
+        cmocka_unit_test(a_replacement_leaves_no_part_of_its_predecessors_snapshot),
         cmocka_unit_test(whoever_is_left_makes_snapshots),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
         cmocka_unit_test(a_step_that_was_left_out_is_made_again_when_server_0_has_forgotten_it),

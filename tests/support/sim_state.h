@@ -43,6 +43,7 @@ typedef struct sim_place {
     tr_member *member;                /* the same */
     bool       knows_members;
     tr_decided_snapshot decided_snapshot;
+    uint32_t     newest_snapshot;
     uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
     uint64_t   history_count;
     uint64_t  *seen;                  /* a digest of each block after each commit; where answers are to be of one update */

@@ -58,7 +58,7 @@ static bool store_last_commit(void *self, tr_commit *commit, const void **packed
     const sim_place *p = self;
 
     *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->decisions, p->start,
-                          p->knows_members ? p->member : NULL, p->decided_snapshot};
+                          p->knows_members ? p->member : NULL, p->decided_snapshot, p->newest_snapshot};
     *packed = p->packed;
     *bytes = p->packed_bytes;
     return p->is_ready && (!p->replica || p->has_counted);
@@ -269,6 +269,7 @@ static void take_lists(sim_place *p, const tr_commit *commit)
     p->start = commit->start;
     p->knows_members = commit->member;
     p->decided_snapshot = commit->snapshot;
+    p->newest_snapshot = commit->newest_snapshot;
     for (int i = 0; i < p->job->options.trainers; i++) {
         p->settled[i] = commit->settled[i];
         p->flags[i] = commit->trainer[i];
