@@ -1,4 +1,4 @@
-/* job_finite.h - a trainer checks its gradients before they leave: one that is not finite would make all parameters NaN.
+/* job_finite.h - a trainer checks its gradients before their step ends: one that is not finite would make all parameters NaN.
  *
  * The trainer checks, not the servers, because it alone has all gradients of a step. So its step counts on all servers, or on none. With
  * `skip` gradients therefore wait for the end of their step. Where a trainer's step is an update of its own (async, ssp), a skipped step
@@ -13,7 +13,7 @@
 
 /* Choose the word: TRIREME_ON_NAN, else the spec. It must suit the job's mode. */
 tr_status tr__job_choose_on_nan(tr_job *job, const tr_job_spec *spec);
-/* Check a gradient that is about to leave. TR_ENAN: it must not leave, and the job must end. */
+/* Check a gradient of the step that has not ended. TR_ENAN: the step must not end, so that no server applies it, and the job must end. */
 tr_status tr__job_look_at_block(tr_job *job, int block, const void *data, double weight);
 tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight);
 /* Do gradients wait for the end of their step? */

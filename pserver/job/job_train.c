@@ -184,7 +184,11 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
         return tr_fail(TR_ERANGE, "tr_job_push: '%s' with a weight of %g", b->grad, weight);
     if (b->is_pushed)
         return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
-    TR_TRY(tr__job_look_at_block(job, block, data, weight));
+    /* A gradient leaves while it is checked, for servers apply nothing before the end of its step. What compression leaves out would
+     * keep a NaN, so a gradient that is compressed is checked first. */
+    const bool is_checked_first = b->coder != NULL;
+    if (is_checked_first)
+        TR_TRY(tr__job_look_at_block(job, block, data, weight));
     TR_TRY(tr__job_settle(job));
     if (tr__job_holds_gradients(job)) {
         b->held = data;
@@ -196,7 +200,7 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
     }
     b->is_pushed = true;
     job->pushed++;
-    return TR_OK;
+    return is_checked_first ? TR_OK : tr__job_look_at_block(job, block, data, weight);
 }
 
 tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
