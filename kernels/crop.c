@@ -117,6 +117,8 @@ static tr_status run_crop(const tr_run *io)
     int64_t          begin[TR_MAX_RANK];
     tr_shape         box = out->shape;
 
+    if (!io->in[Y] && io->in[OFFSETS])
+        box.rank = a->shape.count;                      /* out may have no shape yet */
     for (int d = 0; d < a->shape.count && !io->in[Y] && io->in[OFFSETS]; d++) {       /* -1 ends where X does */
         const int32_t *given = io->in[OFFSETS]->data;
         box.dim[d] = a->shape.item[d] >= 0 ? a->shape.item[d] : given[d] >= 0 && given[d] <= x->shape.dim[d] ? x->shape.dim[d] - given[d] : 0;

@@ -169,6 +169,13 @@ def test_crops_like_another_variable(exe):
     np.testing.assert_array_equal(value, X[:, 1:4, 2:6, 3:5])
 
 
+def test_crops_what_is_behind_a_place_that_is_fed(exe):
+    out = layers.crop(data("x", X), [len(X), -1, 2, -1], layers.data("at", [4], dtype="int32", append_batch_size=False))
+    for at in ([0, 1, 2, 3], [0, 0, 1, 2]):
+        value, = exe.run(feed={"x": X, "at": np.array(at, "int32")}, fetch_list=[out])
+        np.testing.assert_array_equal(value, X[:, at[1]:, at[2]:at[2] + 2, at[3]:])
+
+
 @pytest.mark.parametrize(("make", "message"), [
     (lambda x: layers.conv3d(x, 3, 3), "conv3d: input must be"),
     (lambda x: layers.conv2d_transpose(x, 3, filter_size=3, groups=2), "cannot be cut into 2 groups"),

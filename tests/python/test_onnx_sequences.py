@@ -124,6 +124,7 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     *[(f"conv_padded_{start}", lambda start=start: made("sequence_conv", sequences(3), parameter(9, 4), parameter(max(-start, 0) + max(start + 2, 0), 3),
                                                         slots=("X", "Filter", "PaddingData"), contextStart=start, contextLength=3, paddingTrainable=True)) for start in (-2, -1, 1)],
     ("enumerate", lambda: layers.sequence_enumerate(words(), 3, pad_value=9)),
+    ("add_position_encoding", lambda: made("add_position_encoding", sequences(6), alpha=0.5, beta=2.0)),
     ("row_conv", lambda: layers.row_conv(sequences(3), 2)),
     ("im2sequence", lambda: layers.im2sequence(layers.data("x", [2, 5, 6]), filter_size=[2, 3], stride=[1, 2], padding=[1, 0, 0, 1])),
     *[(f"gru_{origin}", lambda origin=origin: gates("gru", origin_mode=origin)) for origin in (False, True)],
@@ -151,19 +152,20 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
 
 LENGTHS: list[dict[str, list[list[int]]]] = [{"x": [[3, 1, 4]], "y": [[2, 2, 2]], "z": [[4, 1, 2]]}, {"x": [[2, 5, 1]], "y": [[1, 0, 3]], "z": [[1, 4, 0]]}]
 WITH_EMPTY = {"x": [[0, 3, 0, 5, 0]], "y": [[2, 1, 0, 3, 1]], "z": [[3, 0, 1, 2, 1]]}
-NEVER_EMPTY = {"reset_like", "reset_to", "dynamic_rnn begun", "scatter", "slice"}                   # what is empty is an error there, or does not fit
+ALL_EMPTY = {name: [[0, 0]] for name in "xyz"}
+NEVER_EMPTY = {"reset_by_offsets", "reset_like", "reset_to", "dynamic_rnn begun", "scatter", "slice"}                   # what is empty is an error there, or does not fit
 
 
 def lengths_for(name: str) -> list[dict[str, list[list[int]]]]:
     if name == "reset_like":
         return [each | {"y": [each["x"][0][::-1]]} for each in LENGTHS]
     if name.startswith(("linear", "crf", "chunk")):
-        return [each | {"z": each["x"]} for each in (*LENGTHS, WITH_EMPTY)]
+        return [each | {"z": each["x"]} for each in (*LENGTHS, WITH_EMPTY, ALL_EMPTY)]
     if name in ("scatter", "slice"):
         return [each | {"z": each["x"]} for each in LENGTHS]
     if name == "edit_distance_True":
         return [each | {"y": [[3, 1, 4]]} for each in LENGTHS]
-    return LENGTHS if name in NEVER_EMPTY else [*LENGTHS, WITH_EMPTY]
+    return LENGTHS if name in NEVER_EMPTY else [*LENGTHS, WITH_EMPTY, ALL_EMPTY]
 
 
 @pytest.mark.parametrize(("name", "make"), [pytest.param(name, make, id=name) for name, make in CASES])

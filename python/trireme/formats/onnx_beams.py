@@ -63,7 +63,7 @@ def _beam_search(graph: Graph, op: Operator) -> None:
 
 
 def _width(graph: Graph, s: Sequences, width: int) -> str:
-    return graph.add("Reshape", [graph.add("Mul", [s.longest, graph.constant(width, np.int64)]), graph.longs([1])])
+    return graph.add("Reshape", [graph.add("Mul", [s.scanned, graph.constant(width, np.int64)]), graph.longs([1])])
 
 
 def _put_selected(graph: Graph, op: Operator, s: Sequences, row: str, candidate: str, ids: str, scores: str) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..framework import Operator
 from .onnx_graph import Graph
-from .onnx_registry import CONVERTERS, _attr, _has, _in, _out, _refuse, _type_of, converts
+from .onnx_pieces import part_of_shape, pooled, shape_of
+from .onnx_registry import CONVERTERS, _attr, _has, _in, _int64, _out, _refuse, _type_of, converts
 
 # -- one to one ----------------------------------------------------------------------------------------------------------
 
@@ -183,22 +184,27 @@ def _mul(graph: Graph, op: Operator) -> None:
     if len(graph.shape(out)) == 2:
         graph.add("MatMul", product, _out(graph, op))
     else:
-        graph.reshaped(graph.add("MatMul", product), graph.shape(out), op, _out(graph, op))
+        sides = [part_of_shape(graph, graph.name_of(x), 0, op.attr("x_num_col_dims")), part_of_shape(graph, graph.name_of(y), op.attr("y_num_col_dims"))]
+        graph.add("Reshape", [graph.add("MatMul", product), shape_of(graph, *sides)], _out(graph, op))
 
 
 @converts("matmul")
 def _matmul(graph: Graph, op: Operator) -> None:
-    sides = []
-    for slot, flag in (("X", "transpose_X"), ("Y", "transpose_Y")):
+    sides, vectors = [], []
+    for slot, flag, axis in (("X", "transpose_X", -2), ("Y", "transpose_Y", -1)):
         name = op.input(slot)[0]
         rank, value = len(graph.shape(name)), graph.name_of(name)
-        if rank < 2:
-            raise _refuse(op, "vectors as factors are not exported; give them two dimensions")
-        sides.append(graph.add("Transpose", [value], perm=[*range(rank - 2), rank - 1, rank - 2]) if op.attr(flag) else value)
-    if op.attr("alpha") == 1:
-        graph.add("MatMul", sides, _out(graph, op))
+        if rank == 1:                                  # a row on the left, a column on the right
+            value = graph.add("Reshape", [value, graph.longs([1, -1] if slot == "X" else [-1, 1])])
+            vectors.append(axis)
+        sides.append(graph.add("Transpose", [value], perm=[*range(rank - 2), rank - 1, rank - 2]) if op.attr(flag) and rank > 1 else value)
+    product = graph.add("MatMul", sides)
+    if op.attr("alpha") != 1:
+        product = graph.add("Mul", [product, graph.number(op.attr("alpha"), op.input("X")[0])])
+    if len(vectors) == 2:
+        graph.add("Reshape", [product, graph.longs([1])], _out(graph, op))
     else:
-        graph.add("Mul", [graph.add("MatMul", sides), graph.number(op.attr("alpha"), op.input("X")[0])], _out(graph, op))
+        graph.add("Squeeze" if vectors else "Identity", [product, *([graph.longs(vectors)] if vectors else [])], _out(graph, op))
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------------------
@@ -209,8 +215,9 @@ def _reshape(graph: Graph, op: Operator) -> None:
     source = _in(graph, op, "X")
     if op.type.startswith("flatten"):
         graph.add("Flatten", [source], _out(graph, op), axis=int(op.attr("axis")))
-    elif op.type.startswith("reshape") and not _has(op, "Shape"):
-        graph.add("Reshape", [source, graph.longs(op.attr("shape"))], _out(graph, op))
+    elif op.type.startswith("reshape"):
+        shape = _int64(graph, _in(graph, op, "Shape")) if _has(op, "Shape") else graph.longs(op.attr("shape"))
+        graph.add("Reshape", [source, shape], _out(graph, op))
     elif op.type.startswith("squeeze") and op.attr("axes"):
         graph.add("Squeeze", [source, graph.longs(op.attr("axes"))], _out(graph, op))
     elif op.type.startswith("unsqueeze"):
@@ -237,17 +244,10 @@ def _stack(graph: Graph, op: Operator) -> None:
 
 @converts("split")
 def _split(graph: Graph, op: Operator) -> None:
-    names, axis = op.output("Out"), int(op.attr("axis"))
-    sizes = list(_attr(op, "sections") or [])
-    if not sizes:
-        whole = graph.shape(op.input("X")[0])[axis]
-        if whole < 0:
-            raise _refuse(op, "the dimension that is cut is not known")
-        sizes = [whole // len(names)] * len(names)
-    if -1 in sizes:
-        raise _refuse(op, "a size that is to be worked out is not exported")
-    source = _in(graph, op, "X")
-    graph.nodes.append(graph.onnx.helper.make_node("Split", [source, graph.longs(sizes)], [graph.written(name) for name in names], axis=axis))
+    names, axis, source = op.output("Out"), int(op.attr("axis")), _in(graph, op, "X")
+    sizes = [int(size) for size in _attr(op, "sections") or []]
+    inputs = [source, graph.longs(sizes)] if sizes else [source]           # equal parts, if nothing is said
+    graph.add_node("Split", inputs, [graph.written(name) for name in names], axis=axis)
 
 
 @converts("slice")
@@ -262,16 +262,18 @@ def _expand(graph: Graph, op: Operator) -> None:
 
 @converts("pad", "pad2d")
 def _pad(graph: Graph, op: Operator) -> None:
-    x, pads = op.input("X")[0], list(op.attr("paddings"))
-    mode = "constant"
+    x, pads, mode = op.input("X")[0], [int(n) for n in op.attr("paddings")], "constant"
     if op.type == "pad2d":
-        if _attr(op, "data_format", "NCHW") != "NCHW" or len(pads) != 4:
-            raise _refuse(op, "only NCHW with paddings as an attribute is exported")
-        mode = {"constant": "constant", "reflect": "reflect", "edge": "edge"}[op.attr("mode")]
-        before, behind = [0, 0, pads[0], pads[2]], [0, 0, pads[1], pads[3]]
+        mode, is_last, zero = str(op.attr("mode")), op.attr("data_format") == "NHWC", graph.longs([0])
+        sides = [graph.longs([n]) for n in pads]
+        if _has(op, "Paddings"):                       # top, bottom, left, right
+            given = graph.add("Cast", [_in(graph, op, "Paddings")], to=int(graph.onnx.TensorProto.INT64))
+            sides = [graph.add("Gather", [given, graph.longs([k])]) for k in range(4)]
+        before, behind = ([zero, *two, zero] if is_last else [zero, zero, *two] for two in (sides[::2], sides[1::2]))
+        amounts = graph.add("Concat", [*before, *behind], axis=0)
     else:
-        before, behind = pads[::2], pads[1::2]
-    inputs = [graph.name_of(x), graph.longs([*before, *behind])]
+        amounts = graph.longs([*pads[::2], *pads[1::2]])
+    inputs = [graph.name_of(x), amounts]
     graph.add("Pad", inputs + ([graph.number(op.attr("pad_value"), x)] if mode == "constant" else []), _out(graph, op), mode=mode)
 
 
@@ -329,10 +331,10 @@ def _one_hot(graph: Graph, op: Operator) -> None:
 
 @converts("top_k")
 def _top_k(graph: Graph, op: Operator) -> None:
+    count = graph.longs([op.attr("k")])
     if _has(op, "K"):
-        raise _refuse(op, "k from a variable is not exported")
-    source = _in(graph, op, "X")
-    graph.nodes.append(graph.onnx.helper.make_node("TopK", [source, graph.longs([op.attr("k")])], [_out(graph, op), _out(graph, op, "Indices")], axis=-1))
+        count = graph.add("Cast", [graph.add("Reshape", [_in(graph, op, "K"), graph.longs([1])])], to=int(graph.onnx.TensorProto.INT64))
+    graph.add_node("TopK", [_in(graph, op, "X"), count], [_out(graph, op), _out(graph, op, "Indices")], axis=-1)
 
 
 @converts("fill_constant")
@@ -402,16 +404,21 @@ def _pool(graph: Graph, op: Operator) -> None:
         return
     if op.attr("adaptive"):                            # equal windows side by side
         extents = graph.shape(op.input("X")[0])[2:]
-        if any(extent < 0 or extent % size for extent, size in zip(extents, sizes)):
-            raise _refuse(op, f"adaptive pools are exported of sizes that divide the image's, and {sizes} does not divide {extents}")
+        if min(extents) < 0:
+            raise _refuse(op, f"{op.input('X')[0]!r} is {graph.shape(op.input('X')[0])}; adaptive pools are exported of images of known sizes only")
+        if any(extent % size for extent, size in zip(extents, sizes)):
+            windows_of = [[(o * n // size, -(-(o + 1) * n // size)) for o in range(size)] for n, size in zip(extents, sizes)]
+            graph.add("Identity", [pooled(graph, source, windows_of, is_max)], _out(graph, op))
+            return
         windows = [extent // size for extent, size in zip(extents, sizes)]
         graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=windows, strides=windows)
         return
-    if op.attr("ceil_mode") and not is_max and not op.attr("exclusive"):
-        raise _refuse(op, "averages that count the padding, with ceil_mode: runtimes of ONNX differ in what they count at the end")
-    how: dict[str, Any] = {} if is_max else {"count_include_pad": int(not op.attr("exclusive"))}
+    pads, counts = _pads(op.attr("paddings")), not is_max and not op.attr("exclusive")
+    if op.attr("ceil_mode") and counts:                # what is beyond the padding does not count, on which runtimes differ: make the padding a part of the image
+        source, pads, counts = graph.add("Pad", [source, graph.longs([0, 0, *pads[:len(sizes)], 0, 0, *pads[len(sizes):]])]), [0] * len(pads), False
+    how: dict[str, Any] = {} if is_max else {"count_include_pad": int(counts)}
     graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=sizes, strides=[int(n) for n in op.attr("strides")],
-              pads=_pads(op.attr("paddings")), ceil_mode=int(bool(op.attr("ceil_mode"))), **how)
+              pads=pads, ceil_mode=int(bool(op.attr("ceil_mode"))), **how)
 
 
 @converts("batch_norm", "sync_batch_norm")
@@ -430,16 +437,14 @@ def _batch_norm(graph: Graph, op: Operator) -> None:
 def _layer_norm(graph: Graph, op: Operator) -> None:
     x, begin = op.input("X")[0], int(op.attr("begin_norm_axis"))
     shape = graph.shape(x)
-    inner = shape[begin:]
-    if any(dim < 0 for dim in inner):
-        raise _refuse(op, "the dimensions that are normalized are not known")
+    inner = graph.add("Slice", [graph.add("Shape", [graph.name_of(x)]), graph.longs([begin]), graph.longs([len(shape)])])
     axes = list(range(begin, len(shape)))
     centred = graph.add("Sub", [graph.name_of(x), graph.add("ReduceMean", [graph.name_of(x)], axes=axes, keepdims=1)])
     variance = graph.add("ReduceMean", [graph.add("Mul", [centred, centred])], axes=axes, keepdims=1)
     value = graph.add("Div", [centred, graph.add("Sqrt", [graph.add("Add", [variance, graph.number(op.attr("epsilon"), x)])])])
     for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
         if _has(op, slot):
-            value = graph.add(kind, [value, graph.reshaped(_in(graph, op, slot), inner, op)])
+            value = graph.add(kind, [value, graph.add("Reshape", [_in(graph, op, slot), inner])])
     graph.add("Identity", [value], _out(graph, op, "Y"))
 
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..framework import Operator
 from .onnx_graph import Graph
+from .onnx_lods import numbered
+from .onnx_pieces import extent, extents, shape_of
 from .onnx_registry import _has, _in, _out, _refuse, converts
 
 
@@ -31,38 +33,70 @@ def _like(graph: Graph, value: str, shape_of: str, out: str) -> str:
 def _interp(graph: Graph, op: Operator) -> None:
     x, out = op.input("X")[0], op.output("Out")[0]
     sizes, corners, is_nearest = graph.shape(out)[2:], bool(op.attr("align_corners")), op.type == "nearest_interp"
-    extents = graph.shape(x)[2:]
-    if not _has(op, "OutSize") and min(sizes) < 0:
-        raise _refuse(op, f"{x!r} is {graph.shape(x)}; a scale is exported of images of known sizes only")
-    if is_nearest and min(*sizes, *extents) > 0 and (corners or any(n % m for n, m in zip(sizes, extents))):
-        _picked(graph, op, extents, sizes, corners)
-        return
-    wanted = graph.add("Cast", [_in(graph, op, "OutSize")], to=int(graph.onnx.TensorProto.INT64)) if _has(op, "OutSize") else graph.longs(sizes)
+    sides = graph.shape(x)[2:]
+    if is_nearest and min(*sizes, *sides) > 0 and not corners and not any(n % m for n, m in zip(sizes, sides)):
+        wanted = graph.longs(sizes)                    # whole steps, which floats hit
+    else:
+        wanted = _wanted(graph, op, sizes)
+        if is_nearest:
+            _picked(graph, op, wanted, corners)
+            return
     front = graph.add("Slice", [graph.add("Shape", [graph.name_of(x)]), graph.longs([0]), graph.longs([2])])
     how = "align_corners" if corners else "asymmetric" if is_nearest or op.attr("align_mode") == 1 else "half_pixel"
     inputs = [graph.name_of(x), "", "", graph.add("Concat", [front, wanted], axis=0)]
-    rounding = {"nearest_mode": "round_prefer_ceil" if corners else "floor"} if is_nearest else {}
+    rounding = {"nearest_mode": "floor"} if is_nearest else {}
     graph.add("Resize", inputs, _out(graph, op), mode="nearest" if is_nearest else "linear", coordinate_transformation_mode=how, **rounding)
 
 
-def _picked(graph: Graph, op: Operator, extents: Sequence[int], sizes: Sequence[int], corners: bool) -> None:
+def _wanted(graph: Graph, op: Operator, sizes: Sequence[int]) -> str:
+    """Height and width of the output: fed, known, or so many times those of the input."""
+    if _has(op, "OutSize"):
+        return graph.add("Cast", [_in(graph, op, "OutSize")], to=int(graph.onnx.TensorProto.INT64))
+    if min(sizes) > 0:
+        return graph.longs(sizes)
+    scale = graph.constant(np.float64(np.float32(op.attr("scale"))), np.float64)
+    sides = graph.add("Cast", [shape_of(graph, *extents(graph, _in(graph, op, "X"), [2, 3]))], to=int(graph.onnx.TensorProto.DOUBLE))
+    return graph.add("Cast", [graph.add("Floor", [graph.add("Mul", [sides, scale])])], to=int(graph.onnx.TensorProto.INT64))
+
+
+def _picked(graph: Graph, op: Operator, wanted: str, corners: bool) -> None:
     """Take the nearest elements by their numbers: Resize finds their places in floats, which are off where sizes do not divide each other."""
-    value = _in(graph, op, "X")
-    for axis, (m, n) in enumerate(zip(extents, sizes), start=2):
-        places = [(2 * k * (m - 1) + n - 1) // (2 * (n - 1)) if n > 1 else 0 for k in range(n)] if corners else [k * m // n for k in range(n)]
-        value = graph.add("Gather", [value, graph.longs(places)], _out(graph, op) if axis == 3 else None, axis=axis)
+    value, one, two, add = _in(graph, op, "X"), graph.constant(1, np.int64), graph.constant(2, np.int64), graph.add
+    for axis in (2, 3):
+        m, n = extent(graph, value, axis), add("Gather", [wanted, graph.constant(axis - 2, np.int64)])
+        if corners:                                    # (2 k (m - 1) + n - 1) / (2 (n - 1)), and the first of one
+            last = add("Sub", [n, one])
+            steps = add("Mul", [add("Mul", [numbered(graph, n), two]), add("Sub", [m, one])])
+            places = add("Div", [add("Add", [steps, last]), add("Max", [add("Mul", [last, two]), one])])
+        else:
+            places = add("Div", [add("Mul", [numbered(graph, n), m]), n])
+        value = add("Gather", [value, places], _out(graph, op) if axis == 3 else None, axis=axis)
 
 
 @converts("affine_grid")
 def _affine_grid(graph: Graph, op: Operator) -> None:
+    add, theta = graph.add, op.input("Theta")[0]
     if _has(op, "OutputShape"):
-        raise _refuse(op, "a shape from a variable is not exported")
-    height, width = (int(n) for n in op.attr("output_shape")[2:])
-    y, x = np.meshgrid(np.linspace(-1, 1, height), np.linspace(-1, 1, width), indexing="ij")
-    theta = op.input("Theta")[0]
-    places = graph.number(np.stack([x, y, np.ones_like(x)], axis=-1).reshape(-1, 3), theta)
-    moved = graph.add("MatMul", [places, graph.add("Transpose", [graph.name_of(theta)], perm=[0, 2, 1])])
-    graph.add("Reshape", [moved, graph.longs([-1, height, width, 2])], _out(graph, op, "Output"))
+        given = add("Cast", [_in(graph, op, "OutputShape")], to=int(graph.onnx.TensorProto.INT64))
+        height, width = (add("Gather", [given, graph.longs([k])]) for k in (2, 3))
+    else:
+        height, width = (graph.longs([int(n)]) for n in op.attr("output_shape")[2:])
+    across, down = (_from_end_to_end(graph, theta, n) for n in (width, height))
+    both = add("Concat", [height, width], axis=0)
+    sides = [add("Expand", [each, both]) for each in (across, add("Unsqueeze", [down, graph.longs([1])]))]
+    ones = add("Expand", [graph.number(1.0, theta), both])
+    places = add("Concat", [add("Reshape", [each, graph.longs([-1, 1])]) for each in (*sides, ones)], axis=1)
+    moved = add("MatMul", [places, add("Transpose", [graph.name_of(theta)], perm=[0, 2, 1])])
+    add("Reshape", [moved, shape_of(graph, -1, height, width, 2)], _out(graph, op, "Output"))
+
+
+def _from_end_to_end(graph: Graph, like: str, count: str) -> str:
+    """So many ([1]) numbers from -1 to 1."""
+    add, one, to = graph.add, graph.constant(1, np.int64), graph.type_of(like)
+    count = add("Reshape", [count, graph.longs([])])
+    steps = add("Cast", [add("Max", [add("Sub", [count, one]), one])], to=to)
+    places = add("Cast", [add("Mul", [numbered(graph, count), graph.constant(2, np.int64)])], to=to)
+    return add("Sub", [add("Div", [places, steps]), graph.number(1.0, like)])
 
 
 @converts("grid_sampler")
@@ -88,17 +122,24 @@ def _group_norm(graph: Graph, op: Operator) -> None:
 
 @converts("lrn")
 def _lrn(graph: Graph, op: Operator) -> None:
-    n = int(op.attr("n"))
-    if n % 2 == 0:
-        raise _refuse(op, f"sums over an even number of channels ({n}) are not exported")
+    n, x, add = int(op.attr("n")), op.input("X")[0], graph.add
+    if n % 2 == 0:                                     # one channel more behind than before, which LRN takes the other way
+        before = (n - 1) // 2
+        squares = add("Mul", [graph.name_of(x)] * 2)
+        wide = add("Pad", [squares, graph.longs([0, before, 0, 0, 0, n - 1 - before, 0, 0])])
+        channels = extent(graph, squares, 1, [1])
+        parts = [add("Slice", [wide, graph.longs([k]), add("Add", [channels, graph.longs([k])]), graph.longs([1])]) for k in range(n)]
+        middle = add("Add", [add("Mul", [add("Sum", parts), graph.number(op.attr("alpha"), x)]), graph.number(op.attr("k"), x)])
+        add("Mul", [graph.name_of(x), add("Pow", [middle, graph.number(-float(op.attr("beta")), x)])], _out(graph, op))
+        return
     graph.add("LRN", [_in(graph, op, "X")], _out(graph, op), size=n, alpha=float(op.attr("alpha")) * n, beta=float(op.attr("beta")), bias=float(op.attr("k")))
 
 
 @converts("maxout")
 def _maxout(graph: Graph, op: Operator) -> None:
-    channels, height, width = _known(graph, op, "X", [1, 2, 3])
-    groups = int(op.attr("groups"))
-    parts = graph.add("Reshape", [_in(graph, op, "X"), graph.longs([0, channels // groups, groups, height, width])])
+    x, groups = _in(graph, op, "X"), int(op.attr("groups"))
+    channels, sides = _known(graph, op, "X", [1])[0], extents(graph, x, [2, 3])
+    parts = graph.add("Reshape", [x, shape_of(graph, 0, channels // groups, groups, *sides)])
     graph.add("ReduceMax", [parts], _out(graph, op), axes=[2], keepdims=0)
 
 
@@ -116,37 +157,39 @@ def _shuffle_channel(graph: Graph, op: Operator) -> None:
 
 @converts("space_to_depth")
 def _space_to_depth(graph: Graph, op: Operator) -> None:
-    channels, height, width = _known(graph, op, "X", [1, 2, 3])
-    block = int(op.attr("blocksize"))
-    parts = graph.add("Reshape", [_in(graph, op, "X"), graph.longs([0, block, block, channels // block ** 2, height, width])])
+    x, block = _in(graph, op, "X"), int(op.attr("blocksize"))
+    channels, sides = _known(graph, op, "X", [1])[0], extents(graph, x, [2, 3])
+    parts = graph.add("Reshape", [x, shape_of(graph, 0, block, block, channels // block ** 2, *sides)])
     turned = graph.add("Transpose", [parts], perm=[0, 3, 4, 1, 5, 2])
-    graph.add("Reshape", [turned, graph.longs([0, channels * block ** 2, height // block, width // block])], _out(graph, op))
+    small = [graph.add("Div", [side, graph.longs([block])]) for side in sides]
+    graph.add("Reshape", [turned, shape_of(graph, 0, channels * block ** 2, *small)], _out(graph, op))
 
 
 @converts("temporal_shift")
 def _temporal_shift(graph: Graph, op: Operator) -> None:
     x, frames = op.input("X")[0], int(op.attr("seg_num"))
-    channels, height, width = _known(graph, op, "X", [1, 2, 3])
+    channels, sides = _known(graph, op, "X", [1])[0], extents(graph, graph.name_of(x), [2, 3])
     ratio = float(np.float32(op.attr("shift_ratio")))
     cuts = [0, int(channels * ratio), int(channels * 2 * ratio), channels]
-    videos = graph.add("Reshape", [graph.name_of(x), graph.longs([-1, frames, channels, height, width])])
+    videos = graph.add("Reshape", [graph.name_of(x), shape_of(graph, -1, frames, channels, *sides)])
     wide = graph.add("Pad", [videos, graph.longs([0, 1, 0, 0, 0, 0, 1, 0, 0, 0]), graph.number(0.0, x)])
     parts = [graph.add("Slice", [wide, graph.longs([first, low]), graph.longs([first + frames, high]), graph.longs([1, 2])])
              for first, low, high in zip((0, 2, 1), cuts, cuts[1:]) if high > low]
-    graph.add("Reshape", [graph.add("Concat", parts, axis=2), graph.longs([-1, channels, height, width])], _out(graph, op))
+    graph.add("Reshape", [graph.add("Concat", parts, axis=2), shape_of(graph, -1, channels, *sides)], _out(graph, op))
 
 
 @converts("max_pool2d_with_index", "max_pool3d_with_index")
 def _max_pool_with_index(graph: Graph, op: Operator) -> None:
-    extents = _known(graph, op, "X", range(2, len(graph.shape(op.input("X")[0]))))
+    x, rank = op.input("X")[0], len(graph.shape(op.input("X")[0]))
     if op.attr("adaptive"):
         raise _refuse(op, "adaptive windows are not exported")
     is_global = bool(op.attr("global_pooling"))
-    kernel, pads = (extents, [0] * 2 * len(extents)) if is_global else (list(map(int, op.attr("ksize"))), [int(n) for n in op.attr("paddings")] * 2)
+    kernel = _known(graph, op, "X", range(2, rank)) if is_global else [int(n) for n in op.attr("ksize")]
+    pads = [0] * 2 * len(kernel) if is_global else [int(n) for n in op.attr("paddings")] * 2
     places = graph.fresh("places")
-    graph.nodes.append(graph.onnx.helper.make_node("MaxPool", [_in(graph, op, "X")], [_out(graph, op), places], kernel_shape=kernel, pads=pads,
-                                                   strides=[int(n) for n in op.attr("strides")]))
-    inside = graph.add("Mod", [places, graph.longs([int(np.prod(extents))])])     # ONNX counts over all planes
+    graph.add_node("MaxPool", [graph.name_of(x)], [_out(graph, op), places], kernel_shape=kernel, pads=pads, strides=[int(n) for n in op.attr("strides")])
+    plane = graph.add("ReduceProd", [shape_of(graph, *extents(graph, graph.name_of(x), range(2, rank)))], keepdims=1)
+    inside = graph.add("Mod", [places, plane])         # ONNX counts over all planes
     graph.add("Cast", [inside], _out(graph, op, "Mask"), to=int(graph.onnx.TensorProto.INT32))
 
 

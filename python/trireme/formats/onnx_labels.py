@@ -24,7 +24,7 @@ class _Steps:
     def __init__(self, graph: Graph, s: Sequences) -> None:
         types = graph.onnx.TensorProto
         goes_on = graph.add("Unsqueeze", [graph.add("Not", [graph.add("Equal", [s.steps(), s.rows])]), graph.longs([2])])      # [steps, sequences, 1]
-        self.number = numbered(graph, s.longest)
+        self.number = numbered(graph, s.scanned)
         is_first = graph.add("Equal", [self.number, graph.constant(0, np.int64)])
         self.items = [(goes_on, int(types.BOOL)), (is_first, int(types.BOOL))]
 
@@ -123,7 +123,7 @@ def _warpctc(graph: Graph, op: Operator) -> None:
     x, add, double = op.input("Logits")[0], graph.add, int(graph.onnx.TensorProto.DOUBLE)
     s, of_labels, never = sequences_of(graph, op, "Logits"), sequences_of(graph, op, "Label"), graph.constant(NEVER, np.float64)
     label, blank = _flat(graph, op, "Label"), graph.constant(int(op.attr("blank")), np.int64)
-    labels = add("Unsqueeze", [add("Transpose", [of_labels.side_by_side(label, blank)], perm=[1, 0]), graph.longs([2])])       # [n, labels, 1]
+    labels = add("Unsqueeze", [add("Transpose", [of_labels.side_by_side(label, blank, count=of_labels.longest)], perm=[1, 0]), graph.longs([2])])       # [n, labels, 1]
     pairs = add("Concat", [add("Expand", [blank, add("Shape", [labels])]), labels], axis=2)
     count = add("Reshape", [s.count, graph.longs([1])])
     width = add("Mul", [of_labels.longest, graph.constant(2, np.int64)])
@@ -173,7 +173,7 @@ def _edit_distance(graph: Graph, op: Operator) -> None:
     """The table of Wagner and Fischer, a row for each word of Hyps. What comes from the left in a row is the least of all on the left, each so many steps away."""
     add, int64, s, refs = graph.add, int(graph.onnx.TensorProto.INT64), sequences_of(graph, op, "Hyps"), sequences_of(graph, op, "Refs")
     zero, one = graph.constant(0, np.int64), graph.constant(1, np.int64)
-    words = add("Transpose", [refs.side_by_side(_flat(graph, op, "Refs"), zero)], perm=[1, 0])                       # [sequences, longest of Refs]
+    words = add("Transpose", [refs.side_by_side(_flat(graph, op, "Refs"), zero, count=refs.longest)], perm=[1, 0])                       # [sequences, longest of Refs]
     hyps = add("Unsqueeze", [s.side_by_side(_flat(graph, op, "Hyps"), zero), graph.longs([2])])
     places = numbered(graph, add("Add", [refs.longest, one]))
     is_right_of = add("LessOrEqual", [places, add("Unsqueeze", [places, graph.longs([1])])])                         # [to, from]

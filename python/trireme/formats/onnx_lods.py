@@ -91,13 +91,17 @@ class Sequences:
 
     # -- side by side --------------------------------------------------------------------------------------------------------
 
-    def steps(self, is_reverse: bool = False, length: int = -1) -> str:
-        """The row that is step t of sequence i, at [t, i]; the number of all rows where the sequence is over."""
-        return self._once(f"steps {is_reverse} {length}", lambda: self._steps(is_reverse, length))
+    @property
+    def scanned(self) -> str:
+        """How many steps a Scan goes: those of the longest sequence, and at least one, since runtimes refuse a Scan of none."""
+        return self._once("scanned", lambda: self.graph.add("Max", [self.longest, self.graph.constant(1, np.int64)]))
 
-    def _steps(self, is_reverse: bool, length: int) -> str:
+    def steps(self, is_reverse: bool = False, count: str | None = None) -> str:
+        """The row that is step t of sequence i, at [t, i]; the number of all rows where the sequence is over. ``count`` steps, or those of a Scan."""
+        return self._once(f"steps {is_reverse} {count}", lambda: self._steps(is_reverse, count or self.scanned))
+
+    def _steps(self, is_reverse: bool, count: str) -> str:
         graph, add = self.graph, self.graph.add
-        count = self.longest if length < 0 else graph.constant(length, np.int64)
         step = add("Unsqueeze", [numbered(graph, count), graph.longs([1])])
         goes_on = add("Less", [step, self.lengths])
         if is_reverse:
@@ -106,14 +110,14 @@ class Sequences:
             row = add("Add", [self.starts, step])
         return add("Where", [goes_on, row, self.rows])
 
-    def side_by_side(self, value: str, fill: str, is_reverse: bool = False, length: int = -1) -> str:
-        """Lay the sequences of a value side by side: [steps, sequences, ...], with ``fill`` behind the ends."""
-        return self.graph.add("Gather", [with_rows(self.graph, value, fill), self.steps(is_reverse, length)], axis=0)
+    def side_by_side(self, value: str, fill: str, is_reverse: bool = False, count: str | None = None) -> str:
+        """Lay the sequences of a value side by side: [steps, sequences, ...], with ``fill`` behind the ends; ``steps`` says how many steps."""
+        return self.graph.add("Gather", [with_rows(self.graph, value, fill), self.steps(is_reverse, count)], axis=0)
 
     def over(self, kind: str, value: str, fill: str) -> str:
         """Reduce each sequence to one row: by ReduceSum or ReduceMax, and to ``fill`` where it has no rows."""
         graph = self.graph
-        steps = with_rows(graph, self.side_by_side(value, fill), fill)     # so that there is a step
+        steps = self.side_by_side(value, fill)
         if kind == "ReduceSum":
             return graph.add(kind, [steps, graph.longs([0])], keepdims=0)
         return graph.add(kind, [steps], axes=[0], keepdims=0)

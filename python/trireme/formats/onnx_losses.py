@@ -8,7 +8,8 @@ import numpy as np
 
 from ..framework import Operator
 from .onnx_graph import Graph
-from .onnx_registry import _attr, _has, _in, _out, _refuse, _type_of, converts
+from .onnx_pieces import extent
+from .onnx_registry import _attr, _has, _in, _out, _type_of, converts
 
 
 def _picked_or_mixed(graph: Graph, op: Operator, scores: str, logs: str, out: str) -> str:
@@ -72,14 +73,14 @@ def _huber_loss(graph: Graph, op: Operator) -> None:
 def _bpr_loss(graph: Graph, op: Operator) -> None:
     x, label = op.input("X")[0], op.input("Label")[0]
     shape, value, add = graph.shape(x), graph.name_of(label), graph.add
-    if shape[-1] < 0:
-        raise _refuse(op, f"{x!r} is {shape}; the number of classes must be known")
     if len(graph.shape(label)) < len(shape):
         value = add("Unsqueeze", [value, graph.longs([-1])])
     ahead = add("Sub", [graph.name_of(x), add("GatherElements", [graph.name_of(x), value], axis=-1)])
     all = add("ReduceSum", [add("Softplus", [ahead]), graph.longs([-1])], keepdims=1)
     others = add("Sub", [all, graph.number(math.log(2.0), x)])             # without the label's own log(1 + exp(0))
-    add("Div", [others, graph.number(max(shape[-1] - 1, 1), x)], _out(graph, op, "Y"))
+    one = graph.constant(1, np.int64)
+    count = add("Max", [add("Sub", [extent(graph, graph.name_of(x), -1), one]), one])
+    add("Div", [others, add("Cast", [count], to=_type_of(graph, x))], _out(graph, op, "Y"))
 
 
 @converts("kldiv_loss")

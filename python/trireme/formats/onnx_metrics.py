@@ -6,7 +6,7 @@ import numpy as np
 
 from ..framework import Operator
 from .onnx_graph import Graph
-from .onnx_registry import _has, _in, _out, _refuse, _type_of, converts
+from .onnx_registry import _has, _in, _out, _type_of, converts
 
 
 def _column(graph: Graph, op: Operator, slot: str) -> str:
@@ -78,10 +78,7 @@ def _differences(graph: Graph, value: str) -> str:
 @converts("positive_negative_pair")
 def _positive_negative_pair(graph: Graph, op: Operator) -> None:
     add, score = graph.add, op.input("Score")[0]
-    width, column = graph.shape(score)[1], int(op.attr("column"))
-    if width < 0 and column < 0:
-        raise _refuse(op, f"{score!r} is {graph.shape(score)}; a column from the last one needs a known width")
-    scores = add("Gather", [graph.name_of(score), graph.constant(column % width if width > 0 else column, np.int64)], axis=1)
+    scores = add("Gather", [graph.name_of(score), graph.constant(int(op.attr("column")), np.int64)], axis=1)
     query = _differences(graph, _ids(graph, op, "QueryID"))
     zero = graph.number(0.0, score)
     # Each pair of rows stands here once: from the row with the higher label.

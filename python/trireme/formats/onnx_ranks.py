@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..framework import Operator
+from .onnx_blocks import info, inner_graph
 from .onnx_graph import Graph
 from .onnx_lods import Sequences, numbered, picked, sequences_of
 from .onnx_registry import _in, _int64, _out, _refuse, converts
@@ -67,9 +68,19 @@ def _like_the_table(graph: Graph, op: Operator) -> None:
 @converts("array_to_lod_tensor")
 def _array_to_lod_tensor(graph: Graph, op: Operator) -> None:
     rows, _ = _by_steps(graph, op)
-    value, lods = graph.add("ConcatFromSequence", [_in(graph, op, "X")], axis=0), graph.lods(op.input("RankTable")[0])
+    value, lods = _joined(graph, op.input("X")[0]), graph.lods(op.input("RankTable")[0])
     graph.add("ScatterND", [value, graph.add("Unsqueeze", [rows, graph.longs([1])]), value], _out(graph, op))
     graph.put_lods(op.output("Out")[0], lods)
+
+
+def _joined(graph: Graph, array: str) -> str:
+    """All elements, one behind the other: no rows, where a loop over empty sequences has written no element."""
+    value, some, none = graph.name_of(array), graph.inside(graph.block), graph.inside(graph.block)
+    nothing = np.zeros([0, *(max(dim, 0) for dim in graph.shape(array)[1:])])
+    results = [some.add("ConcatFromSequence", [value], axis=0), none.add("Identity", [none.constant(nothing, graph.dtype(array))])]
+    branches = {label: inner_graph(branch, "join", [], [info(branch, result, graph.type_of(array))])
+                for label, branch, result in zip(("then_branch", "else_branch"), (some, none), results)}
+    return graph.add("If", [graph.add("Greater", [graph.add("SequenceLength", [value]), graph.constant(0, np.int64)])], **branches)
 
 
 @converts("reorder_lod_tensor_by_rank")

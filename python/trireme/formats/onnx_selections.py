@@ -98,9 +98,8 @@ def _crop(graph: Graph, op: Operator) -> None:
     if _has(op, "Y"):
         last = graph.add("Add", [first, graph.add("Shape", [_in(graph, op, "Y")])])
     elif _has(op, "Offsets"):
-        if min(shape) < 0:
-            raise _refuse(op, "the rest of a dimension after offsets from a variable is not exported")
-        last = graph.add("Add", [first, graph.longs(shape)])
+        takes_rest = graph.constant([extent < 0 for extent in shape], np.bool_)
+        last = graph.add("Where", [takes_rest, graph.longs([TO_THE_END] * rank), graph.add("Add", [first, graph.longs(shape)])])
     else:
         last = graph.longs([TO_THE_END if extent < 0 else offset + extent for offset, extent in zip(offsets, shape)])
     graph.add("Slice", [_in(graph, op, "X"), first, last], _out(graph, op))

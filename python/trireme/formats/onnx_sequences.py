@@ -7,6 +7,7 @@ import numpy as np
 from ..framework import Operator
 from .onnx_graph import Graph
 from .onnx_lods import TO_THE_END, Sequences, like_rows, numbered, offsets_from, picked, sequences_of, with_rows
+from .onnx_pieces import extent
 from .onnx_registry import _has, _in, _int64, _out, _refuse, _type_of, converts
 
 
@@ -57,7 +58,7 @@ def _sequence_pad(graph: Graph, op: Operator) -> None:
     if len(graph.shape(op.input("PadValue")[0])) and graph.shape(op.input("PadValue")[0]) != [1]:
         fill = add("Reshape", [fill, add("Slice", [add("Shape", [graph.name_of(x)]), graph.longs([1]), graph.longs([TO_THE_END])])])
     lods = _outer_lods(graph, op, "X")
-    steps = s.side_by_side(graph.name_of(x), fill, length=length)
+    steps = s.side_by_side(graph.name_of(x), fill, count=s.longest if length < 0 else graph.constant(length, np.int64))
     add("Transpose", [steps], _out(graph, op), perm=[1, 0, *range(2, rank + 1)])
     graph.put_lods(op.output("Out")[0], lods)
     if op.output("Length"):
@@ -143,10 +144,8 @@ def _added(graph: Graph, values: list[str]) -> str:
 @converts("sequence_reshape")
 def _sequence_reshape(graph: Graph, op: Operator) -> None:
     x, new = op.input("X")[0], int(op.attr("new_dim"))
-    s, width = sequences_of(graph, op, "X"), graph.shape(x)[1]
-    if width < 0:
-        raise _refuse(op, f"{x!r} is {graph.shape(x)}; the width must be known")
-    offsets = graph.add("Div", [graph.add("Mul", [s.offsets, graph.constant(width, np.int64)]), graph.constant(new, np.int64)])
+    s, width = sequences_of(graph, op, "X"), extent(graph, graph.name_of(x), 1)
+    offsets = graph.add("Div", [graph.add("Mul", [s.offsets, width]), graph.constant(new, np.int64)])
     lods = _outer_lods(graph, op, "X")
     graph.add("Reshape", [graph.name_of(x), graph.longs([-1, new])], _out(graph, op))
     graph.put_lods(op.output("Out")[0], [*lods, offsets])

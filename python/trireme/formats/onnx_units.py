@@ -7,6 +7,8 @@ import numpy as np
 from ..framework import Operator
 from .onnx_converters import _flat
 from .onnx_graph import Graph
+from .onnx_lods import numbered, sequences_of
+from .onnx_pieces import extent, part_of_shape, shape_of
 from .onnx_registry import _has, _in, _out, _refuse, converts
 
 # By name, and by the number that gru_unit has.
@@ -27,7 +29,8 @@ def _fc(graph: Graph, op: Operator) -> None:
     if len(graph.shape(out)) == 2:
         graph.add(kind, [value], _out(graph, op))
     else:
-        graph.reshaped(graph.add(kind, [value]), graph.shape(out), op, _out(graph, op))
+        shape = shape_of(graph, part_of_shape(graph, _in(graph, op, "Input"), 0, int(op.attr("in_num_col_dims"))), graph.shape(out)[-1])
+        graph.add("Reshape", [graph.add(kind, [value]), shape], _out(graph, op))
 
 
 @converts("lstm_unit")
@@ -89,14 +92,16 @@ def _cvm(graph: Graph, op: Operator) -> None:
 @converts("add_position_encoding")
 def _add_position_encoding(graph: Graph, op: Operator) -> None:
     x = op.input("X")[0]
-    length, width = graph.shape(x)[-2:]
-    if length < 0:
-        raise _refuse(op, f"{x!r} is {graph.shape(x)}; the length of the sequences must be known")
+    width, to, add = graph.shape(x)[-1], graph.type_of(x), graph.add
+    if width < 0:
+        raise _refuse(op, f"{x!r} is {graph.shape(x)}; the width must be known")
     half = width // 2
-    slow = 10000.0 ** (np.arange(half) / (half - 1)) if half > 1 else 10000.0
-    angles = np.arange(length).reshape(-1, 1) / np.broadcast_to(slow, [half])
-    places = graph.number(float(op.attr("beta")) * np.concatenate([np.sin(angles), np.cos(angles)], axis=1), x)
-    graph.add("Add", [graph.add("Mul", [graph.name_of(x), graph.number(op.attr("alpha"), x)]), places], _out(graph, op))
+    slow = 10000.0 ** (np.arange(half) / (half - 1)) if half > 1 else np.full([half], 10000.0)
+    place = numbered(graph, extent(graph, graph.name_of(x), 1)) if len(graph.shape(x)) == 3 else sequences_of(graph, op, "X").place
+    places = add("Unsqueeze", [add("Cast", [place], to=to), graph.longs([1])])
+    angles = add("Div", [places, graph.number(slow, x)])
+    waves = add("Mul", [add("Concat", [add("Sin", [angles]), add("Cos", [angles])], axis=1), graph.number(op.attr("beta"), x)])
+    add("Add", [add("Mul", [graph.name_of(x), graph.number(op.attr("alpha"), x)]), waves], _out(graph, op))
 
 
 @converts("sum_of_squares")

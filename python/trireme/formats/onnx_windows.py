@@ -7,6 +7,8 @@ import numpy as np
 from ..framework import Operator
 from .onnx_blocks import scanned
 from .onnx_graph import Graph
+from .onnx_lods import numbered
+from .onnx_pieces import extent, pooled
 from .onnx_registry import _in, _out, _refuse, _type_of, converts
 
 
@@ -20,11 +22,11 @@ def _print(graph: Graph, op: Operator) -> None:
 @converts("conv_shift")
 def _conv_shift(graph: Graph, op: Operator) -> None:
     x, y = op.input("X")[0], op.input("Y")[0]
-    wide, narrow = graph.shape(x)[1], graph.shape(y)[1]
-    if wide < 0 or narrow < 0:
-        raise _refuse(op, f"{x!r} is {graph.shape(x)} and {y!r} is {graph.shape(y)}; the widths must be known")
-    places = (np.arange(wide)[:, None] + np.arange(narrow)[None, :] - (narrow - 1) // 2) % wide
-    windows = graph.add("Gather", [graph.name_of(x), graph.constant(places, np.int64)], axis=1)       # [rows, wide, narrow]
+    wide, narrow, one = (*(extent(graph, graph.name_of(name), 1) for name in (x, y)), graph.constant(1, np.int64))
+    half = graph.add("Div", [graph.add("Sub", [narrow, one]), graph.constant(2, np.int64)])
+    taps = graph.add("Sub", [numbered(graph, narrow), half])
+    places = graph.add("Mod", [graph.add("Add", [graph.add("Unsqueeze", [numbered(graph, wide), graph.longs([1])]), taps]), wide])
+    windows = graph.add("Gather", [graph.name_of(x), places], axis=1)                  # [rows, wide, narrow]
     sums = graph.add("MatMul", [windows, graph.add("Unsqueeze", [graph.name_of(y), graph.longs([-1])])])
     graph.add("Squeeze", [sums, graph.longs([-1])], _out(graph, op))
 
@@ -38,10 +40,8 @@ def _spp(graph: Graph, op: Operator) -> None:
     levels = []
     for level in range(int(op.attr("pyramid_height"))):
         windows = 2**level
-        axes = [[_window(n, windows, o) for o in range(windows)] for n in extents]
-        rows = [_pooled(graph, graph.name_of(x), 2, window, is_max) for window in axes[0]]
-        cells = [_pooled(graph, row, 3, window, is_max) for row in rows for window in axes[1]]
-        levels.append(add("Flatten", [add("Concat", cells, axis=3) if len(cells) > 1 else cells[0]], axis=1))
+        cells = pooled(graph, graph.name_of(x), [[_window(n, windows, o) for o in range(windows)] for n in extents], is_max)
+        levels.append(add("Flatten", [cells], axis=1))
     add("Concat", levels, _out(graph, op), axis=1)
 
 
@@ -50,15 +50,6 @@ def _window(n: int, windows: int, o: int) -> tuple[int, int]:
     size = -(-n // windows)
     pad = (size * windows - n + 1) // 2
     return max(o * size - pad, 0), min((o + 1) * size - pad, n)
-
-
-def _pooled(graph: Graph, value: str, axis: int, window: tuple[int, int], is_max: bool) -> str:
-    first, last = window
-    if last <= first:                                  # of padding alone, which is 0
-        row = graph.add("Slice", [value, graph.longs([0]), graph.longs([1]), graph.longs([axis])])
-        return graph.add("Sub", [row, row])
-    part = graph.add("Slice", [value, graph.longs([first]), graph.longs([last]), graph.longs([axis])])
-    return graph.add("ReduceMax" if is_max else "ReduceMean", [part], axes=[axis], keepdims=1)
 
 
 @converts("similarity_focus")
@@ -99,7 +90,7 @@ def _tree_conv(graph: Graph, op: Operator) -> None:
     zeros = add("Cast", [add("Equal", [add("ReduceMin", [edges], axes=[2], keepdims=1), graph.constant(0, np.int64)])], to=int64)
     is_used = add("Equal", [add("CumSum", [zeros, graph.constant(1, np.int64)]), graph.constant(0, np.int64)])      # [batch, edges, 1]
     used = add("Cast", [is_used], to=to)
-    numbers = add("Range", [graph.constant(1, np.int64), add("Add", [_extent(graph, graph.name_of(x), 1), graph.constant(1, np.int64)]), graph.constant(1, np.int64)])
+    numbers = add("Range", [graph.constant(1, np.int64), add("Add", [extent(graph, graph.name_of(x), 1), graph.constant(1, np.int64)]), graph.constant(1, np.int64)])
     ends = [add("Mul", [used, add("Cast", [add("Equal", [add("Gather", [edges, graph.longs([side])], axis=2), numbers])], to=to)]) for side in (0, 1)]
     parents = add("Transpose", [ends[0]], perm=[0, 2, 1])                              # [batch, nodes, edges]
     siblings = add("ReduceSum", [parents, graph.longs([2])], keepdims=1)               # [batch, nodes, 1]: children of each node
@@ -113,7 +104,7 @@ def _tree_conv(graph: Graph, op: Operator) -> None:
     named = add("Add", [add("ReduceSum", [used, graph.longs([1])], keepdims=1), one])
     is_root = add("Cast", [add("LessOrEqual", [add("Cast", [add("Unsqueeze", [numbers, graph.longs([1])])], to=to), named])], to=to)
     windows: list[list[str]] = [[], [], []]            # [batch, nodes, nodes] of left, right and top, for each generation
-    reached = add("EyeLike", [add("Expand", [zero, add("Concat", [_extent(graph, graph.name_of(x), 1, [1])] * 2, axis=0)])])
+    reached = add("EyeLike", [add("Expand", [zero, add("Concat", [extent(graph, graph.name_of(x), 1, [1])] * 2, axis=0)])])
     left = None
     for generation in range(depth):
         top = (depth - generation) / depth
@@ -134,12 +125,6 @@ def _tree_conv(graph: Graph, op: Operator) -> None:
         parts.append(add("MatMul", [add("MatMul", [window, graph.name_of(x)]), filter]))
     shape = add("Concat", [add("Slice", [add("Shape", [graph.name_of(x)]), graph.longs([0]), graph.longs([2])]), graph.longs(filters[2:])], axis=0)
     add("Reshape", [add("Sum", parts) if len(parts) > 1 else parts[0], shape], _out(graph, op))
-
-
-def _extent(graph: Graph, value: str, axis: int, shape: list[int] | None = None) -> str:
-    """How long a value is along an axis: a number without dimensions, or of this shape."""
-    extent = graph.add("Gather", [graph.add("Shape", [value]), graph.longs([axis])])
-    return graph.add("Reshape", [extent, graph.longs(shape or [])])
 
 
 __all__: list[str] = []
