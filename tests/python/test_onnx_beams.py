@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,6 @@ from onnx_support import assert_close, exported
 
 layers = fluid.layers
 OPERATORS = ("beam_search", "beam_search_decode")
-ATTENTION = Path(__file__).resolve().parents[2] / "examples" / "attention"
-
-
-@pytest.fixture
-def attention(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The network of the example: an encoder, and a decoder with attention."""
-    monkeypatch.syspath_prepend(str(ATTENTION))
-    import network
-
-    yield network
-    for name in ("network", "tasks"):
-        sys.modules.pop(name, None)
 
 
 def assert_same_lods(make: Callable[[], Any], folder: Path, feeds: list[dict[str, Any]]) -> None:
@@ -91,27 +78,3 @@ def test_sentences_are_found_from_the_last_step_back(tmp_path: Path) -> None:
         feed[f"i{i}"] = np.array(words)[:, None], [rows, candidates]
         feed[f"s{i}"] = np.array(values, "float32")[:, None], [rows, candidates]
     assert_same_lods(make, tmp_path, [feed])
-
-
-def test_a_decoder_with_attention_finds_the_same_answers(attention: Any, tmp_path: Path) -> None:
-    def make() -> Any:
-        return attention.search(layers.data("given", [1], dtype="int64", lod_level=1), pair("begin", "int64"), pair("nothing", "float32"), 8, 3, 6)
-
-    random, feeds = np.random.RandomState(5), []
-    for lengths in ([3, 1, 4], [5]):
-        count = len(lengths)
-        both = [[1] * count, [1] * count]
-        feeds.append({"given": (random.randint(2, attention.COUNT, [sum(lengths), 1]), [lengths]), "begin": (np.full([count, 1], attention.BEGIN), both),
-                      "nothing": (np.zeros([count, 1], "float32"), both)})
-    assert_same_lods(make, tmp_path, feeds)
-
-
-def test_a_decoder_with_attention_costs_the_same(attention: Any, tmp_path: Path) -> None:
-    def make() -> Any:
-        given, before, answer = (layers.data(name, [1], dtype="int64", lod_level=1) for name in ("given", "before", "answer"))
-        return attention.cost(given, before, answer, 8)
-
-    random = np.random.RandomState(5)
-    lengths = [2, 4, 1]
-    assert_same_lods(make, tmp_path, [{name: (random.randint(2, attention.COUNT, [sum(counts), 1]), [counts])
-                                       for name, counts in (("given", [3, 2, 2]), ("before", lengths), ("answer", lengths))}])

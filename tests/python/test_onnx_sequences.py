@@ -96,6 +96,19 @@ def costs(blank: int) -> Any:
     return output_of("warpctc", "Loss", {"Loss": "float32", "WarpCTCGrad": "float32"}, {"Logits": sequences(3), "Label": label}, blank=blank)
 
 
+def branched() -> Any:
+    """Sequences by the sum of their first numbers."""
+    x = sequences(3)
+    total = layers.sequence_pool(layers.slice(x, axes=[1], starts=[0], ends=[1]), "sum")
+    choose = layers.IfElse(layers.less_than(total, layers.fill_constant([1], "float32", 0.0)))
+    with choose.true_block():
+        choose.output(layers.sequence_softmax(layers.fc(choose.input(x), 1)))
+    with choose.false_block():
+        choose.output(layers.fc(choose.input(x), 1))
+    [merged] = choose()
+    return merged
+
+
 CASES: list[tuple[str, Callable[[], Any]]] = [
     *[(f"pool_{how}", lambda how=how: layers.sequence_pool(sequences(3, 2), how, pad_value=0.5)) for how in ("sum", "average", "sqrt", "max", "first", "last")],
     ("pool_of_words", lambda: layers.sequence_pool(layers.embedding(words(), [5, 4]), "sum")),
@@ -147,6 +160,7 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     *[(f"edit_distance_{normalized}", lambda normalized=normalized: layers.edit_distance(words(count=3), words("y", 3), normalized)) for normalized in (False, True)],
     *[(f"chunk_eval_{scheme}", lambda scheme=scheme, count=count: layers.chunk_eval(words(count=count), words("z", count), scheme, 2, [1] if scheme == "IOE" else None))
       for scheme, count in (("IOB", 5), ("IOE", 5), ("IOBES", 9), ("plain", 3))],
+    ("if_else", branched),
     *[(f"dynamic_rnn {how}", lambda how=how: summed(how)) for how in ("plain", "begun", "with a row", "with sequences")],
 ]
 

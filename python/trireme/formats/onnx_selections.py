@@ -142,34 +142,6 @@ def _multiplex(graph: Graph, op: Operator) -> None:
     graph.add("GatherND", [all, places], _out(graph, op))
 
 
-def _mask(graph: Graph, op: Operator) -> str:
-    return graph.add("Reshape", [_in(graph, op, "Mask"), graph.longs([-1])])
-
-
-def _without_sequences(graph: Graph, op: Operator, slot: str) -> None:
-    name = op.input(slot)[0]
-    if graph.var(name).lod_level:
-        raise _refuse(op, f"{name!r} has sequences; rows alone are exported")
-
-
-@converts("split_lod_tensor")
-def _split_lod_tensor(graph: Graph, op: Operator) -> None:
-    _without_sequences(graph, op, "X")
-    x, mask = _in(graph, op, "X"), _mask(graph, op)
-    graph.add("Compress", [x, mask], _out(graph, op, "OutTrue"), axis=0)
-    graph.add("Compress", [x, graph.add("Not", [mask])], _out(graph, op, "OutFalse"), axis=0)
-
-
-@converts("merge_lod_tensor")
-def _merge_lod_tensor(graph: Graph, op: Operator) -> None:
-    """Rows of both, one behind the other, go back to where the mask took them from."""
-    _without_sequences(graph, op, "X")
-    mask = _mask(graph, op)
-    places = graph.add("Concat", [graph.add("NonZero", [each]) for each in (mask, graph.add("Not", [mask]))], axis=1)
-    rows = graph.add("Concat", [_in(graph, op, "InTrue"), _in(graph, op, "InFalse")], axis=0)
-    graph.add("ScatterND", [rows, graph.add("Transpose", [places], perm=[1, 0]), rows], _out(graph, op))
-
-
 @converts("scatter")
 def _scatter(graph: Graph, op: Operator) -> None:
     x, updates = op.input("X")[0], _in(graph, op, "Updates")
