@@ -8,7 +8,7 @@
  *     forget, input, output, candidate = (h', mixture) LSTMWeight + LSTMBias, the first three with gate_activation
  *     c = forget c' + input candidate_activation(candidate);  h = output cell_activation(c)
  *
- * No gradient, as in Fluid. */
+ * It has kernels of its own, because a body of other operators has no loops. No gradient, as in Fluid. */
 #ifndef T
 
 #include <math.h>

@@ -128,7 +128,8 @@ class _Feed:
         if dims and len(dims) != len(shape):           # other numbers than those declared are the operators' to refuse
             want = ["?" if dim < 0 else dim for dim in dims]
             raise ShapeError(f"feed {self.name!r} has the shape {list(shape)}, the program wants "
-                             f"[{', '.join(map(str, want))}]\n  your line: {user_line()}")
+                             f"[{', '.join(map(str, want))}]; a feed has as many dimensions as its variable: declare {len(shape)}, "
+                             f"such as layers.data({self.name!r}, {[None] * len(shape)}, append_batch_size=False)\n  your line: {user_line()}")
         if len(shape) > 9:
             raise ShapeError(f"feed {self.name!r} has {len(shape)} dimensions, at most 9 are possible")
         native.rank = len(shape)

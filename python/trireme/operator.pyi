@@ -412,6 +412,12 @@ def decayed_adagrad(
         ) -> tuple[Variable, Variable]:
     """Moment = decay * Moment + (1 - decay) * Grad^2; ParamOut = Param - LearningRate * Grad / (sqrt(Moment) + epsilon)."""
 
+def delete_var(
+        X: Slot, *args: Variable | str, op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
+        name: str | None = None,
+        ) -> None:
+    """Says that X is not needed any more."""
+
 def depthwise_conv2d(
         Input: Slot, Filter: Slot, Bias: Slot | None = None, ResidualData: Slot | None = None, *, Output: Output = ...,
         is_test: bool = False, strides: Sequence[int] = (1, 1), paddings: Sequence[int] = (0, 0), groups: int = 1,

@@ -227,7 +227,7 @@ class VariableMath:
     def __getitem__(self, index: Any) -> Variable:
         """Return a part, cut by numbers and slices: ``x[0]``, ``x[:, 1:3]``, ``x[..., ::-1]``.
 
-        As in NumPy, and in Fluid since 1.5, a number takes its dimension away; that of a variable of one dimension stays, [1].
+        As in NumPy, and in Fluid since 1.5, a number takes its dimension away. A single element has the shape [1].
         """
         items = _without_ellipsis(index if isinstance(index, tuple) else (index,), len(self.shape))
         if len(items) > len(self.shape):
@@ -256,7 +256,9 @@ class VariableMath:
             out = _append(self, "slice", {"Input": [self]}, {"axes": axes, "starts": starts, "ends": ends})
         for axis, step in steps.items():
             out = _every(out, axis, step)
-        if drop and len(drop) < len(self.shape):
+        if len(drop) == len(self.shape):
+            drop.remove(next((axis for axis in drop if self.shape[axis] is not None), 0))
+        if drop:
             out = _append(out, "squeeze", {"X": [out]}, {"axes": drop})
         return out
 

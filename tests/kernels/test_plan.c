@@ -393,6 +393,23 @@ TEST(an_unknown_operator_is_named_and_a_near_one_offered)
     net_deinit(&n);
 }
 
+TEST(an_operator_that_deletes_variables_is_not_run)
+{
+    static const float values[2] = {1, 2};
+    net                n;
+
+    net_init(&n);
+    net_var(&n, "x", TR_FP32, 1, 2);
+    net_op(&n, 0, "delete_var", "X=x", "", "");
+    net_op(&n, 0, "scale", "X=x", "Out=y", "scale=2");
+    net_op(&n, 0, "delete_var", "X=x,y", "", "");
+    net_feed(&n, "x", values, 1, 2);
+    net_run(&n, "y");
+    assert_float_equal(net_f32(&n, 0)[1], 4, 0);
+    assert_false(net_plan_says(&n, "delete_var"));
+    net_deinit(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +438,7 @@ int main(void)
         cmocka_unit_test(an_uninitialised_parameter_is_named),
         cmocka_unit_test(a_value_that_is_not_finite_is_found),
         cmocka_unit_test(an_unknown_operator_is_named_and_a_near_one_offered),
+        cmocka_unit_test(an_operator_that_deletes_variables_is_not_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,8 @@ def test_what_then_does_not_fit_names_the_feed_and_the_operator(exe, line):
     text = str(caught.value)
     assert "with feed 'x' of shape [2, 6], which the program declares as [?, 5]" in text and text.startswith("fc: Input is [2, 6]")
     assert "'other'" not in text
-    with pytest.raises(core.ShapeError, match=r"feed 'x' has the shape \[2, 5, 1\], the program wants \[\?, 5\]"):
+    with pytest.raises(core.ShapeError, match=r"feed 'x' has the shape \[2, 5, 1\], the program wants \[\?, 5\]; .*"
+                                                r"layers.data\('x', \[None, None, None\], append_batch_size=False\)"):
         exe.run(feed={"x": np.ones((2, 5, 1), "float32")}, fetch_list=[y])
 
 
@@ -92,6 +93,31 @@ def test_indices_are_those_of_numpy(exe, index, declared):
     expected = np.zeros_like(a)
     expected[index] = 2 * a[index]
     np.testing.assert_allclose(slope, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("declared, index", [([5], 2), ([5, 4], (1, -1)), ([None, 4, 6], (0, 1, 2)), ([5, 4], (1, slice(2, 3)))], ids=str)
+def test_a_single_element_has_one_dimension(exe, declared, index):
+    x = layers.data("x", declared, append_batch_size=False)
+    y = x[index]
+    a = np.arange(np.prod([5, 4, 6][:len(declared)]), dtype="float32").reshape([5, 4, 6][:len(declared)])
+    value, = exe.run(feed={"x": a}, fetch_list=[y])
+    assert y.shape == value.shape == (1,) and value[0] == np.ravel(a[index])[0]
+
+
+def test_a_program_that_deletes_variables_runs(exe, tmp_path):
+    """As programs are that Fluid saved after release_memory."""
+    x = layers.data("x", [3])
+    y = layers.scale(x, 2.0)
+    block = fluid.default_main_program().global_block()
+    block.append_op(type="delete_var", inputs={"X": [x]})
+    z = layers.scale(y, 2.0)
+    block.append_op(type="delete_var", inputs={"X": [y, z]})
+    fluid.io.save_program(fluid.default_main_program(), str(tmp_path / "program"))
+    for program in (fluid.default_main_program(), fluid.io.load_program(str(tmp_path / "program"))):
+        np.testing.assert_array_equal(exe.run(program, feed={"x": np.ones((1, 3), "float32")}, fetch_list=[z.name])[0], [[4, 4, 4]])
+    assert "delete_var" not in str(exe.plan(fetch_list=[z], feed=["x"]))
+    with pytest.raises(ValueError, match="delete_var: input X is missing"):
+        block.append_op(type="delete_var", inputs={})
 
 
 def test_an_index_that_cannot_be_is_refused():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 # Names, without "fluid.", and what differs; the rows of "What differs" that begin with names.
 DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("layers.data",), "an unknown dimension is `None` in `Variable.shape`; `-1`, and any other negative number, is understood"),
+    (("layers.data",), "an unknown dimension is `None` in `Variable.shape`; `-1`, and any other negative number, is understood. "
+                         "A feed must have as many dimensions as were declared"),
     (("backward.calc_gradient", "gradients"), "`backward.calc_gradient` with one input returns its gradient, `gradients` always a list"),
     (("layers.nce",), "a `seed` of its own gives other draws, never the same ones in each step; `log_uniform` is a distribution over all classes, "
                       "the last one included"),
