@@ -35,6 +35,7 @@ struct tr__own_part {
     uint64_t         first_step;      /* they are of this step */
     _Atomic bool     is_collecting;
     _Atomic bool    *is_gone;         /* trainer by trainer, while parts are collected: it is dead or has left */
+    int             *rank;            /* the rank that was each trainer when `seen` was begun */
     uint32_t         seen;            /* the newest snapshot that was taken here, or missed, */
     uint64_t         step;            /* of this step */
     bool             is_taken;
@@ -77,6 +78,7 @@ void tr__own_part_free(tr__own_part *o)
     tr_snapshot_free(o->snapshot);
     forget_first(o);
     free((void *)o->is_gone);
+    free(o->rank);
     for (int i = 0; i < o->count; i++) {
         free(o->name[i]);
         free((void *)(uintptr_t)o->item[i].name);
@@ -138,6 +140,7 @@ tr_status tr__own_part_set_up(tr__own_part *o, const tr_job_spec *spec)
     keep_items(o, spec);
     if (spec->checkpoints) {
         o->is_gone = tr__must_alloc((size_t)tr_job_trainers(o->job) * sizeof *o->is_gone);
+        o->rank = tr__must_array((size_t)tr_job_trainers(o->job), sizeof *o->rank);
         if (o->job->step == 0)
             keep_first(o, spec->own);
         o->folder = folder_of(o->job, tr_job_index(o->job));
@@ -271,13 +274,22 @@ static void *run(void *self)
     return NULL;
 }
 
-/* A job that does not survive the death of a trainer waits for the process in its place. */
-static void look_for_trainers(tr__own_part *o)
+static void note_ranks(tr__own_part *o)
 {
     const tr_roster *roster = tr_comm_roster(o->job->shared.comm);
 
+    memcpy(o->rank, roster->trainer_rank, (size_t)roster->trainers * sizeof *o->rank);
+}
+
+/* A job that does not survive the death of a trainer waits for the process in its place. Where all trainers take part in a snapshot, that process took
+ * no part in this one, and will leave nothing of it. */
+static void look_for_trainers(tr__own_part *o)
+{
+    const tr_roster *roster = tr_comm_roster(o->job->shared.comm);
+    const int       *rank = o->job->policy.snapshots_all ? o->rank : roster->trainer_rank;
+
     for (int i = 0; o->job->policy.survives_trainers && i < roster->trainers; i++)
-        atomic_store(&o->is_gone[i], !tr_roster_is_here(roster, roster->trainer_rank[i]));
+        atomic_store(&o->is_gone[i], !tr_roster_is_here(roster, rank[i]));
 }
 
 void tr__own_part_poll(tr__own_part *o, const tr_client *client)
@@ -296,6 +308,7 @@ void tr__own_part_poll(tr__own_part *o, const tr_client *client)
     tr_background_join(&o->background);
     o->seen = number;
     o->step = step;
+    note_ranks(o);
     o->is_taken = take(o);
     tr_background_begin(&o->background, run, o, "write a part of a checkpoint");
 }
