@@ -83,7 +83,7 @@ def measure(mpirun: str, build: pathlib.Path, side: str) -> dict[str, float]:
     nothing = time.monotonic() - begun
     script = build / "first_step.py"
     script.write_text(FIRST_STEP)
-    env = {**os.environ, "PYTHONPATH": str(build / "python")}
+    env = {**os.environ, "PYTHONPATH": str(build / "python"), "PYTHONPYCACHEPREFIX": str(build / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     begun = time.monotonic()
     subprocess.run([sys.executable, "-m", "trireme", "launch", "--servers", "2", "--trainers", "2", str(script)], env=env, check=True,
                    capture_output=True, timeout=120)
