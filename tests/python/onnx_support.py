@@ -103,4 +103,4 @@ def assert_same_of_sequences(make: Callable[[], Any], folder: Path, lengths: Seq
             at = next(i for i, name in enumerate(names) if name in (target.name, f"{target.name}.out"))
             assert_close(got[at], np.array(want))
             offsets = [value.tolist() for name, value in zip(names, got) if name.startswith(f"{names[at]}.offsets")]
-            assert offsets == [list(level) for level in want.lod()]
+            assert offsets == [list(level) for level in want.lod()], (target.name, offsets, want.lod())

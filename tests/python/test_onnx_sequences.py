@@ -195,6 +195,21 @@ def test_sequences_of_sequences_are_told_level_by_level(tmp_path: Path) -> None:
     assert_same_of_sequences(make, tmp_path, [{"x": [[2, 1], [3, 1, 2]]}, {"x": [[1, 3, 0], [2, 0, 1, 4]]}])
 
 
+def test_steps_may_be_sequences(tmp_path: Path) -> None:
+    """A net over the sentences of texts: each step has the words of one sentence of each text."""
+    def make() -> Any:
+        x = sequences(3, levels=2)
+        rnn = layers.DynamicRNN()
+        with rnn.block():
+            words = rnn.step_input(x)
+            before = rnn.memory(shape=[3], value=0.5)
+            after = layers.fc([layers.sequence_pool(words, "max"), before], 3, act="tanh")
+            rnn.update_memory(before, after)
+            rnn.output(after, words + layers.sequence_expand_as(before, words))
+        return rnn()
+    assert_same_of_sequences(make, tmp_path, [{"x": [[2, 1], [3, 1, 2]]}, {"x": [[1, 3, 0], [2, 0, 1, 4]]}])
+
+
 def test_one_sequence_is_a_pair_of_offsets(tmp_path: Path) -> None:
     assert_same_of_sequences(lambda: gates("lstm"), tmp_path, [{"x": [[1]]}, {"x": [[7]]}])
 

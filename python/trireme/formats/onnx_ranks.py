@@ -10,18 +10,15 @@ import numpy as np
 from ..framework import Operator
 from .onnx_blocks import info, inner_graph
 from .onnx_graph import Graph
-from .onnx_lods import Sequences, numbered, picked, sequences_of
+from .onnx_lods import Sequences, numbered, offsets_from, picked, sequences_of
 from .onnx_registry import _in, _int64, _out, _refuse, converts
 
 
 @converts("lod_rank_table")
 def _lod_rank_table(graph: Graph, op: Operator) -> None:
     x, level = op.input("X")[0], int(op.attr("level"))
-    lods = graph.lods(x)
-    if len(lods) != level + 1:
-        raise _refuse(op, f"{x!r} has {len(lods)} levels of sequences here; the last level alone, {len(lods) - 1}, is ranked, not {level}")
-    s = sequences_of(graph, op, "X")
-    table = op.output("Out")[0]
+    s, table = sequences_of(graph, op, "X", level=level), op.output("Out")[0]
+    lods = graph.lods(x)[:level + 1]
     graph.add_node("TopK", [s.lengths, graph.add("Reshape", [s.count, graph.longs([1])])], [graph.fresh("lengths"), graph.written(table)], axis=0)
     graph.put_lods(table, lods)
 
@@ -53,34 +50,53 @@ def _by_steps(graph: Graph, op: Operator) -> tuple[str, str]:
 
 @converts("lod_tensor_to_array")
 def _lod_tensor_to_array(graph: Graph, op: Operator) -> None:
-    _like_the_table(graph, op)
-    rows, counts = _by_steps(graph, op)
-    graph.add("SplitToSequence", [graph.add("Gather", [_in(graph, op, "X"), rows], axis=0), counts], _out(graph, op), axis=0)
-    graph.put_lods(op.output("Out")[0], [])
-
-
-def _like_the_table(graph: Graph, op: Operator) -> None:
-    x, table = op.input("X")[0], op.input("RankTable")[0]
-    if len(graph.lods(x)) != len(graph.lods(table)):
-        raise _refuse(op, f"{x!r} has {len(graph.lods(x))} levels of sequences, and the table {len(graph.lods(table))}; steps that are sequences are not exported")
+    x, array, add = op.input("X")[0], op.output("Out")[0], graph.add
+    value, below = graph.name_of(x), graph.lods(x)[len(graph.lods(op.input("RankTable")[0])):]
+    if len(below) > 1:
+        raise _refuse(op, f"{x!r} has {len(below)} levels of sequences below that of the table; one is exported")
+    parts, counts = _by_steps(graph, op)
+    if not below:
+        add("SplitToSequence", [add("Gather", [value, parts], axis=0), counts], _out(graph, op), axis=0)
+        graph.put_lods(array, [])
+        return
+    inner, steps = Sequences(graph, below[0]), Sequences(graph, offsets_from(graph, counts))       # a step has so many sequences
+    rows, offsets = picked(graph, *(add("Gather", [each, parts]) for each in (inner.starts, inner.lengths)))
+    edges = Sequences(graph, add("Gather", [offsets, steps.offsets]))                               # and these rows
+    more = add("Add", [counts, graph.constant(1, np.int64)])
+    places, of_entries = picked(graph, steps.starts, more)                                          # of the offsets that a step has
+    entries = add("Sub", [add("Gather", [offsets, places]), Sequences(graph, of_entries).of_rows(edges.starts)])
+    lods = [add("SplitToSequence", [entries, more], axis=0)]
+    add("SplitToSequence", [add("Gather", [value, rows], axis=0), edges.lengths], _out(graph, op), axis=0)
+    graph.put_lods(array, lods)
 
 
 @converts("array_to_lod_tensor")
 def _array_to_lod_tensor(graph: Graph, op: Operator) -> None:
-    rows, _ = _by_steps(graph, op)
-    value, lods = _joined(graph, op.input("X")[0]), graph.lods(op.input("RankTable")[0])
-    graph.add("ScatterND", [value, graph.add("Unsqueeze", [rows, graph.longs([1])]), value], _out(graph, op))
-    graph.put_lods(op.output("Out")[0], lods)
+    array, add, lods = op.input("X")[0], graph.add, graph.lods(op.input("RankTable")[0])
+    parts, counts = _by_steps(graph, op)
+    rest = [max(dim, 0) for dim in graph.shape(array)[1:]]
+    value, below = _joined(graph, graph.name_of(array), np.zeros([0, *rest], graph.dtype(array))), graph.lods(array)
+    if not below:
+        add("ScatterND", [value, add("Unsqueeze", [parts, graph.longs([1])]), value], _out(graph, op))
+        graph.put_lods(op.output("Out")[0], lods)
+        return
+    entries = _joined(graph, below[0], np.zeros([1], np.int64))            # the offsets that steps have, one step behind the other
+    of_steps = Sequences(graph, offsets_from(graph, add("Add", [counts, graph.constant(1, np.int64)])))
+    gaps = add("Sub", [add("Slice", [add("Concat", [entries, graph.longs([0])], axis=0), graph.longs([1]), graph.longs([2**63 - 1])]), entries])
+    lengths = add("Compress", [gaps, add("Greater", [of_steps.place_from_end, graph.constant(0, np.int64)])])
+    by_steps, at = Sequences(graph, offsets_from(graph, lengths)), add("Unsqueeze", [parts, graph.longs([1])])
+    rows, offsets = picked(graph, *(add("ScatterND", [each, at, each]) for each in (by_steps.starts, lengths)))
+    add("Gather", [value, rows], _out(graph, op), axis=0)
+    graph.put_lods(op.output("Out")[0], [*lods, offsets])
 
 
-def _joined(graph: Graph, array: str) -> str:
-    """All elements, one behind the other: no rows, where a loop over empty sequences has written no element."""
-    value, some, none = graph.name_of(array), graph.inside(graph.block), graph.inside(graph.block)
-    nothing = np.zeros([0, *(max(dim, 0) for dim in graph.shape(array)[1:])])
-    results = [some.add("ConcatFromSequence", [value], axis=0), none.add("Identity", [none.constant(nothing, graph.dtype(array))])]
-    branches = {label: inner_graph(branch, "join", [], [info(branch, result, graph.type_of(array))])
+def _joined(graph: Graph, array: str, nothing: np.ndarray) -> str:
+    """All elements, one behind the other; ``nothing`` where a loop over empty sequences has written no element."""
+    some, none, type = graph.inside(graph.block), graph.inside(graph.block), int(graph.onnx.helper.np_dtype_to_tensor_dtype(nothing.dtype))
+    results = [some.add("ConcatFromSequence", [array], axis=0), none.add("Identity", [none.constant(nothing, nothing.dtype)])]
+    branches = {label: inner_graph(branch, "join", [], [info(branch, result, type)])
                 for label, branch, result in zip(("then_branch", "else_branch"), (some, none), results)}
-    return graph.add("If", [graph.add("Greater", [graph.add("SequenceLength", [value]), graph.constant(0, np.int64)])], **branches)
+    return graph.add("If", [graph.add("Greater", [graph.add("SequenceLength", [array]), graph.constant(0, np.int64)])], **branches)
 
 
 @converts("reorder_lod_tensor_by_rank")
