@@ -135,6 +135,7 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     ("reshape", lambda: layers.reshape(data(3, 4), [-1, 6, 2])),
     ("flatten", lambda: layers.flatten(data(3, 4, 2), axis=2)),
     ("squeeze", lambda: layers.squeeze(data(1, 4), [1])),
+    ("squeeze_all", lambda: layers.squeeze(data(1, 4, 1), [])),
     ("unsqueeze", lambda: layers.unsqueeze(data(4), [1, 2])),
     ("transpose", lambda: layers.transpose(data(3, 4), [0, 2, 1])),
     ("concat", lambda: layers.concat([data(3, 4), data(2, 4, name="y")], axis=1)),

@@ -78,7 +78,8 @@ def _tensor_array_to_tensor(graph: Graph, op: Operator) -> None:
     body = graph.inside(graph.block)
     step, condition = body.fresh("iteration"), body.fresh("condition")
     extent = body.add("Gather", [body.add("Shape", [body.add("SequenceAt", [array, step])]), body.constant(axis, np.int64)])
-    outputs = [scalar_info(body, body.add("Identity", [condition]), "BOOL"), scalar_info(body, body.add("Cast", [extent], to=int(graph.onnx.TensorProto.INT32)), "INT32")]
+    number = body.add("Cast", [extent], to=int(graph.onnx.TensorProto.INT32))
+    outputs = [scalar_info(body, body.add("Identity", [condition]), "BOOL"), scalar_info(body, number, "INT32")]
     inputs = [scalar_info(body, step, "INT64"), scalar_info(body, condition, "BOOL")]
     graph.add("Loop", [graph.add("SequenceLength", [array]), ""], _out(graph, op, "OutIndex"), body=inner_graph(body, "extents", inputs, outputs))
 

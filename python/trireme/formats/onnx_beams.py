@@ -134,7 +134,8 @@ def _walk(graph: Graph, op: Operator, shape: str, ids: str, scores: str) -> list
             for value, fill in ((word, body.constant(0, np.int64)), (score, body.number(0.0, scores)), (of_rows.owner, body.constant(0, np.int64)))]
     has_ended = add("And", [has_some, add("Equal", [here[0], body.constant(int(op.attr("end_id")), np.int64)])])       # the end of a sentence is taken once
     taken = add("And", [is_there, add("Not", [has_ended])])
-    outs = [(here[2], types.INT64), (is_there, types.BOOL), (add("Where", [has_some, best, here[1]]), kind), (here[0], types.INT64), (here[1], kind), (taken, types.BOOL)]
+    states = [(here[2], types.INT64), (is_there, types.BOOL), (add("Where", [has_some, best, here[1]]), kind)]
+    outs = [*states, (here[0], types.INT64), (here[1], kind), (taken, types.BOOL)]
     inputs = [scalar_info(body, number, "INT64"), scalar_info(body, condition, "BOOL"),
               *(info(body, name, type) for name, type in ((at, types.INT64), (alive, types.BOOL), (best, kind)))]
     outputs = [scalar_info(body, add("Identity", [condition]), "BOOL"), *(info(body, add("Identity", [name]), type) for name, type in outs)]

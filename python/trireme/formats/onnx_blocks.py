@@ -93,7 +93,11 @@ def _check_levels(graph: Graph, op: Operator, variables: Sequence[str], levels: 
             raise _refuse(op, f"{var!r} has {now} levels of sequences in one case, and {count} in the other")
 
 
-def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tuple[str, int]], step: Callable[[Graph, list[str], list[str]], tuple[list[str], list[tuple[str, int]]]],
+# Makes of a graph, states and one step of inputs the new states, and outputs with the types of their elements.
+Step = Callable[[Graph, list[str], list[str]], tuple[list[str], list[tuple[str, int]]]]
+
+
+def scanned(graph: Graph, first: Sequence[tuple[str, int]], along: Sequence[tuple[str, int]], step: Step,
             is_reverse: bool = False) -> tuple[list[str], list[str]]:
     """Append a Scan: ``step`` makes new states and outputs of states and of one step of the inputs, from the first to the last or the other way.
 

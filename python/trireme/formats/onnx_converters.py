@@ -218,12 +218,10 @@ def _reshape(graph: Graph, op: Operator) -> None:
     elif op.type.startswith("reshape"):
         shape = _int64(graph, _in(graph, op, "Shape")) if _has(op, "Shape") else graph.longs(op.attr("shape"))
         graph.add("Reshape", [source, shape], _out(graph, op))
-    elif op.type.startswith("squeeze") and op.attr("axes"):
-        graph.add("Squeeze", [source, graph.longs(op.attr("axes"))], _out(graph, op))
-    elif op.type.startswith("unsqueeze"):
-        graph.add("Unsqueeze", [source, graph.longs(op.attr("axes"))], _out(graph, op))
+    elif op.type.startswith("squeeze"):                # without axes all dimensions of 1
+        graph.add("Squeeze", [source, *([graph.longs(op.attr("axes"))] if op.attr("axes") else [])], _out(graph, op))
     else:
-        graph.reshaped(source, graph.shape(op.output("Out")[0]), op, _out(graph, op))
+        graph.add("Unsqueeze", [source, graph.longs(op.attr("axes"))], _out(graph, op))
 
 
 @converts("transpose", "transpose2")

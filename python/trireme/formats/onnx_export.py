@@ -17,7 +17,9 @@ from ..optional import load
 from .onnx_graph import OPSET, Graph, offsets_of
 from .onnx_registry import CONVERTERS, convert
 from . import (  # noqa: F401  they fill CONVERTERS
-    onnx_arrays, onnx_beams, onnx_blocks, onnx_converters, onnx_images, onnx_labels, onnx_losses, onnx_masks, onnx_metrics, onnx_ranks, onnx_recurrent, onnx_selections, onnx_sequences, onnx_units, onnx_windows)
+    onnx_arrays, onnx_beams, onnx_blocks, onnx_converters, onnx_images, onnx_labels,
+    onnx_losses, onnx_masks, onnx_metrics, onnx_ranks, onnx_recurrent, onnx_selections,
+    onnx_sequences, onnx_units, onnx_windows)
 
 
 def onnx_operators() -> list[str]:

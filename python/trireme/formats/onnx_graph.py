@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtypes import NUMPY_DTYPES, VarType
 from ..errors import InvalidArgumentError, UnsupportedError
-from ..framework import Block, Operator, Variable
+from ..framework import Block, Variable
 
 OPSET = 17
 
@@ -176,12 +176,6 @@ class Graph:
     def number(self, value: float | np.ndarray, like: str) -> str:
         """A number, or an array, of the type of a variable of the program."""
         return self.constant(value, self.dtype(like))
-
-    def reshaped(self, value: str, dims: Sequence[int], op: Operator, out: str | None = None) -> str:
-        """Give a value these dimensions, one of which may be -1."""
-        if sum(dim < 0 for dim in dims) > 1:
-            raise UnsupportedError(f"export_onnx: {op.type} gives {op.output_arg_names[0]!r} of the shape {list(dims)}, of which more than one dimension is not known")
-        return self.add("Reshape", [value, self.longs(dims)], out)
 
 
 def offsets_of(name: str, levels: int) -> list[str]:
