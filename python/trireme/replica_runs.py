@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .compiler import BuildStrategy, ExecutionStrategy
 
 _MAX_KEPT = 32
+_precision_of = lib.tr_executor_matmul_precision
 
 
 class _Fetch:
@@ -55,6 +56,8 @@ class Replicas:
         self._executors = [Executor(executor.place) for _ in range(places)]
         self._updates: dict[int, Program] = {}
         self._kept: dict[Any, Prepared] = {}
+        self._fetches: dict[tuple[str, ...], _Fetch] = {}
+        self._reads: dict[Any, list[str]] = {}
         if build.debug_graphviz_path:
             draw_block_graphviz(self._update_of(places).global_block(), path=build.debug_graphviz_path)
 
@@ -71,11 +74,29 @@ class Replicas:
             self._kept[whole] = found
         return found
 
+    def _fetch(self, names: tuple[str, ...]) -> _Fetch:
+        found = self._fetches.get(names)
+        if found is None:
+            if len(self._fetches) >= _MAX_KEPT:
+                self._fetches.clear()
+            found = self._fetches[names] = _Fetch(self.parts, names)
+        return found
+
+    def _feeds_of(self, key: Any, program: Program, feed: Feed) -> list[str]:
+        """Return those of the fed variables that a part reads. The parts of a revision do not change."""
+        whole = (key, *feed)
+        found = self._reads.get(whole)
+        if found is None:
+            if len(self._reads) >= _MAX_KEPT * (self._places + 2):
+                self._reads.clear()
+            found = self._reads[whole] = self.parts.feeds_of(program, feed)
+        return found
+
     def _run_once(self, key: Any, program: Program | None, feed: Feed, fetch: Sequence[str]) -> list[Any]:
         """Run a part that is run once; return LoDTensors."""
         if program is None:
             return []
-        names = self.parts.feeds_of(program, feed)
+        names = self._feeds_of(key, program, feed)
         return self._prepared(key, self.executor, program, self._scope, names, fetch).run(feed, False, fetch)
 
     def _update_of(self, count: int) -> Program:
@@ -90,7 +111,7 @@ class Replicas:
         if self._period and self._runs and self._runs % self._period == 0:
             self.drop()
         self._runs += 1
-        fetch = _Fetch(self.parts, names)
+        fetch = self._fetch(tuple(names))
         looked_up = dict(zip(self.parts.lookups, self._run_once("before", self._before, feed, self.parts.lookups)))
         slices = self._with_lookups(feed, slices, looked_up)
         each = self._run_each(slices, fetch.each)
@@ -110,14 +131,17 @@ class Replicas:
 
     def _run_each(self, slices: list[tuple[Feed, int]], fetch: Sequence[str]) -> list[list[Any]]:
         total = sum(samples for _, samples in slices)
+        precision = _precision_of(self.executor._native.ptr)
         prepared, keep = [], []
         for i, (feed, samples) in enumerate(slices):
-            one = self._executors[i]
+            one, key = self._executors[i], ("replica", i)
             if one.check_nan != self.executor.check_nan:
                 one.check_nan = self.executor.check_nan
-            one.matmul_precision = self.executor.matmul_precision
-            fed = {**{name: feed[name] for name in self.parts.feeds_of(self._programs[i], feed)}, WEIGHT: np.array([samples / total])}
-            prepared.append(self._prepared(("replica", i), one, self._programs[i], self._scopes[i], list(fed), fetch))
+            if _precision_of(one._native.ptr) != precision:
+                one.matmul_precision = self.executor.matmul_precision
+            fed = {name: feed[name] for name in self._feeds_of(key, self._programs[i], feed)}
+            fed[WEIGHT] = np.array([samples / total])
+            prepared.append(self._prepared(key, one, self._programs[i], self._scopes[i], list(fed), fetch))
             keep.append(prepared[i].begin(fed))
         count = len(prepared)
         try:
