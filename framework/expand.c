@@ -7,6 +7,7 @@
 
 #include "framework/attr.h"
 #include "framework/composite.h"
+#include "framework/grad_complete.h"
 #include "framework/memory.h"
 #include "framework/op_registry.h"
 
@@ -289,11 +290,12 @@ tr_status tr__expand(tr_expanded **out, const tr_program *program)
     tr_status status = TR_OK;
 
     *out = NULL;
-    if (!has_composite(program))
+    if (!has_composite(program) && !tr__gradients_lack_inputs(program))
         return TR_OK;
     tr_expanded *to = tr__must_alloc(sizeof *to);
     expansion    e = {.to = to};
     to->program = tr_program_clone(program);
+    tr__gradients_complete(to->program);
     to->block_count = program->block_count;
     to->origin = tr__must_alloc((size_t)to->block_count * sizeof *to->origin);
     for (int b = 0; status == TR_OK && b < program->block_count; b++)

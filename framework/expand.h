@@ -1,4 +1,4 @@
-/* expand.h - a program whose composite operators are replaced by their parts (composite.h), for a plan.
+/* expand.h - a program whose composite operators are replaced by their parts (composite.h), for a plan. Gradient operators get what they lack.
  *
  * The parts of a gradient operator read what the parts of its forward operator have computed, where that stands before it
  * in the same block with the same arguments and attributes. Otherwise the body is computed once more. */
@@ -19,7 +19,7 @@ typedef struct tr_expanded {
     tr_origin **origin;               /* per block, per operator */
 } tr_expanded;
 
-/* *out is NULL where the program has no composite operators. */
+/* *out is NULL where the program has no composite operators, and all inputs of gradient operators (grad_complete.h). */
 tr_status tr__expand(tr_expanded **out, const tr_program *program);
 void      tr__expanded_free(tr_expanded *expanded);
 
