@@ -21,6 +21,8 @@ BIN    := .venv/bin
 PYTHON := $(CURDIR)/$(BIN)/python
 STAMP  := .venv/setup.stamp
 export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
+# Tests start Python some hundred times: each would compile the whole package.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all setup build test check demo asan tsan ubsan bench fuzz mutants soak image-test wheel operators docs docs-links format clean
 all: build

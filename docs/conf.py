@@ -6,8 +6,10 @@ read on its own: what Sphinx needs beyond it is made here (docs/make_reference.p
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -45,6 +47,10 @@ html_copy_source = False
 html_show_sourcelink = False
 
 
+# All pages stay in memory until the end, so looking for what is forgotten there finds little: a fifth of the time otherwise.
+gc.set_threshold(200_000, 50, 100)
+
+
 def _prepare(app, name: str, source: list[str]) -> None:
     """Change the text of one page before it is parsed."""
     if not (ROOT / f"{name}.md").exists():             # a notebook
@@ -69,6 +75,35 @@ def _mend_links_back(app, page: str, template: str, context: dict, doctree) -> N
     context["body"] = re.sub(r'class="viewcode-back" href="([^"#]*)#(trireme\.[\w.]+)"', mended, context["body"])
 
 
+@cache
+def _titles(env) -> dict:
+    """The contents of each page without what stands inside it: its title, and the pages that it lists."""
+    from sphinx import addnodes
+
+    found = {page: toc.deepcopy() for page, toc in env.tocs.items()}
+    for item in (item for toc in found.values() for item in toc.children if len(item) > 1):
+        lists = list(item.findall(addnodes.toctree))
+        item[1:] = [item[1].copy()] if lists else []
+        if lists:
+            item[1].extend(lists)
+    return found
+
+
+def _list_titles(app, page: str, template: str, context: dict, doctree) -> None:
+    """Let the list of all pages, which has titles alone, be made of titles. Sphinx copies all contents for each page, and then throws them away."""
+    toctree = context["toctree"]
+
+    def of_titles(**options) -> str:
+        contents = app.env.tocs
+        app.env.tocs = _titles(app.env) if options.get("titles_only") else contents
+        try:
+            return toctree(**options)
+        finally:
+            app.env.tocs = contents
+
+    context["toctree"] = of_titles
+
+
 def _lead_to_contents(app, error: Exception | None) -> None:
     """Let the site's address lead to its contents, which lie in the folder of pages."""
     if app.builder.name == "html" and error is None:
@@ -78,5 +113,6 @@ def _lead_to_contents(app, error: Exception | None) -> None:
 def setup(app) -> None:
     app.connect("build-finished", _lead_to_contents)
     app.connect("html-page-context", _mend_links_back)
+    app.connect("html-page-context", _list_titles, priority=400)       # the theme makes its list at 500
     app.connect("source-read", _prepare)
     app.connect("autodoc-process-docstring", make_reference.describe_arguments)

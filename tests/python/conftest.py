@@ -1,5 +1,6 @@
 """Every test builds its programs anew and runs them in a scope of its own."""
 
+import gc
 import os
 import re
 from collections import Counter
@@ -22,6 +23,12 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("mpi") and not item.get_closest_marker("soak"):
                 item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_collection_finish(session):
+    """The tests themselves stay until the end: whoever collects garbage need not look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collect_file(file_path, parent):
