@@ -51,11 +51,11 @@ static void check_sync(const sim_job *job)
     sim__check_rows_in_step(job);
 }
 
-/* Every settled step is in the parameters once, and nothing else is. */
-static void check_block(const sim_job *job, const sim_block *b, int local)
+/* Every settled step is in a server's parameters once, and nothing else is. */
+static void check_server(const sim_job *job, int server)
 {
     static float expected[SIM_TOTAL], grad[SIM_TOTAL], residual[SIM_TOTAL];
-    const sim_place *p = &job->place[b->server];
+    const sim_place *p = &job->place[server];
 
     sim__first_params(job, expected);
     for (int i = 0; i < job->options.trainers; i++) {
@@ -63,14 +63,20 @@ static void check_block(const sim_job *job, const sim_block *b, int local)
         for (uint64_t step = 1; step <= p->settled[i]; step++) {
             sim__gradient(job, grad, NULL, i, (int)step, 1);
             sim__arrive(job, grad, residual, 1);
-            const int64_t end = sim__is_left_out(job, b->server, i, step) ? b->at : b->at + b->size;
-            for (int64_t k = b->at; k < end; k++)
+            const int end = sim__is_left_out(job, server, i, step) ? 0 : SIM_TOTAL;
+            for (int k = 0; k < end; k++)
                 expected[k] -= grad[k];
         }
     }
-    if (memcmp(expected + b->at, p->param[p->side][local], (size_t)b->size * sizeof *expected))
-        fail_msg("seed %llu: server %d of %d does not have just what is settled in block %d",
-                 (unsigned long long)job->options.seed, b->server, job->options.servers, local);
+    for (int i = 0, local = 0; i < job->blocks; i++) {
+        const sim_block *b = &job->block[i];
+        if (b->server != server)
+            continue;
+        if (memcmp(expected + b->at, p->param[p->side][local], (size_t)b->size * sizeof *expected))
+            fail_msg("seed %llu: server %d of %d does not have just what is settled in block %d",
+                     (unsigned long long)job->options.seed, server, job->options.servers, local);
+        local++;
+    }
 }
 
 static void check_settled(const sim_job *job)
@@ -286,21 +292,18 @@ void sim_job_check_snapshots(const sim_job *job)
 
 void sim_job_check(const sim_job *job)
 {
-    int *local = calloc((size_t)job->options.servers, sizeof *local);
-
     if (!job->policy.gathers_per_trainer)
         check_sync(job);
     else
         check_settled(job);
     if (job->policy.decides)
         check_decided(job);
-    for (int i = 0; sim__is_whole(job) && i < job->blocks; i++)
-        check_block(job, &job->block[i], local[job->block[i].server]++);
+    for (int server = 0; sim__is_whole(job) && server < job->options.servers; server++)
+        check_server(job, server);
     if (sim__is_whole(job))
         sim__check_settled_rows(job);
     if (job->options.tasks)
         sim_job_check_tasks(job);
-    free(local);
 }
 
 /* == what trainers have pulled =================================================================== */

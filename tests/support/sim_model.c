@@ -9,16 +9,24 @@ bool sim__is_whole(const sim_job *job)
     return !job->policy.is_lockstep;
 }
 
+/* What they are where no snapshot says it: computed once. */
+static const float *plain_params(bool are_whole)
+{
+    static float param[2][SIM_TOTAL];
+    static bool  are_there;
+
+    for (int i = 0; !are_there && i < SIM_TOTAL; i++) {
+        const int n = (i * 7919) % 1009;
+        param[true][i] = (float)(n - 504);
+        param[false][i] = (float)n / 1009.0f - 0.5f;
+    }
+    are_there = true;
+    return param[are_whole];
+}
+
 void sim__first_params(const sim_job *job, float *param)
 {
-    if (job->options.from) {
-        memcpy(param, job->options.from->param, SIM_TOTAL * sizeof *param);
-        return;
-    }
-    for (int i = 0; i < SIM_TOTAL; i++) {
-        const int n = (i * 7919) % 1009;
-        param[i] = sim__is_whole(job) ? (float)(n - 504) : (float)n / 1009.0f - 0.5f;
-    }
+    memcpy(param, job->options.from ? job->options.from->param : plain_params(sim__is_whole(job)), SIM_TOTAL * sizeof *param);
 }
 
 void sim__first_momentum(const sim_job *job, float *momentum)

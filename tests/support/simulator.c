@@ -5,6 +5,7 @@
 #include "framework/memory.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,21 @@ static uint64_t done(void *self)
 
 /* == a simulator =============================================================================== */
 
+/* Simulators come and go by thousands: what one frees the next one takes, without the kernel. */
+static void keep_memory(void)
+{
+    static bool is_kept;
+
+    if (!is_kept) {
+        mallopt(M_MMAP_THRESHOLD, 1 << 30);
+        mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    }
+    is_kept = true;
+}
+
 tr_sim *tr_sim_new(int size, const tr_sim_options *options)
 {
+    keep_memory();
     tr_sim *sim = tr__must_alloc(sizeof *sim);
 
     sim->options = *options;

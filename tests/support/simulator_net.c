@@ -15,7 +15,7 @@ enum { INLINE_MAX = 4032, RECV_DEPTH = 8, SEND_DEPTH = 32 };
 
 static tr__parcel *parcel_new(int from, int to, const uint8_t *header, const void *payload, int64_t bytes, void *token, bool copies)
 {
-    tr__parcel *p = tr__must_aligned(sizeof *p + (copies ? (size_t)bytes : 0));
+    tr__parcel *p = tr__must_bytes(sizeof *p + (copies ? (size_t)bytes : 0));
 
     *p = (tr__parcel){.from = from, .to = to, .payload = payload, .bytes = bytes, .token = token, .is_large = bytes > INLINE_MAX};
     memcpy(p->header, header, sizeof p->header);
