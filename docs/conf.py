@@ -22,7 +22,7 @@ project = "Trireme"
 version = release = re.search(r"project\(trireme VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 root_doc = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "benchmarks/README.md", "pserver/README.md", "docs/**"]
+include_patterns = ["README.md", "CHANGELOG.md", "benchmarks/README.md", "pserver/README.md", "storage/README.md", "docs/**"]
 exclude_patterns = [".*", "build", "dist", "wheelhouse", "output", "docs/**/.ipynb_checkpoints", "**/*.txt"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "draw"]
 html_math_renderer = "mathml"
