@@ -2,18 +2,17 @@
  *
  * A run of a root frame: the executor points fed variables at the caller's memory, sets the layout, and here
  * the steps run one after the other: static ones with nothing before the kernel but LoD sharing, dynamic ones
- * after inference and with outputs that own their memory.
+ * after inference. Their outputs own their memory, but those whose shape the layout foresaw.
  *
  * What is fetched must outlive the next run: its buffer is handed out, and the frame takes another. Two spare
  * buffers per fetch are enough for a caller that holds the last result while it gets the next. */
 #include "framework/frame.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/half.h"
+#include "framework/finite.h"
 #include "framework/infer.h"
 #include "framework/interrupt.h"
 #include "framework/op_registry.h"
@@ -222,9 +221,18 @@ tr_status tr__frame_prepare_outputs(tr_frame *frame)
     return TR_OK;
 }
 
-/* Memory for an output of a dynamic step. When the variable is an input as well, its contents stay. A variable of the scope whose
- * memory is somebody else's, lent to hold just this (what a server keeps, say), is written there, as by steps with a layout. */
-static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_input, bool is_kept)
+/* Is the variable's memory lent to hold just this? Of one in the scope it may be somebody else's (what a server keeps, say). */
+static bool is_lent(const tr_frame *frame, int v)
+{
+    const tr_layout *layout = frame->layout;
+    const bool       is_placed = layout && layout->offset[v] >= 0 && frame->var[v]->tensor.data == (char *)frame->arena + layout->offset[v];
+
+    return owns_nothing(&frame->var[v]->tensor) && (is_placed || frame->plan->var[v].place == TR_SCOPE);
+}
+
+/* Memory for an output of a dynamic step. When the variable is an input as well, its contents stay. Lent memory is written, as by steps
+ * with a layout. */
+static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_input, bool is_lent)
 {
     const bool    fits = tensor->dtype == meta->dtype && tr_shape_equal(&tensor->shape, &meta->shape);
     const int64_t bytes = tr_shape_numel(&meta->shape) * tr_dtype_size(meta->dtype);
@@ -236,7 +244,7 @@ static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_inpu
 
     if (meta->kind == TR_KIND_TENSOR && tensor->rows && !is_input)
         tr__tensor_drop_rows(tensor);
-    if (fits && (tr__tensor_is_sole_owner(tensor) || (is_kept && owns_nothing(tensor))))
+    if (fits && (is_lent || tr__tensor_is_sole_owner(tensor)))
         return TR_OK;
     if (!is_input || !fits)
         return tr__tensor_reserve(tensor, meta->dtype, &meta->shape);
@@ -358,7 +366,7 @@ static tr_status give_outputs(tr_frame *frame, const tr_step *step)
             continue;
         tr_tensor *tensor = &frame->var[v]->tensor;
         if (meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE)
-            TR_TRY(own_output(tensor, meta, is_input_of(step, v), frame->plan->var[v].place == TR_SCOPE));
+            TR_TRY(own_output(tensor, meta, is_input_of(step, v), is_lent(frame, v)));
         if (meta->lod_source >= 0 && meta->lod_source != v && has_rows_of(meta, &frame->var[meta->lod_source]->tensor))
             TR_TRY(hand_on_lod(frame, v, meta->lod_source));
     }
@@ -404,34 +412,13 @@ static inline tr_status run_step(tr_frame *frame, int i)
     return frame->plan->step[i].kernel(&frame->run[i]);
 }
 
-static bool is_finite_tensor(const tr_tensor *tensor)
-{
-    const int64_t n = tr_tensor_count(tensor);
-
-    if (tensor->dtype == TR_FP32) {
-        for (int64_t i = 0; i < n; i++)
-            if (!isfinite(((const float *)tensor->data)[i]))
-                return false;
-    } else if (tensor->dtype == TR_FP64) {
-        for (int64_t i = 0; i < n; i++)
-            if (!isfinite(((const double *)tensor->data)[i]))
-                return false;
-    } else if (tr_dtype_is_half(tensor->dtype)) {
-        const uint16_t exponent = tensor->dtype == TR_BF16 ? 0x7f80 : 0x7c00;
-        for (int64_t i = 0; i < n; i++)
-            if ((((const uint16_t *)tensor->data)[i] & exponent) == exponent)
-                return false;
-    }
-    return true;
-}
-
 static tr_status check_outputs(const tr_frame *frame, const tr_step *step)
 {
     for (int a = step->in_args; a < step->arg_count; a++) {
         const int v = step->arg[a];
         if (v >= 0)
             TR_TRY(tr_tensor_await(&frame->var[v]->tensor));
-        if (v >= 0 && frame->var[v]->kind == TR_KIND_TENSOR && !is_finite_tensor(&frame->var[v]->tensor))
+        if (v >= 0 && frame->var[v]->kind == TR_KIND_TENSOR && !tr__tensor_is_finite(&frame->var[v]->tensor))
             return tr_fail(TR_ENAN, "variable '%s' has a value that is not finite (NaN or infinity)",
                            frame->plan->var[v].name);
     }

@@ -11,7 +11,8 @@
  * Laying out (once for a set of shapes of feeds and scope variables):
  *   plan_layout.h  shapes are inferred, temporaries get offsets in one arena by liveness (plan_arena.h), outputs take over
  *                  the memory of inputs where the operator allows it. Steps whose shapes depend on data are
- *                  marked dynamic: shapes are inferred when they run, their outputs own their memory.
+ *                  marked dynamic: shapes are inferred when they run. Their outputs own their memory, but those whose
+ *                  shape follows from what is known; these lie in the arena, too.
  * Running:
  *   frame.h        a frame is the storage of one activation of a plan; tables of pointers made with it let a
  *                  step run without any look-up. Loops open a frame per iteration; closed ones are kept.

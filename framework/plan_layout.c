@@ -23,6 +23,7 @@ void tr__layout_free(tr_layout *layout)
     free(layout->lod_from);
     free(layout->has_lod_copies);
     free(layout->may_have_lod);
+    free(layout->foreseen);
     free(layout);
 }
 
@@ -39,8 +40,9 @@ static tr_layout *layout_alloc(int vars, int steps)
     layout->dynamic = calloc((size_t)steps + 1, sizeof *layout->dynamic);
     layout->has_lod_copies = calloc((size_t)steps + 1, sizeof *layout->has_lod_copies);
     layout->may_have_lod = calloc((size_t)vars + 1, sizeof *layout->may_have_lod);
+    layout->foreseen = calloc((size_t)vars + 1, sizeof *layout->foreseen);
     if (!layout->given || !layout->meta || !layout->offset || !layout->shares || !layout->dynamic || !layout->lod_from ||
-        !layout->has_lod_copies || !layout->may_have_lod) {
+        !layout->has_lod_copies || !layout->may_have_lod || !layout->foreseen) {
         tr__layout_free(layout);
         return NULL;
     }
@@ -173,11 +175,35 @@ static bool is_static(const inference *f, const tr_step *step)
         return false;
     for (int a = 0; a < step->arg_count; a++) {
         const int v = step->arg[a];
-        if (v >= 0 && (a < step->in_args ? !says_enough(&f->layout->meta[v])
-                                         : f->plan->var[v].written_inside || f->unsettled[v]))
+        if (v >= 0 && (f->layout->foreseen[v] || (a < step->in_args ? !says_enough(&f->layout->meta[v])
+                                                                    : f->plan->var[v].written_inside || f->unsettled[v])))
             return false;
     }
     return true;
+}
+
+/* Is what the program says of the inputs that are not known enough to try? */
+static bool may_be_foreseen(const inference *f, const tr_step *step)
+{
+    for (int a = 0; a < step->in_args; a++)
+        if (step->arg[a] >= 0 && !says_enough(&f->layout->meta[step->arg[a]]) && !f->plan->var[step->arg[a]].desc)
+            return false;
+    return !step->sub;
+}
+
+/* The shape of an output may follow from the inputs that are known, as a gradient's does from its variable. So it has its place in the arena, and may
+ * have an input's. The run infers it again: if it is another then, the output owns its memory. */
+static void foresee(inference *f, const tr_step *step, const tr_meta *made)
+{
+    for (int a = step->in_args; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        if (v < 0 || f->plan->var[v].place != TR_LOCAL || f->plan->var[v].written_inside || (f->use[v] & WAS_WRITTEN) ||
+            made[a].kind != TR_KIND_TENSOR || !is_known(&made[a]))
+            continue;
+        f->layout->meta[v] = made[a];
+        f->layout->meta[v].lod_source = v;
+        f->layout->foreseen[v] = true;
+    }
 }
 
 static void fill_frame(tr_infer_frame *frame, const inference *f, const tr_step *step)
@@ -185,7 +211,7 @@ static void fill_frame(tr_infer_frame *frame, const inference *f, const tr_step 
     for (int a = 0; a < step->arg_count; a++) {
         const int v = step->arg[a];
         frame->meta[a] = v < 0 ? (tr_meta){.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1}
-                       : a < step->in_args ? f->layout->meta[v]
+                       : a < step->in_args && says_enough(&f->layout->meta[v]) ? f->layout->meta[v]
                        : f->plan->var[v].desc ? tr__meta_of_desc(f->plan->var[v].desc) : unknown_meta(v);
         if (v >= 0)
             frame->meta[a].lod_source = v;
@@ -222,20 +248,23 @@ static tr_status take_outputs(inference *f, const tr_step *step, int index, cons
 static tr_status infer_step(inference *f, int index)
 {
     const tr_step *step = &f->plan->step[index];
+    const bool     is_certain = is_static(f, step);
     tr_infer_frame frame;
     tr_status      status;
 
-    if (!is_static(f, step)) {
+    if (!is_certain)
         mark_dynamic(f, step, index);
+    if (!is_certain && !may_be_foreseen(f, step))
         return TR_OK;
-    }
     TR_TRY(tr__infer_frame_init(&frame, step->op, step->count));
     fill_frame(&frame, f, step);
     status = tr__infer_frame_run(&frame, step->op, step->attrs);
-    if (status == TR_OK)
+    if (status == TR_OK && is_certain)
         status = take_outputs(f, step, index, frame.meta);
+    else if (status == TR_OK)
+        foresee(f, step, frame.meta);
     tr__infer_frame_deinit(&frame);
-    return status == TR_OK ? TR_OK : tr_context(status, "while laying out %s", tr__step_text(f->plan, step));
+    return status == TR_OK || !is_certain ? TR_OK : tr_context(status, "while laying out %s", tr__step_text(f->plan, step));
 }
 
 static tr_status check_initialised(const tr_plan *plan, int v, const tr_var *var, const uint8_t *use)
@@ -269,6 +298,7 @@ static tr_status infer_pass(inference *f, tr_var *const *vars)
     for (int v = 0; v < plan->var_count; v++) {
         f->use[v] = 0;
         layout->lod_from[v] = -1;
+        layout->foreseen[v] = false;
         layout->meta[v] = layout->given[v] = given_from_outside(&plan->var[v]) && !plan->var[v].written_inside
                                            ? meta_of_tensor(vars[v], v) : unknown_meta(v);
         TR_TRY(tr__plan_var_check(&plan->var[v], &layout->given[v]));
@@ -391,7 +421,7 @@ static void mark_made_dynamically(bool *made, const tr_layout *layout, const tr_
 {
     for (int i = 0; i < plan->step_count; i++)
         for (int a = plan->step[i].in_args; layout->dynamic[i] && a < plan->step[i].arg_count; a++)
-            if (plan->step[i].arg[a] >= 0)
+            if (plan->step[i].arg[a] >= 0 && !layout->foreseen[plan->step[i].arg[a]])
                 made[plan->step[i].arg[a]] = true;
 }
 

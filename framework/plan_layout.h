@@ -10,6 +10,7 @@ struct tr_layout {
     int64_t   *offset;                /* per variable: in the arena, or -1 */
     int       *shares;                /* per variable: the one whose memory it took over, or -1 */
     bool      *dynamic;               /* per step */
+    bool      *foreseen;              /* per variable: a dynamic step makes it, with this shape unless the run finds another */
     int       *lod_from;              /* per variable: whose LoD it takes when it is computed, or -1 */
     bool      *has_lod_copies;        /* per step: one of its outputs has a lod_from */
     bool      *may_have_lod;          /* per variable: a LOCAL one that a run may leave with LoD */

@@ -88,6 +88,31 @@ TEST(temporaries_share_memory)
     net_deinit(&n);
 }
 
+/* How many sequences there are is not known before the run, and so neither is the shape of what is made of them. But a gradient has the shape of its variable. */
+TEST(a_gradient_of_known_shape_has_its_place_behind_steps_of_unknown_shape)
+{
+    static const int64_t offsets[][3] = {{0, 3, 8}, {0, 7, 8}};
+    net                  n;
+    net_init(&n);
+    net_var(&n, "x", TR_FP32, 2, -1, 4);
+    net_op(&n, 0, "scale", "X=x", "Out=h", "scale=3.0");
+    net_op(&n, 0, "scale", "X=h", "Out=s", "scale=2.0");
+    net_op(&n, 0, "sequence_pool", "X=s", "Out=last MaxIndex=which", "pooltype=LAST");
+    net_op(&n, 0, "mean", "X=last", "Out=loss", "");
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
+    for (int batch = 0; batch < 2; batch++) {
+        net_feed(&n, "x", ones, 2, 8, 4);
+        net_feed_lod(&n, "x", 1, 3, offsets[batch]);
+        net_run(&n, "x@GRAD");
+        for (int row = 0; row < 8; row++)
+            assert_float_equal(net_f32(&n, 0)[row * 4], row == offsets[batch][1] - 1 || row == 7 ? 6.0 / 8 : 0, 1e-6);
+    }
+    assert_true(net_plan_says(&n, "last@GRAD (own)"));
+    assert_true(net_plan_says(&n, "s@GRAD : float32[8, 4] (arena "));
+    assert_true(net_plan_says(&n, "h@GRAD : float32[8, 4] (in place of s@GRAD)"));
+    net_deinit(&n);
+}
+
 TEST(a_value_that_is_read_later_is_not_overwritten)
 {
     net n;
@@ -418,6 +443,7 @@ int main(void)
         cmocka_unit_test(a_fused_layer_trains_like_a_plain_one),
         cmocka_unit_test(what_nobody_wants_is_not_run),
         cmocka_unit_test(temporaries_share_memory),
+        cmocka_unit_test(a_gradient_of_known_shape_has_its_place_behind_steps_of_unknown_shape),
         cmocka_unit_test(a_value_that_is_read_later_is_not_overwritten),
         cmocka_unit_test(a_name_written_twice_is_two_variables),
         cmocka_unit_test(a_type_that_is_settled_late_is_refused_when_the_plan_is_built),
