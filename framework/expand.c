@@ -7,7 +7,7 @@
 
 #include "framework/attr.h"
 #include "framework/composite.h"
-#include "framework/grad_complete.h"
+#include "framework/foreign_inputs.h"
 #include "framework/memory.h"
 #include "framework/op_registry.h"
 
@@ -285,6 +285,14 @@ static tr_status expand_block(expansion *e, tr_block *block)
     return status;
 }
 
+static tr_status check_composites(const tr_block *block)
+{
+    for (int i = 0; i < block->op_count; i++)
+        if (composite_of(block->op[i]))
+            TR_TRY(tr__check_unread_inputs(block, i));
+    return TR_OK;
+}
+
 tr_status tr__expand(tr_expanded **out, const tr_program *program)
 {
     tr_status status = TR_OK;
@@ -298,6 +306,8 @@ tr_status tr__expand(tr_expanded **out, const tr_program *program)
     tr__gradients_complete(to->program);
     to->block_count = program->block_count;
     to->origin = tr__must_alloc((size_t)to->block_count * sizeof *to->origin);
+    for (int b = 0; status == TR_OK && b < program->block_count; b++)
+        status = check_composites(to->program->block[b]);
     for (int b = 0; status == TR_OK && b < program->block_count; b++)
         status = expand_block(&e, to->program->block[b]);
     while (e.sites) {

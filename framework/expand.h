@@ -19,7 +19,7 @@ typedef struct tr_expanded {
     tr_origin **origin;               /* per block, per operator */
 } tr_expanded;
 
-/* *out is NULL where the program has no composite operators, and all inputs of gradient operators (grad_complete.h). */
+/* *out is NULL where the program has no composite operators, and all inputs of gradient operators (foreign_inputs.h). */
 tr_status tr__expand(tr_expanded **out, const tr_program *program);
 void      tr__expanded_free(tr_expanded *expanded);
 

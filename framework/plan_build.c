@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/foreign_inputs.h"
 #include "framework/infer.h"
 #include "framework/nearest.h"
 #include "framework/op_check.h"
@@ -363,6 +364,7 @@ static tr_status build_step(tr_plan *plan, int op_index)
         step->op_index = origin->op_index;
         step->composite = origin->composite;
     }
+    TR_TRY_GOTO(fail, tr__check_unread_inputs(plan->block, op_index));
     TR_TRY_GOTO(fail, bind_inputs(plan, step));
     TR_TRY_GOTO(fail, bind_outputs(plan, step));
     TR_TRY_GOTO(fail, check_declared(plan, step, false));

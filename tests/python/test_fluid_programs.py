@@ -132,3 +132,58 @@ def test_without_its_forward_operator_it_is_refused(exe):
     op.desc.set_input("X", [])
     with pytest.raises(InvalidArgumentError, match="square_grad: input X is missing"):
         exe.run(feed={"x": np.array([3.0, 4.0], "float32")}, fetch_list=[grad])
+
+
+# -- inputs that are not read -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type, build", [("scale", lambda x: layers.scale(x, 2.0)), ("label_smooth", lambda x: layers.label_smooth(x, epsilon=0.1))])
+def test_an_input_of_a_later_version_is_refused(type, build, exe):
+    """An operator with kernels, and one that is made of others: a ScaleTensor would give another result."""
+    x = layers.data("x", [3])
+    out, other = build(x), layers.fill_constant([1], "float32", 5.0)
+    op = next(op for op in fluid.default_main_program().global_block().ops if op.type == type)
+    op.desc.set_input("ScaleTensor", ["@EMPTY@"])
+    exe.run(feed={"x": np.ones((1, 3), "float32")}, fetch_list=[out])
+    op.desc.set_input("ScaleTensor", [other.name])
+    with pytest.raises(fluid.core.UnsupportedError, match=f"{type}: there is no input named ScaleTensor, which the program gives '{other.name}'"):
+        exe.run(feed={"x": np.ones((1, 3), "float32")}, fetch_list=[out])
+
+
+@pytest.mark.parametrize("made_by, is_refused", [("fill_zeros_like", False), ("assign", True)])
+def test_a_gradient_of_one_more_output_must_be_zero(made_by, is_refused, exe):
+    loss, feed = images()
+    fluid.backward.append_backward(loss)
+    block = fluid.default_main_program().global_block()
+    index, op = next((i, op) for i, op in enumerate(block.ops) if op.type == "softmax_with_cross_entropy_grad")
+    softmax = op.input("Softmax")[0]
+    block._insert_op(index, type=made_by, inputs={"X": [softmax]}, outputs={"Out": [block.create_var(name=f"{softmax}@GRAD", dtype="float32")]})
+    op = next(op for op in block.ops if op.type == "softmax_with_cross_entropy_grad")
+    op.desc.set_input("Softmax@GRAD", [f"{softmax}@GRAD"])
+    exe.run(fluid.default_startup_program())
+    grads = [param.name + "@GRAD" for param in fluid.default_main_program().all_parameters() if param.trainable]
+    if is_refused:
+        with pytest.raises(fluid.core.UnsupportedError, match="softmax_with_cross_entropy_grad: there is no input named Softmax@GRAD"):
+            exe.run(feed=feed, fetch_list=grads)
+    else:
+        assert all(np.isfinite(value).all() for value in exe.run(feed=feed, fetch_list=grads))
+
+
+def test_the_gradient_of_a_loop_of_fluid_is_refused(exe):
+    """It works on arrays of gradients, which are Out@GRAD; ours has none of these."""
+    x, i = layers.data("x", [2], append_batch_size=False), layers.fill_constant([1], "int64", 0)
+    x.stop_gradient = False
+    total, n = layers.scale(x, 1.0), layers.fill_constant([1], "int64", 2)
+    cond = layers.less_than(i, n)
+    loop = layers.While(cond)
+    with loop.block():
+        layers.assign(layers.elementwise_mul(total, x), total)
+        layers.increment(i)
+        layers.less_than(i, n, cond=cond)
+    grad, = fluid.backward.gradients(layers.reduce_sum(total), x)
+    feed = {"x": np.array([1.0, 2.0], "float32")}
+    np.testing.assert_allclose(exe.run(feed=feed, fetch_list=[grad])[0], [3, 12])
+    op = next(op for op in fluid.default_main_program().global_block().ops if op.type == "while_grad")
+    op.desc.set_input("Out@GRAD", [f"{total.name}@GRAD"])
+    with pytest.raises(fluid.core.UnsupportedError, match="while_grad: there is no input named Out@GRAD"):
+        exe.run(feed=feed, fetch_list=[grad])

@@ -1,5 +1,5 @@
-/* grad_complete.c - see grad_complete.h. */
-#include "framework/grad_complete.h"
+/* foreign_inputs.c - see foreign_inputs.h. */
+#include "framework/foreign_inputs.h"
 
 #include <string.h>
 
@@ -33,6 +33,62 @@ static bool lacks_inputs(const search *s)
         if (reads[k].what != TR_GRAD_DOUT && is_missing(s->grad, &in[k]))
             return true;
     return false;
+}
+
+/* -- inputs that are not read -------------------------------------------------------------------------------- */
+
+static bool names_slot(const tr_slot_def *slots, const char *name, size_t length)
+{
+    for (int i = 0; slots && slots[i].name; i++)
+        if (strlen(slots[i].name) == length && strncmp(slots[i].name, name, length) == 0)
+            return true;
+    return false;
+}
+
+static bool is_zeros(const tr_block *block, int index, const char *var)
+{
+    while (--index >= 0)
+        if (tr__grad_op_writes(block->op[index], var))
+            return strcmp(block->op[index]->type, "fill_zeros_like") == 0;
+    return false;
+}
+
+/* May a gradient operator have this slot, though it does not read it? */
+static bool may_stay(const tr_op *record, const tr_block *block, int index, const tr_slot *slot)
+{
+    const size_t length = strlen(slot->name), end = length > 5 ? length - 5 : 0;
+
+    if (!record->grad_of || record->proto)
+        return false;
+    const tr_op_proto *forward = tr__op_proto(record->grad_of);
+    if (names_slot(forward->in, slot->name, length) || names_slot(forward->out, slot->name, length))
+        return true;
+    bool is_gradient = strcmp(slot->name + end, "@GRAD") == 0 && names_slot(forward->out, slot->name, end);
+    for (int i = 0; is_gradient && i < slot->count; i++)
+        is_gradient = tr__grad_is_empty_name(slot->arg[i]) || is_zeros(block, index, slot->arg[i]);
+    return is_gradient;
+}
+
+static bool is_used(const tr_slot *slot)
+{
+    for (int i = 0; i < slot->count; i++)
+        if (!tr__grad_is_empty_name(slot->arg[i]))
+            return true;
+    return false;
+}
+
+tr_status tr__check_unread_inputs(const tr_block *block, int index)
+{
+    const tr_op_desc *op = block->op[index];
+    const tr_op      *record = tr_op_find(op->type);
+
+    for (int i = 0; record && i < op->in_count; i++) {
+        const tr_slot *slot = &op->in[i];
+        if (is_used(slot) && !names_slot(tr__op_proto(record)->in, slot->name, strlen(slot->name)) && !may_stay(record, block, index, slot))
+            return tr_fail(TR_EUNSUPPORTED, "%s: there is no input named %s, which the program gives '%s'; without it the result would be another one",
+                           op->type, slot->name, slot->arg[0]);
+    }
+    return TR_OK;
 }
 
 /* -- the forward operator --------------------------------------------------------------------------------- */
