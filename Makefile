@@ -46,8 +46,8 @@ test: build
 
 # Between two changes: the core and the simulator, beside the Python tests that start no job.
 check: build
-	@$(BIN)/ctest --preset $(PRESET) >build/$(PRESET)/check.log 2>&1 & core=$$!; \
-	$(PYTHON) -m pytest -q --numprocesses $(JOBS) --dist loadfile -m "not mpi and not soak" tests/python; python=$$?; \
+	@$(BIN)/ctest --preset $(PRESET) --parallel $(JOBS) >build/$(PRESET)/check.log 2>&1 & core=$$!; \
+	$(PYTHON) -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not mpi and not soak" tests/python; python=$$?; \
 	wait $$core; core=$$?; tail -n 12 build/$(PRESET)/check.log; exit $$(( core || python ))
 
 asan tsan ubsan: setup
