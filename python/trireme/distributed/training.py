@@ -53,9 +53,10 @@ def _say_idle(result: Transpiled, servers: int) -> None:
 class _Training:
     """The program that a job trains."""
 
-    def __init__(self, job: Job, program: Program, scope: Scope, precision: str) -> None:
+    def __init__(self, job: Job, program: Program, scope: Scope, executor: Any) -> None:
         self.job, self.scope = job, scope
-        self._precision = precision                    # precision of products, the same in all trainers
+        self._precision = executor.matmul_precision    # precision of products, the same in all trainers and all steps
+        self._precision_number = lib.tr_executor_matmul_precision(executor._native.ptr)
         self.result: Transpiled = getattr(program, "_transpiled", None) or transpile(
             program, job.servers, trainer=job.index)
         if len(self.result.servers) != job.servers:
@@ -339,6 +340,9 @@ def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
                                    "work already")
     if scope is not training.scope:
         raise InvalidArgumentError("a job trains in one scope: the one of its first step")
+    if lib.tr_executor_matmul_precision(executor._native.ptr) != training._precision_number:
+        raise InvalidArgumentError(f"this step multiplies matrices in {executor.matmul_precision}, the steps before it did so in {training._precision}: a job "
+                                   "trains in one precision. Choose it before the first step (fluid.set_matmul_precision, Executor(matmul_precision=...))")
     if training.job.pid != os.getpid():
         raise InvalidArgumentError("this process is a copy (os.fork) of a trainer, which alone is a rank of the job: it cannot make its steps")
     return training
@@ -424,7 +428,7 @@ def _first_run(executor: Any, program: Program, scope: Scope) -> _Training | Non
             job = jobs.current()
             if job is not None:
                 with gc_paused():
-                    _training, _trained = _Training(job, program, scope, executor.matmul_precision), program
+                    _training, _trained = _Training(job, program, scope, executor), program
                 return _training
     elif seen != revision and "TRIREME_JOB" in os.environ:
         jobs.current()                                 # the launcher waits for this rank: join early

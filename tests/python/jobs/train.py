@@ -91,6 +91,8 @@ def misbehave():
         exe.run(feed=feeder.feed(batch), fetch_list=["fc_0.w_0_velocity_0"])
     if args.fault == "change":
         fluid.layers.scale(loss, 2.0)
+    if args.fault == "precision":
+        fluid.Executor(matmul_precision="bfloat16").run(feed=feeder.feed(batch), fetch_list=[loss])
     if args.fault == "second":
         with fluid.program_guard(fluid.Program(), fluid.Program()):
             other = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [6]), 1))
