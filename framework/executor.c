@@ -75,6 +75,7 @@ tr_executor *tr_executor_new(void)
     if (executor) {
         tr_tensor_init(&executor->workspace.arena);
         tr_tensor_init(&executor->workspace.scratch);
+        tr_tensor_init(&executor->workspace.loop_scratch);
         tr_tensor_init(&executor->workspace.widened);
         executor->workspace.check_finite = says_check_nan();
         executor->workspace.precision = -1;
@@ -98,6 +99,7 @@ void tr_executor_free(tr_executor *executor)
     }
     tr_tensor_deinit(&executor->workspace.arena);
     tr_tensor_deinit(&executor->workspace.scratch);
+    tr_tensor_deinit(&executor->workspace.loop_scratch);
     tr_tensor_deinit(&executor->workspace.widened);
     free(executor);
 }

@@ -172,6 +172,8 @@ tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, c
 /* Scratch memory until the kernel returns: one piece at a time, 64-byte aligned, not cleared. It is kept
  * between runs, so that a repeated step allocates nothing. */
 tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes);
+/* The same for an operator that runs a block, whose operators have tr_run_scratch: of loops within loops the outermost may have it. */
+tr_status tr_run_loop_scratch(void **out, const tr_run *io, size_t bytes);
 /* What an operator works out about its step at its first run, such as numbers for names: kept, all zeros at first,
  * and freed with the plan. */
 tr_status tr_run_notes(void **out, const tr_run *io, size_t bytes);

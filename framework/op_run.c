@@ -81,13 +81,21 @@ tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, c
     return io->is_widened ? resize_stand_in(tensor, dtype, shape) : tr__tensor_reserve(tensor, dtype, shape);
 }
 
-tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes)
+static tr_status grown(void **out, tr_tensor *scratch, size_t bytes)
 {
-    tr_tensor *scratch = &io->frame->plan->workspace->scratch;
-
     TR_TRY(tr__tensor_grow(scratch, bytes));
     *out = scratch->data;
     return TR_OK;
+}
+
+tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes)
+{
+    return grown(out, &io->frame->plan->workspace->scratch, bytes);
+}
+
+tr_status tr_run_loop_scratch(void **out, const tr_run *io, size_t bytes)
+{
+    return grown(out, &io->frame->plan->workspace->loop_scratch, bytes);
 }
 
 tr_status tr_run_notes(void **out, const tr_run *io, size_t bytes)

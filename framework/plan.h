@@ -64,7 +64,8 @@ typedef struct tr_workspace {
     bool          check_finite;
     int           precision;          /* of products; -1: the process's */
     tr_tensor     arena;              /* grows to the largest layout */
-    tr_tensor     scratch;
+    tr_tensor     scratch;            /* of one operator (tr_run_scratch) */
+    tr_tensor     loop_scratch;       /* of the outermost loop */
     tr_tensor     widened;            /* arguments of 16 bits as floats, for one step (widened.h) */
 } tr_workspace;
 

@@ -15,17 +15,18 @@
 #include "framework/frame.h"
 #include "framework/grad_block.h"
 #include "framework/op.h"
+#include "kernels/loop_products.h"
 #include "kernels/step_frames.h"
 
 /* -- running a block ------------------------------------------------------------------------------ */
 
 /* Run the sub-block once; the frame is kept, or goes back. */
-static tr_status run_block(const tr_run *io, tr_step_frames *kept)
+static tr_status run_block(const tr_run *io, tr_loop_products *products, tr_step_frames *kept)
 {
     tr_frame *frame;
 
     TR_TRY(tr_frame_open(&frame, io, io->frame));
-    tr_status status = tr_frame_run(frame);
+    tr_status status = tr__loop_run(products, frame);
     if (status == TR_OK && kept)
         status = tr__step_frames_push(kept, frame);
     if (status != TR_OK || !kept)
@@ -156,13 +157,14 @@ static tr_status read_condition(bool *out, const tr_run *io, int slot)
 static tr_status run_while(const tr_run *io)
 {
     const while_attrs *attrs = io->attrs;
-    tr_step_frames       *kept;
+    tr_loop_products   products = {.io = io};
+    tr_step_frames    *kept;
     bool               go_on;
 
     TR_TRY(tr__step_frames_start(&kept, io->out[W_STEP_SCOPES], !attrs->is_test && tr__is_read_later(io, W_STEP_SCOPES)));
     TR_TRY(read_condition(&go_on, io, W_CONDITION));
     while (go_on) {
-        TR_TRY(run_block(io, kept));
+        TR_TRY(run_block(io, &products, kept));
         TR_TRY(read_condition(&go_on, io, W_CONDITION));
     }
     return TR_OK;
@@ -171,7 +173,8 @@ static tr_status run_while(const tr_run *io)
 static tr_status run_conditional(const tr_run *io)
 {
     const conditional_attrs *attrs = io->attrs;
-    tr_step_frames             *kept;
+    tr_loop_products         products = {.io = io, .is_begun = true};         /* one step: nothing is packed twice */
+    tr_step_frames          *kept;
     bool                     holds = true;
 
     TR_TRY(tr__step_frames_start(&kept, io->out[C_SCOPE], tr__is_read_later(io, C_SCOPE)));
@@ -179,12 +182,13 @@ static tr_status run_conditional(const tr_run *io)
         TR_TRY(read_condition(&holds, io, C_COND));
     for (int i = 0; !attrs->is_scalar_condition && i < io->ins[C_COND].count; i++)
         holds = holds && tr_tensor_count(io->ins[C_COND].item[i]) > 0;
-    return holds ? run_block(io, kept) : TR_OK;
+    return holds ? run_block(io, &products, kept) : TR_OK;
 }
 
 static tr_status run_block_grad(const tr_run *io)
 {
-    tr_step_frames *kept = tr__step_frames_of(io->in[G_SCOPES]);
+    tr_step_frames  *kept = tr__step_frames_of(io->in[G_SCOPES]);
+    tr_loop_products products = {.io = io, .is_begun = kept && kept->count == 1};
 
     for (int i = 0; i < io->outs[G_DX].count; i++)
         if (io->outs[G_DX].item[i])
@@ -193,7 +197,7 @@ static tr_status run_block_grad(const tr_run *io)
         tr_frame *forward = kept->frame[kept->count - 1], *frame;
         TR_TRY(tr_frame_open(&frame, io, forward));
         kept->count--;
-        const tr_status status = tr_frame_run(frame);
+        const tr_status status = tr__loop_run(&products, frame);
         tr_frame_close(frame);
         tr_frame_close(forward);
         TR_TRY(status);

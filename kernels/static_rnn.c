@@ -4,6 +4,7 @@
  * step before left, at first initial_states) and of `outputs` (slice t of each). A step runs in a frame; frames are
  * kept when a gradient will be asked for (static_rnn_grad.c), otherwise one serves all steps. Slices are not copied:
  * they point into the input. Names are turned into numbers at the first run. */
+#include "kernels/loop_products.h"
 #include "kernels/rnn_slices.h"
 #include "kernels/static_rnn_grad.h"
 
@@ -186,19 +187,20 @@ typedef struct loop {
     const int      *inputs, *ex, *states, *outputs;    /* numbers of variables */
     int64_t         steps;
     tr_step_frames *kept;                              /* NULL: one frame serves all steps */
+    tr_loop_products products;
 } loop;
 
-static tr_status run_one(const tr_run *io, const loop *l, tr_frame *frame, const tr_frame *before, int64_t n)
+static tr_status run_one(const tr_run *io, loop *l, tr_frame *frame, const tr_frame *before, int64_t n)
 {
     const int64_t step = ((const recurrent_attrs *)io->attrs)->reverse ? l->steps - 1 - n : n;
 
     tr__slice_inputs(frame, &io->ins[INPUTS], l->inputs, step);
     TR_TRY(hand_states(frame, before, io, l->ex, l->states));
-    TR_TRY(tr_frame_run(frame));
+    TR_TRY(tr__loop_run(&l->products, frame));
     return store_outputs(io, frame, l->outputs, step, l->steps, n == 0);
 }
 
-static tr_status run_steps(const tr_run *io, const loop *l)
+static tr_status run_steps(const tr_run *io, loop *l)
 {
     tr_frame *frame = NULL, *before = NULL;
     tr_status status = TR_OK;
@@ -220,7 +222,7 @@ static tr_status run_steps(const tr_run *io, const loop *l)
 static tr_status run(const tr_run *io)
 {
     const recurrent_attrs *attrs = io->attrs;
-    loop                   l = {.steps = 0};
+    loop                   l = {.products = {.io = io}};
     const int             *number = NULL;
 
     TR_TRY(find_numbers(&number, io));

@@ -5,6 +5,7 @@
  * those of `parameters` where they are. An ex_state's gradient is the state's of the step before. */
 #include "kernels/static_rnn_grad.h"
 
+#include "kernels/loop_products.h"
 #include "kernels/rnn_slices.h"
 
 #include <stdlib.h>
@@ -172,11 +173,11 @@ static tr_status collect_initial(const tr_frame *frame, const tr_run *io, const 
 }
 
 static tr_status run_one_grad(tr_frame *frame, const tr_frame *behind, tr_frame *forward, const tr_run *io,
-                              const grad_numbers *numbers, int64_t step)
+                              const grad_numbers *numbers, int64_t step, tr_loop_products *products)
 {
     tr__slice_inputs(forward, &io->ins[G_INPUTS], numbers->inputs, step);
     TR_TRY(seed(frame, behind, forward, io, numbers, step));
-    TR_TRY(tr_frame_run(frame));
+    TR_TRY(tr__loop_run(products, frame));
     return collect_inputs(frame, io, numbers, step);
 }
 
@@ -197,6 +198,7 @@ static tr_status run_grad(const tr_run *io)
     const int64_t   steps = kept ? kept->count : 0;
     tr_frame       *frame = NULL, *behind = NULL;
     grad_numbers    numbers = {.inputs = NULL};
+    tr_loop_products products = {.io = io};
     tr_status       status = TR_OK;
 
     TR_TRY(find_grad_numbers(&numbers, io));
@@ -208,7 +210,7 @@ static tr_status run_grad(const tr_run *io)
         if ((status = tr_frame_open(&frame, io, forward)) != TR_OK)
             break;
         kept->count--;
-        status = run_one_grad(frame, behind, forward, io, &numbers, reverse ? steps - 1 - n : n);
+        status = run_one_grad(frame, behind, forward, io, &numbers, reverse ? steps - 1 - n : n, &products);
         if (behind)
             tr_frame_close(behind);
         tr_frame_close(forward);

@@ -25,7 +25,11 @@ struct tr_kept {
     range          *ranges;           /* in the order of `begin` */
     int             count;
     pthread_mutex_t lock;
+    char           *room;             /* of a set within the caller's memory: what is left of it; NULL: the set allocates */
+    size_t          left;
 };
+
+enum { LINE = 64 };
 
 static _Thread_local tr_kept *now;
 
@@ -51,11 +55,52 @@ void tr__kept_free(tr_kept *kept)
     free(kept);
 }
 
+/* -- within the caller's memory --------------------------------------------------------------------------------------- */
+
+static size_t lines(size_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+size_t tr__kept_room(int64_t floats)
+{
+    return floats > 0 ? lines(sizeof(packed)) + lines((size_t)floats * sizeof(float)) : 0;
+}
+
+size_t tr__kept_bytes(int ranges, size_t room)
+{
+    return lines(sizeof(tr_kept)) + lines((size_t)ranges * sizeof(range)) + room;
+}
+
+tr_kept *tr__kept_new_in(void *memory, int ranges, size_t room)
+{
+    tr_kept *kept = memory;
+
+    *kept = (tr_kept){.ranges = (range *)((char *)memory + lines(sizeof *kept)), .lock = PTHREAD_MUTEX_INITIALIZER, .left = room};
+    kept->room = (char *)kept->ranges + lines((size_t)ranges * sizeof(range));
+    return kept;
+}
+
+/* NULL: the room is used up. */
+static void *take(tr_kept *kept, size_t bytes)
+{
+    void *at = kept->room;
+
+    if (lines(bytes) > kept->left)
+        return NULL;
+    kept->room += lines(bytes);
+    kept->left -= lines(bytes);
+    return at;
+}
+
+/* -- ranges ------------------------------------------------------------------------------------------------------------ */
+
 void tr__kept_add(tr_kept *kept, const void *memory, size_t bytes)
 {
     int i = kept->count++;
 
-    kept->ranges = tr__must_realloc(kept->ranges, (size_t)kept->count * sizeof *kept->ranges);
+    if (!kept->room)
+        kept->ranges = tr__must_realloc(kept->ranges, (size_t)kept->count * sizeof *kept->ranges);
     for (; i > 0 && kept->ranges[i - 1].begin > (const char *)memory; i--)
         kept->ranges[i] = kept->ranges[i - 1];
     kept->ranges[i] = (range){memory, (const char *)memory + bytes};
@@ -88,14 +133,17 @@ static const packed *find(range *in, const tr_factor_f32 *wanted, tr_precision p
     return NULL;
 }
 
-static const packed *pack(range *in, const tr_factor_f32 *wanted, tr_precision precision)
+/* NULL: there is no room for it. */
+static const packed *pack(tr_kept *kept, range *in, const tr_factor_f32 *wanted, tr_precision precision)
 {
-    const int64_t floats = tr_factor_size_f32(wanted->n, wanted->k, TR_FACTOR_MOST_ROWS);
-    packed       *p = tr__must_alloc(sizeof *p);
+    const size_t bytes = (size_t)tr_factor_size_f32(wanted->n, wanted->k, TR_FACTOR_MOST_ROWS) * sizeof(float);
+    packed      *p = kept->room ? take(kept, sizeof *p) : tr__must_alloc(sizeof *p);
 
+    if (!p)
+        return NULL;
     p->factor = *wanted;
     p->precision = precision;
-    p->memory = tr__array_alloc((size_t)floats * sizeof(float));
+    p->memory = kept->room ? take(kept, bytes) : tr__array_alloc(bytes);
     if (p->memory)
         tr_factor_init_f32(&p->factor, wanted->trans, wanted->n, wanted->k, wanted->b, wanted->ldb, TR_FACTOR_MOST_ROWS, p->memory);
     p->next = atomic_load_explicit(&in->first, memory_order_relaxed);
@@ -116,15 +164,20 @@ const tr_factor_f32 *tr__kept_factor(tr_kept *kept, bool trans, int64_t n, int64
         pthread_mutex_lock(&kept->lock);
         found = find(in, &wanted, precision);        /* another thread may have packed it meanwhile */
         if (!found)
-            found = pack(in, &wanted, precision);
+            found = pack(kept, in, &wanted, precision);
         pthread_mutex_unlock(&kept->lock);
     }
-    return found->memory ? &found->factor : NULL;
+    return found && found->memory ? &found->factor : NULL;
 }
 
 static const tr_factor_f32 *find_kept(void *kept, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
 {
     return tr__kept_factor(kept, trans, n, k, b, ldb);
+}
+
+bool tr__kept_is_entered(void)
+{
+    return now;
 }
 
 tr_kept *tr__kept_enter(tr_kept *kept)

@@ -77,6 +77,35 @@ static void only_what_is_named_is_kept(void **state)
     free(b);
 }
 
+/* Within the caller's memory, with room for one form: the other one is packed by each product. */
+static void a_set_keeps_what_its_room_holds(void **state)
+{
+    (void)state;
+    const size_t room = tr__kept_room(tr_factor_size_f32(N, K, TR_FACTOR_MOST_ROWS)), bytes = tr__kept_bytes(1, room);
+    float       *a = random_f32(ROWS * K, 6, -1, 1), *b = random_f32(N * K, 7, -1, 1);
+    float       *got = array_new(ROWS * N, sizeof *got), *want = array_new(ROWS * N, sizeof *want);
+    void        *memory = array_new((int64_t)bytes, 1);
+
+    for (int turn = 0; turn < 2; turn++) {                            /* a new set in the same memory knows nothing of the old one */
+        tr_kept *kept = tr__kept_new_in(memory, 1, room);
+        tr__kept_add(kept, b, N * K * sizeof *b);
+        const tr_factor_f32 *first = tr__kept_factor(kept, turn, N, K, b, turn ? K : N);
+        assert_true(room == 0 || (first && (const char *)first > (char *)memory && (const char *)first < (char *)memory + bytes));
+        assert_ptr_equal(tr__kept_factor(kept, turn, N, K, b, turn ? K : N), first);
+        assert_null(tr__kept_factor(kept, !turn, N, K, b, turn ? N : K));
+        for (int trans = 0; trans < 2; trans++) {
+            product(want, a, b, trans, ROWS, 0);
+            assert_false(tr__kept_is_entered());
+            tr__kept_enter(kept);
+            assert_true(tr__kept_is_entered());
+            product(got, a, b, trans, ROWS, 0);
+            tr__kept_enter(NULL);
+            check_near(got, want, ROWS * N, false);
+        }
+    }
+    free(a), free(b), free(got), free(want), free(memory);
+}
+
 typedef struct user {
     pthread_t thread;
     tr_kept  *kept;
@@ -126,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_those_of_gemm),
         cmocka_unit_test(only_what_is_named_is_kept),
+        cmocka_unit_test(a_set_keeps_what_its_room_holds),
         cmocka_unit_test(threads_share_a_set),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
