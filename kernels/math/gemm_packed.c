@@ -6,6 +6,9 @@
  * block (13 and 13, not 14 and 12), so that nothing is computed that is not wanted. The packed block of A and some panels of B stay in
  * the second level cache.
  *
+ * Copying hides behind multiplications where it can. An A that is not transposed is read where it is, each row by itself. Where all rows
+ * are in one block, the first tile of a panel of B reads its rows from B and stores them in the panel.
+ *
  * This file is its own template: the part under `#else` is read for each level of instructions, in terms of
  *   LEVEL(x)    x_avx512, x_avx2
  *   TARGET      the attribute of functions of the level
@@ -29,8 +32,9 @@ typedef struct {
     float        alpha, beta;
     const float *a, *b;
     float       *c;
-    float       *packed_a, *packed_b;
+    float       *packed_a, *packed_b; /* packed_a NULL: A is read where it is */
     int64_t      step;                /* from a panel of B to the next */
+    int64_t      loose;               /* columns of B's block that are packed by the first tiles that read them: whole panels */
 } product;
 
 /* Read when the sums are done: in registers they would push out sums. */
@@ -61,7 +65,7 @@ static int64_t panels_width(int64_t n)
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 enum {
-    AHEAD = 4,                        /* rows that are asked for before they are packed */
+    AHEAD = 4, AHEAD_B = 12,          /* rows that are asked for before they are packed */
     KC_AVX512 = 256, KC_AVX2 = 400
 };
 
@@ -141,7 +145,7 @@ int64_t tr__gemm_packed_depth(void)
 void tr__gemm_packed(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
-    own_level()->gemm(m, n, k, (product){trans_a, trans_b, lda, ldb, ldc, alpha, beta, a, b, c, NULL, NULL, 0});
+    own_level()->gemm(m, n, k, (product){trans_a, trans_b, lda, ldb, ldc, alpha, beta, a, b, c, NULL, NULL, 0, 0});
 }
 
 bool tr__gemm_panels_wants(int64_t n, int64_t k)
@@ -239,15 +243,18 @@ INLINE void LEVEL(pack_b_row)(float *to, int64_t step, const float *from, int64_
         LEVEL(store)(to + half, LEVEL(load_some)(from + j + half, cols - j - half));
 }
 
-TARGET static void LEVEL(pack_b)(const product *g, int64_t j0, int64_t cols, int64_t p0, int64_t k)
+/* Columns j0 .., rows p0 .., into panel number `panel` and those behind it. */
+TARGET static void LEVEL(pack_b)(const product *g, int64_t j0, int64_t cols, int64_t p0, int64_t k, int64_t panel)
 {
+    float *to = g->packed_b + panel * g->step;
+
     if (!g->trans_b) {
         for (int64_t p = 0; p < k; p++)
-            LEVEL(pack_b_row)(g->packed_b + p * NR, g->step, g->b + (p0 + p) * g->ldb + j0, AHEAD * g->ldb, cols);
+            LEVEL(pack_b_row)(to + p * NR, g->step, g->b + (p0 + p) * g->ldb + j0, AHEAD * g->ldb, cols);
         return;
     }
     for (int64_t j = 0; j < cols; j += LANES)
-        LEVEL(pack_across)(g->packed_b + j / NR * g->step + j % NR, NR, g->b + (j0 + j) * g->ldb + p0, g->ldb, cols - j, k);
+        LEVEL(pack_across)(to + j / NR * g->step + j % NR, NR, g->b + (j0 + j) * g->ldb + p0, g->ldb, cols - j, k);
 }
 
 /* -- the innermost loop --------------------------------------------------------------------------------------------------- */
@@ -268,22 +275,38 @@ INLINE void LEVEL(update)(float *c, LEVEL(vec) sum, const factors *by, int64_t c
         LEVEL(store_some)(c, out, count);
 }
 
-INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
-                        const factors *by, int64_t cols)
+/* Rows of A lie `lda` apart, or with lda = 0 they are a packed panel. B is a packed panel, or it becomes one: of rows of B from `from` on. */
+INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, int64_t lda, float *b, const float *from, int64_t ldb,
+                        float *c, int64_t ldc, const factors *by, int64_t cols)
 {
-    LEVEL(vec) sum[MR][2];
+    LEVEL(vec)   sum[MR][2];
+    const float *third[(MR + 2) / 3];                      /* every third row of A: addresses have room for twice a distance */
+    TR_UNROLL for (int i = 0; i < rows; i += 3)
+        third[i / 3] = a + i * lda;
     TR_UNROLL for (int i = 0; i < rows; i++) {
         sum[i][0] = sum[i][1] = LEVEL(zero)();
         tr__fetch(c, i * ldc);                             /* it is read or written when the sums are done */
         tr__fetch(c, i * ldc + 16);
     }
     for (int64_t p = 0; p < k; p++, a += rows, b += NR) {
-        const LEVEL(vec) b0 = LEVEL(load)(b), b1 = vectors > 1 ? LEVEL(load)(b + LANES) : b0;
+        const float     *row = from ? from : b;
+        const LEVEL(vec) b0 = LEVEL(load)(row), b1 = vectors > 1 ? LEVEL(load)(row + LANES) : b0;
+        if (from) {
+            tr__fetch(from, AHEAD_B * ldb);
+            tr__fetch(from, AHEAD_B * ldb + 16);
+            LEVEL(store)(b, b0);
+            LEVEL(store)(b + LANES, b1);
+            from += ldb;
+        }
         TR_UNROLL for (int i = 0; i < rows; i++) {
-            const LEVEL(vec) x = LEVEL(all)(a[i]);
+            const LEVEL(vec) x = LEVEL(all)(lda > 0 ? third[i / 3][i % 3 * lda] : a[i]);
             sum[i][0] = LEVEL(fmadd)(x, b0, sum[i][0]);
             if (vectors > 1)
                 sum[i][1] = LEVEL(fmadd)(x, b1, sum[i][1]);
+        }
+        TR_UNROLL for (int i = 0; i < rows && lda > 0; i += 3) {
+            third[i / 3]++;
+            __asm__("" : "+r"(third[i / 3]));
         }
     }
     TR_UNROLL for (int i = 0; i < rows; i++, c += ldc) {
@@ -293,15 +316,22 @@ INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, const 
     }
 }
 
-TARGET static void LEVEL(any_tile)(int64_t rows, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
-                                   const factors *by, int64_t cols)
+/* `from` as above; it may be NULL, and is where there is no whole panel. */
+TARGET static void LEVEL(any_tile)(int64_t rows, int64_t k, const float *a, int64_t lda, float *b, const float *from, int64_t ldb,
+                                   float *c, int64_t ldc, const factors *by, int64_t cols)
 {
-#define CASE(rows_)                                                       \
-    case rows_:                                                           \
-        if (cols > LANES)                                                 \
-            LEVEL(tile)(rows_, 2, k, a, b, c, ldc, by, cols);             \
-        else                                                              \
-            LEVEL(tile)(rows_, 1, k, a, b, c, ldc, by, cols);             \
+#define CASE(rows_)                                                                     \
+    case rows_:                                                                         \
+        if (cols <= LANES)                                                              \
+            LEVEL(tile)(rows_, 1, k, a, lda, b, NULL, 0, c, ldc, by, cols);             \
+        else if (from && lda > 0)                                                       \
+            LEVEL(tile)(rows_, 2, k, a, lda, b, from, ldb, c, ldc, by, cols);           \
+        else if (from)                                                                  \
+            LEVEL(tile)(rows_, 2, k, a, 0, b, from, ldb, c, ldc, by, cols);             \
+        else if (lda > 0)                                                               \
+            LEVEL(tile)(rows_, 2, k, a, lda, b, NULL, 0, c, ldc, by, cols);             \
+        else                                                                            \
+            LEVEL(tile)(rows_, 2, k, a, 0, b, NULL, 0, c, ldc, by, cols);               \
         break
     switch (rows) {
 #if MR == 14
@@ -314,16 +344,25 @@ TARGET static void LEVEL(any_tile)(int64_t rows, int64_t k, const float *a, cons
 
 /* -- blocks ------------------------------------------------------------------------------------------------------------------ */
 
-static void LEVEL(multiply_block)(const product *g, int64_t i0, int64_t rows, int64_t j0, int64_t cols, int64_t k, float beta)
+/* Rows i0 .. of C, columns j0 .., of the sums the part of k from p0 on. */
+static void LEVEL(multiply_block)(const product *g, int64_t i0, int64_t rows, int64_t j0, int64_t cols, int64_t p0, int64_t k, float beta)
 {
-    const int64_t panels = LEVEL(panels_of)(rows);
+    const int64_t panels = LEVEL(panels_of)(rows), lda = g->packed_a ? 0 : g->lda;
     const factors by = {g->alpha, beta};
     for (int64_t j = 0; j < cols; j += NR)
         for (int64_t q = 0; q < panels; q++) {
             const int64_t i = panel_begin(rows, panels, q);
-            LEVEL(any_tile)(panel_begin(rows, panels, q + 1) - i, k, g->packed_a + i * k, g->packed_b + j / NR * g->step,
-                            g->c + (i0 + i) * g->ldc + j0 + j, g->ldc, &by, least(cols - j, NR));
+            const float  *from = i0 + q == 0 && j < g->loose ? g->b + p0 * g->ldb + j0 + j : NULL;
+            LEVEL(any_tile)(panel_begin(rows, panels, q + 1) - i, k, lda > 0 ? g->a + (i0 + i) * lda + p0 : g->packed_a + i * k, lda,
+                            g->packed_b + j / NR * g->step, from, g->ldb, g->c + (i0 + i) * g->ldc + j0 + j, g->ldc, &by, least(cols - j, NR));
         }
+}
+
+/* Does the innermost loop read A where it is? Not where its rows would all be in one set of the first cache. */
+static bool LEVEL(reads_a)(const product *g)
+{
+    enum { WAY_BYTES = 4096 };
+    return !g->trans_a && g->lda * (int64_t)sizeof(float) % WAY_BYTES != 0;
 }
 
 static void LEVEL(gemm)(int64_t m, int64_t n, int64_t k, product g)
@@ -333,14 +372,16 @@ static void LEVEL(gemm)(int64_t m, int64_t n, int64_t k, product g)
 
     g.step = NR * kc + LANES;         /* panels that are written side by side do not share sets of the cache */
     g.packed_b = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(size_a + size_b) * sizeof(float));
-    g.packed_a = g.packed_b + size_b;
+    g.packed_a = LEVEL(reads_a)(&g) ? NULL : g.packed_b + size_b;
     for (int64_t j = 0; j < n; j += nc)
         for (int64_t p = 0; p < k; p += kc) {
             const int64_t depth = least(kc, k - p);
-            LEVEL(pack_b)(&g, j, least(nc, n - j), p, depth);
+            g.loose = m <= mc && !g.trans_b ? least(nc, n - j) / NR * NR : 0;
+            LEVEL(pack_b)(&g, j + g.loose, least(nc, n - j) - g.loose, p, depth, g.loose / NR);
             for (int64_t i = 0; i < m; i += mc) {
-                LEVEL(pack_a)(&g, i, least(mc, m - i), p, depth);
-                LEVEL(multiply_block)(&g, i, least(mc, m - i), j, least(nc, n - j), depth, p == 0 ? g.beta : 1);
+                if (g.packed_a)
+                    LEVEL(pack_a)(&g, i, least(mc, m - i), p, depth);
+                LEVEL(multiply_block)(&g, i, least(mc, m - i), j, least(nc, n - j), p, depth, p == 0 ? g.beta : 1);
             }
         }
 }
@@ -354,7 +395,7 @@ static void LEVEL(pack_panels)(float *panels, bool trans_b, int64_t n, int64_t k
     for (int64_t p = 0; p < k; p += kc) {
         const product g = {.trans_b = trans_b, .ldb = ldb, .b = b, .packed_b = panels + p * panels_width(n),
                            .step = NR * least(kc, k - p)};
-        LEVEL(pack_b)(&g, 0, n, p, least(kc, k - p));
+        LEVEL(pack_b)(&g, 0, n, p, least(kc, k - p), 0);
     }
 }
 
@@ -362,14 +403,15 @@ static void LEVEL(panels)(int64_t m, int64_t n, int64_t k, product g, const floa
 {
     const int64_t kc = even_block(k, KC), mc = even_block(m, BLOCK_PANELS * MR);
 
-    g.packed_a = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(mc * kc + LANES) * sizeof(float));
+    g.packed_a = LEVEL(reads_a)(&g) ? NULL : tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(mc * kc + LANES) * sizeof(float));
     for (int64_t p = 0; p < k; p += kc) {
         const int64_t depth = least(kc, k - p);
         g.packed_b = (float *)panels + p * panels_width(n) + left * depth;
         g.step = NR * depth;
         for (int64_t i = 0; i < m; i += mc) {
-            LEVEL(pack_a)(&g, i, least(mc, m - i), p, depth);
-            LEVEL(multiply_block)(&g, i, least(mc, m - i), left, cols, depth, p == 0 ? g.beta : 1);
+            if (g.packed_a)
+                LEVEL(pack_a)(&g, i, least(mc, m - i), p, depth);
+            LEVEL(multiply_block)(&g, i, least(mc, m - i), left, cols, p, depth, p == 0 ? g.beta : 1);
         }
     }
 }
