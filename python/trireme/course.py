@@ -13,7 +13,7 @@ from typing import Any
 from .callbacks.base import History, Training
 from .distributed import stops, training as jobs_training
 from .distributed.epochs import Means, Record, any_of, merged, was_made_in_launch
-from .events import BeginPass, BeginTraining, EndPass, EndTraining, Event, StopTraining
+from .events import BeginPass, BeginTraining, EndIteration, EndPass, EndTraining, Event, StopTraining
 from .executor import Executor
 from .framework import Program, Variable
 from .tensor import Scope
@@ -38,6 +38,7 @@ class Course:
         self._is_between = self._has_asked = False
         self.is_over = False
         self.epoch = -1
+        self._before = 0                               # steps of the epochs before this one
 
     def fetches(self) -> dict[str, str]:
         """Return what callbacks want each step to fetch: names of variables by the names in ``logs``."""
@@ -56,6 +57,8 @@ class Course:
 
     def hear(self, event: Event, listeners: Sequence[Listener] | None = None) -> None:
         """Let the listeners hear an event; one that has asked for the end hears no more."""
+        if isinstance(event, EndIteration):
+            self.count(event.batch_id + 1)
         for listener in self._listeners if listeners is None else listeners:
             if any(one is listener for one in self._silent):
                 continue
@@ -64,6 +67,10 @@ class Course:
             except StopTraining:
                 self._silent.append(listener)
                 self._ask()
+
+    def count(self, steps: int) -> None:
+        """So many steps of this epoch are made."""
+        self.training.step = self._before + steps
 
     def _ask(self) -> None:
         """A listener asks for the end."""
@@ -82,6 +89,7 @@ class Course:
 
     def begin_epoch(self) -> None:
         self.epoch += 1
+        self._before = self.training.step
         self.hear(BeginPass(pass_id=self.epoch))
 
     def end_epoch(self, means: Means, latest: dict[str, float], validate: Callable[[], Means] | None) -> None:

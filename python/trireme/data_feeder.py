@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import numpy_dtype
+from .dtypes import array_of, numpy_dtype
 from .framework import Program, Variable, cpu_places, default_main_program
 from .tensor import CPUPlace, LoDTensor
 
@@ -17,7 +17,7 @@ class DataFeeder:
     """Makes a feed of a batch: sample i has one field for each variable of ``feed_list``.
 
     Fields become arrays of the variable's type and shape; those of a variable with ``lod_level`` are sequences
-    and become LoDTensors.
+    and become LoDTensors. DTypeError: a number with a fraction for a variable of integers.
 
     >>> x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1], dtype="int64")
     >>> feeder = fluid.DataFeeder([x, y], fluid.CPUPlace())
@@ -84,7 +84,7 @@ class DataFeeder:
     def _field(values: list[Any], name: str, dtype: np.dtype, dims: list[int], level: int) -> Any:
         if level == 0:
             try:
-                array = np.asarray(values, dtype)
+                array = array_of(values, dtype, name)
                 return array.reshape([len(values), *dims]) if -1 not in dims else array
             except (ValueError, TypeError) as error:
                 raise ValueError(f"feed {name!r}: {len(values)} samples do not make a {dtype} array of "
@@ -95,7 +95,7 @@ class DataFeeder:
             if depth + 1 < level:
                 sequences = [part for item in sequences for part in item]
         try:
-            rows = [np.asarray(item, dtype).reshape([len(item), *dims]) for item in sequences]
+            rows = [array_of(item, dtype, name).reshape([len(item), *dims]) for item in sequences]
         except (ValueError, TypeError) as error:
             raise ValueError(f"feed {name!r}: sequences are {dtype} arrays of [length, {', '.join(map(str, dims))}]: "
                              f"{error}") from None

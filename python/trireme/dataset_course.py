@@ -61,6 +61,7 @@ class _DatasetCourse:
         self._batch = 0
         done, weight = run_once(self._train, self._dataset, 1, 0, _EpochLines(lines, self.course.epoch, self._epochs), values, self._hear)
         lines.known = lines.known or done
+        self.course.count(done)
         count = len(self._names)
         latest = dict(zip(self._more, values[count:]))
         means = Means({name: value for name, value in zip(self._names, values) if not math.isnan(value) or weight}, weight)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .errors import DTypeError, user_line
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -108,6 +110,21 @@ def convert_dtype(dtype: DTypeLike) -> VarType:
     if found is None:
         raise TypeError(f"dtype must be one of {', '.join(_NAMES.values())} or a NumPy type, got {dtype!r}")
     return found
+
+
+def array_of(values: Any, dtype: np.dtype[Any] | None, name: str) -> np.ndarray:
+    """Return what is no array yet, such as lists, as an array of ``dtype``, for the feed ``name``. DTypeError: an integer would lose a fraction."""
+    if dtype is None or dtype.kind not in "iu":
+        return np.asarray(values, dtype)
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        return np.asarray(values, dtype)
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(dtype, copy=False)
+    lost = whole != array
+    if lost.any():
+        raise DTypeError(f"feed {name!r} is {dtype}, which cannot hold {array[lost].flat[0]!r}: give whole numbers\n  your line: {user_line()}")
+    return whole
 
 
 def bfloat16_bits(array: np.ndarray) -> np.ndarray:

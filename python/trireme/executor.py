@@ -18,7 +18,7 @@ import numpy as np
 from . import calls, interrupt
 from ._core import ffi, lib
 from .names import name_array, take_text
-from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, bfloat16_bits
+from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits
 from .errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check, user_line
 from .framework import Program, Variable, default_main_program
 from .names import name_chars
@@ -110,7 +110,7 @@ class _Feed:
                 return self._set_tensor(value)
             if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
                 value = np.from_dlpack(value)          # of another library, without a copy
-            value = np.asarray(value, None if isinstance(value, np.ndarray) else self.dtype)
+            value = np.asarray(value) if isinstance(value, np.ndarray) else array_of(value, self.dtype, self.name)
         if value.dtype != self.dtype:
             value = self._converted(value)
         if value.shape != self._shape:

@@ -167,7 +167,7 @@ class Dataset:
     def set_filelist(self, filelist: Sequence[str] | str) -> None:
         """Set the files, in order; a pattern (``data/part-*``) stands for the sorted names that fit. ``filelist`` is a path or a list of paths."""
         if not isinstance(filelist, (str, os.PathLike, Iterable)):
-            raise InvalidArgumentError(f"Dataset: files={filelist!r}; a name, a pattern or a list of them is possible")
+            raise InvalidArgumentError(f"Dataset: files={filelist!r:.80}; a name, a pattern or a list of them is possible")
         names = [filelist] if isinstance(filelist, (str, os.PathLike)) else list(filelist)
         files: list[str] = []
         for name in map(os.fspath, names):

@@ -224,6 +224,8 @@ def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, 
 
 def _run(loop: Any, part: LoopPart, lines: LoopLines, heard: Callable[[Any], bool] | None, is_lone: bool) -> Any:
     report, is_over = ffi.new("tr_loop_report *"), False
+    if not part.skip:
+        lines.look(0, 0, 0)                            # so that the first line has a rate
     while not report.is_at_end and not (is_over and report.is_paused):
         look()
         lib.tr_loop_pause_at(loop, max(report.step, 1) if is_over else part.pause_at(report.step))

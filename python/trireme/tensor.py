@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._core import ffi, lib
-from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, bfloat16_bits, convert_dtype, floats_of_bfloat16
+from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits, convert_dtype, floats_of_bfloat16
 from .errors import EnforceNotMet, LengthsError, OutOfMemoryError, check
 from .native import Native
 from .names import name_chars
@@ -509,7 +509,7 @@ def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]],
         lengths = [len(sequence) for sequence in data]
         if not recursive_seq_lens or list(recursive_seq_lens[-1]) != lengths:
             raise LengthsError(f"recursive_seq_lens is {recursive_seq_lens}, but the lists of the data have {lengths} elements")
-        data = np.concatenate([np.asarray(sequence) for sequence in data]).astype(np.int64).reshape(-1, 1)
+        data = array_of(np.concatenate([np.asarray(sequence) for sequence in data]), np.dtype(np.int64), "data").reshape(-1, 1)
     elif isinstance(data, LoDTensor):
         data = data.numpy()
     tensor = LoDTensor()

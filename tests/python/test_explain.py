@@ -384,7 +384,7 @@ def test_missing_logs_are_named(tmp_path):
 def test_no_logs(tmp_path):
     with pytest.raises(NotFoundError, match="holds no log of a trainer; `trireme launch --log DIR`"):
         logs.read(tmp_path)
-    with pytest.raises(NotFoundError, match="cannot read '/no/where': No such file"):
+    with pytest.raises(NotFoundError, match="cannot read the logs in '/no/where': No such file"):
         logs.read("/no/where")
 
 

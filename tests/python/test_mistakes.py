@@ -94,6 +94,9 @@ RUNS: list[tuple[str, Callable[[Net], Any], str]] = [
     ("feed_missing", lambda net: net.exe.run(feed={"x": np.ones((2, 4), "float32")}, fetch_list=[net.loss]), r"'y'.*feed|feed.*'y'"),
     ("float64_feed", lambda net: net.run(x=np.ones((2, 4))), r"feed 'x' is float64, the program wants float32: give x\.astype\('float32'\)"),
     ("int_feed", lambda net: net.run(y=np.ones((2, 1), "int32")), r"feed 'y' is int32, the program wants float32: give y\.astype\('float32'\)"),
+    ("fraction_for_an_integer", lambda net: fluid.DataFeeder([data("l", (1,), "int64")]).feed([(1,), (1.5,)]), r"feed 'l' is int64, which cannot hold .*1\.5"),
+    ("list_with_a_fraction", lambda net: net.run(ids=[[0.5]], fetch=[data("ids", (1,), "int64")]), r"feed 'ids' is int64, which cannot hold .*0\.5"),
+    ("sequence_with_a_fraction", lambda net: fluid.create_lod_tensor([[1, 2.5], [3]], [[2, 1]]), r"cannot hold .*2\.5"),
     ("feed_rank", lambda net: net.run(x=np.ones(4, "float32")), r"feed 'x' has the shape \[4\], the program wants \[\?, 4\]"),
     ("feed_width", lambda net: net.run(x=np.ones((2, 5), "float32")), r"5.*4|4.*5"),
     ("batches_differ", lambda net: net.run(y=np.ones((3, 1), "float32")), r"the feeds have batches of different sizes: 'x' has 2, 'y' has 3"),
@@ -113,6 +116,8 @@ COMMANDS = [
     ("lanch train.py", r"invalid choice: 'lanch'.*did you mean 'launch'"),
     ("launch --servers two train.py", r"'two'; a whole number from 1 on is possible"),
     ("launch --standbys-for server train.py", r"invalid choice: 'server'.*did you mean 'servers'"),
+    ("top none", r"cannot read the logs in 'none'"),
+    ("metrics none", r"trireme metrics: there is no folder 'none'"),
     ("predict none", r"there is no folder 'none'"),
 ]
 

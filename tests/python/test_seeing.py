@@ -165,6 +165,23 @@ def test_tensorboard_reads_what_a_training_writes(tmp_path: Path) -> None:
     assert [point.step for point in events.Scalars("batch/loss")] == [2, 4, 6]
 
 
+def test_tensorboard_has_the_steps_of_a_loop_over_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tensorboardX")
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    (tmp_path / "lines.csv").write_text("1,2\n" * 7)
+    x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    data = fluid.Dataset(str(tmp_path / "lines.csv"), "csv", batch_size=1, slots=[x, y])
+    exe.train_from_dataset(dataset=data, epochs=2, fetch_list=[loss], fetch_info=["loss"], print_period=3, callbacks=[fluid.callbacks.TensorBoard(tmp_path)])
+    events = accumulator.EventAccumulator(str(tmp_path)).Reload()
+    assert [point.step for point in events.Scalars("batch/loss")] == [3, 6, 10, 13]
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and all("samples/s" in line for line in lines), lines
+
+
 def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rich", None)
     with pytest.raises(errors.MissingLibraryError, match=r"trireme top needs the library rich, which is not installed: pip install 'trireme-ps\[tools\]'"):

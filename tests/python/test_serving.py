@@ -116,7 +116,7 @@ def test_a_saved_model_is_served_from_one_file_or_many(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     dense_model(tmp_path / "model")
     predictor = Predictor(tmp_path / "model")
-    with pytest.raises(errors.NotFoundError, match=r"feed 'X' is no variable of the model; did you mean 'x'\?"):
+    with pytest.raises(errors.NotFoundError, match=r"feed 'X' is no variable of the model, which is fed x; did you mean 'x'\?"):
         predictor.run({"X": np.ones((1, 2), "float32")})
     with pytest.raises(errors.NotFoundError, match="the feed lacks 'x'"):
         predictor.run({})
@@ -148,6 +148,23 @@ def test_lines_are_predicted(tmp_path: Path, form: str, lines: list[str], capsys
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n" + {"json": '{"y": 1}', "csv": "1,2,3", "multislot": "3 1 2"}[form]))
     assert main(["predict", str(tmp_path), "--format", form]) == 2
     assert "standard input, line 2: " in capsys.readouterr().err
+
+
+def test_lines_that_are_wrong_are_named_and_numbers_keep_their_digits(tmp_path: Path) -> None:
+    number = fluid.layers.data("number", [1], dtype="int64")
+    small = fluid.layers.scale(fluid.layers.cast(number, "float32"), 1e-12)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path / "model"), ["number"], [small], exe)
+    with Predictor(str(tmp_path / "model")) as predictor:
+        def parsed(line: str) -> list[np.ndarray]:
+            return predict._parse(predictor._feeds, "json", ",", 1, line)
+
+        assert [float(line) for line in predict.predict(predictor, [parsed("3")])] == pytest.approx([3e-12])
+        for line, text in (("3.5", "'number' is of the type int64, got 3.5"), ('{"numbr": 3}', "which is fed number; did you mean 'number'"),
+                           ("u7", """'u7' is no JSON .*expected {"number": ...}"""), ("9223372036854775808", "'number' is of the type int64")):
+            with pytest.raises(errors.FormatError, match=text):
+                parsed(line)
 
 
 def test_sequences_are_predicted(tmp_path) -> None:

@@ -20,6 +20,7 @@ class Training:
     """The training under way, as its callbacks see it.
 
     ``program``, ``scope`` and ``executor`` are those of the training, ``epochs`` is how many were asked for, ``history`` what they gave so far.
+    ``step`` counts the steps of all epochs, up to the one that callbacks heard of last.
 
     ``stop()`` ends the training.
 
@@ -35,6 +36,7 @@ class Training:
     def __init__(self, program: Program, scope: Scope, executor: Executor, epochs: int, stop: Callable[[], None]) -> None:
         self.program, self.scope, self.executor, self.epochs = program, scope, executor, epochs
         self.history = History()
+        self.step = 0
         self.is_replayed = False                       # this end of an epoch was reached before, and a job goes on
         self.is_recorded = False                       # and its numbers come from beside the checkpoint
         self._stop = stop

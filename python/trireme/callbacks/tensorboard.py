@@ -11,7 +11,7 @@ from .base import Callback, Logs
 
 
 class TensorBoard(Callback):
-    """Writes event files, which ``tensorboard --logdir DIR`` shows: ``epoch/loss``, ``epoch/val_loss`` ... for each epoch, ``batch/loss`` ... for steps.
+    """Writes event files, which ``tensorboard --logdir DIR`` shows: ``epoch/loss``, ``epoch/val_loss`` ... for each epoch, ``batch/loss`` ... for steps, which are counted over all epochs.
 
     ``log_dir``: the folder (a path). ``every``: a point for every so many steps that callbacks hear of (int, default 1; 0: for epochs alone).
     ``graph``: write the program as text, too (default True). It needs the library tensorboardX: ``pip install 'trireme-ps[tools]'``. In a job one process writes, with
@@ -48,7 +48,7 @@ class TensorBoard(Callback):
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         self._steps += 1
         if self.every and self._steps % self.every == 0 and self.training.is_writer:
-            self._add("batch", logs, self._steps)
+            self._add("batch", logs, self.training.step)
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         if self.training.is_writer and not self.training.is_recorded:

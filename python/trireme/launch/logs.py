@@ -191,7 +191,7 @@ def read(folder: str | Path) -> Logs:
     try:
         paths = sorted(logs.folder.iterdir())
     except OSError as error:
-        raise NotFoundError(f"trireme explain: cannot read {str(folder)!r}: {error.strerror}") from None
+        raise NotFoundError(f"cannot read the logs in {str(folder)!r}: {error.strerror}") from None
     found = []
     for path in paths:
         name = _NAME.fullmatch(path.name)
@@ -208,7 +208,7 @@ def read(folder: str | Path) -> Logs:
     _say_ends(logs, last)
     _place_standbys(logs, [log for log in last if log.role in ("standby", "replica")])
     if not logs.trainers:
-        raise NotFoundError(f"trireme explain: {str(folder)!r} holds no log of a trainer; `trireme launch --log DIR` writes them")
+        raise NotFoundError(f"{str(folder)!r} holds no log of a trainer; `trireme launch --log DIR` writes them")
     if (logs.folder / LAUNCHER).is_file():
         logs.launcher = _read_lines(logs.folder / LAUNCHER, logs.remarks)
     _say_missing(logs)

@@ -5,6 +5,7 @@ Nobody serves them unless this command is run, and it listens on this host alone
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -65,7 +66,9 @@ def serve(folder: str, port: int, address: str) -> tuple[Any, threading.Thread, 
 
 
 def command(folder: str, port: int, address: str) -> int:
-    """Serve until Ctrl-C."""
+    """Serve until Ctrl-C. NotFoundError: there is no such folder."""
+    if not os.path.isdir(folder):
+        raise NotFoundError(f"trireme metrics: there is no folder {folder!r}; `trireme launch --log DIR` makes it")
     server, thread, found = serve(folder, port, address)
     print(f"trireme metrics: http://{address}:{found}/metrics has the numbers of the job in {folder}", file=sys.stderr, flush=True)
     try:

@@ -81,11 +81,19 @@ def _parse(feeds: Sequence[_Feed], form: str, delimiter: str, number: int, line:
     """Return the values of one line: an array for each feed, without the dimension of the batch."""
     try:
         if form == "json":
-            return _from_json(feeds, json.loads(line))
+            return _from_json(feeds, _json(feeds, line))
         fields = line.split(delimiter) if form == "csv" else line.split()
         return _from_numbers(feeds, fields, counts=form == "multislot")
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise FormatError(f"standard input, line {number}: {error}") from None
+
+
+def _json(feeds: Sequence[_Feed], line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        form = ", ".join(f'"{feed.name}": ...' for feed in feeds)
+        raise ValueError(f"{line[:40]!r} is no JSON ({error}); expected {{{form}}}, or give --format csv or multislot") from None
 
 
 def _from_json(feeds: Sequence[_Feed], value: Any) -> list[np.ndarray]:
@@ -93,7 +101,7 @@ def _from_json(feeds: Sequence[_Feed], value: Any) -> list[np.ndarray]:
         names = [feed.name for feed in feeds]
         for name in value:
             if name not in names:
-                raise ValueError(f"the model has no feed {name!r}{did_you_mean(name, names)}; it is fed {', '.join(names)}")
+                raise ValueError(f"{name!r} is no feed of the model, which is fed {', '.join(names)}{did_you_mean(name, names)}")
         missing = [name for name in names if name not in value]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing; the model is fed {', '.join(names)}")
@@ -102,7 +110,15 @@ def _from_json(feeds: Sequence[_Feed], value: Any) -> list[np.ndarray]:
         value = [value]
     if not isinstance(value, list) or len(value) != len(feeds):
         raise ValueError(f"an object with the feeds by name, or a list of {len(feeds)} is expected")
-    return [_shaped(feed, np.array(one, feed.dtype)) for feed, one in zip(feeds, value)]
+    return [_shaped(feed, _typed(feed, one)) for feed, one in zip(feeds, value)]
+
+
+def _typed(feed: _Feed, value: Any) -> np.ndarray:
+    """Return JSON's numbers in the type of the feed. An id with a fraction is a mistake, never rounded."""
+    array = np.array(value)
+    if array.size and (array.dtype.kind not in "iufb" or array.dtype.kind in "uf" and np.dtype(feed.dtype).kind == "i"):
+        raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, got {json.dumps(value)}")
+    return np.array(value, feed.dtype)
 
 
 def _from_numbers(feeds: Sequence[_Feed], fields: Sequence[str], counts: bool) -> list[np.ndarray]:
@@ -157,8 +173,8 @@ def predict(predictor: Predictor, rows: Sequence[Sequence[np.ndarray]]) -> Itera
 def _plain(value: Any) -> Any:
     """Return a row as JSON has it; one of a single number as that."""
     array = np.asarray(value)
-    if array.dtype == np.float32:
-        array = array.astype(np.float64).round(9)
+    if array.dtype == np.float32:                      # nine digits tell any two of them apart
+        array = np.array([float(f"{one:.9g}") for one in array.reshape(-1)]).reshape(array.shape)
     return array.reshape(-1)[0].item() if array.size == 1 else array.tolist()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..dtypes import FROM_NUMPY, NUMPY_DTYPES
+from ..dtypes import FROM_NUMPY, NUMPY_DTYPES, array_of
 from ..errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
 from ..names import path_chars
 from ..native import Native
@@ -35,7 +35,7 @@ class _Feed:
         lod: Sequence[Sequence[int]] = ()
         if isinstance(value, LoDTensor):
             value, lod = value.numpy(), value.lod()
-        array = np.ascontiguousarray(value if isinstance(value, np.ndarray) else np.asarray(value, self.dtype))
+        array = np.ascontiguousarray(value if isinstance(value, np.ndarray) else array_of(value, self.dtype, self.name))
         self._check(array)
         dims = ffi.new("int64_t[]", list(np.shape(value)))
         keep += [array, dims]
@@ -144,8 +144,8 @@ class Predictor:
             raise InvalidArgumentError("the predictor is closed")
         for name in feed:
             if name not in self.feeds:
-                raise NotFoundError(f"feed {name!r} is no variable of the model{did_you_mean(name, self.feeds)}. It is fed "
-                                    f"{', '.join(self.feeds)}\n  your line: {user_line()}")
+                raise NotFoundError(f"feed {name!r} is no variable of the model, which is fed {', '.join(self.feeds)}"
+                                    f"{did_you_mean(name, self.feeds)}\n  your line: {user_line()}")
         feeds, keep = ffi.new("tr_feed[]", len(self._feeds)), []
         for i, one in enumerate(self._feeds):
             if one.name not in feed:
