@@ -52,33 +52,34 @@ if TYPE_CHECKING:
     from .transpiler import memory_optimize, release_memory
 
 # All of these are loaded when they are first used: the launcher, and a standby that waits, need none of them, nor NumPy.
-__getattr__, __dir__ = load_later(__name__, {
-    "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds", "formats",
-         "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
-         "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer", "regularizer", "serving", "trainer", "transpiler", "unique_name"),
-    "async_executor": ("AsyncExecutor",),
-    "backward": ("gradients",),
-    "clip": ("ErrorClipByValue", "set_gradient_clip"),
-    "compiler": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy"),
-    "core": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "TriremeError", "__version__"),
-    "data_feed_desc": ("DataFeedDesc",),
-    "data_feeder": ("DataFeeder",),
-    "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
-    "executor": ("Executor", "fetch_var", "global_scope", "scope_guard"),
-    "feeds": ("Dataset", "DatasetFactory", "Slot"),
-    "framework": ("Block", "Operator", "Parameter", "Program", "Variable", "cpu_places", "default_main_program",
-                  "default_startup_program", "in_dygraph_mode", "name_scope", "program_guard"),
-    "initializer": ("NumpyArrayInitializer",),
-    "parallel_executor": ("ParallelExecutor",),
-    "param_attr": ("ParamAttr", "WeightNormParamAttr"),
-    "places": ("CUDAPinnedPlace", "CUDAPlace", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
-    "precision": ("get_matmul_precision", "get_winograd", "set_matmul_precision", "set_winograd"),
-    "progress": ("Progress",),
-    "reader": ("batch",),
-    "tensor": ("Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
-    "trainer": ("Trainer",),
-    "transpiler": ("memory_optimize", "release_memory"),
-})
+if not TYPE_CHECKING:                                  # a checker that saw it would take any name
+    __getattr__, __dir__ = load_later(__name__, {
+        "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds", "formats",
+             "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
+             "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer", "regularizer", "serving", "trainer", "transpiler", "unique_name"),
+        "async_executor": ("AsyncExecutor",),
+        "backward": ("gradients",),
+        "clip": ("ErrorClipByValue", "set_gradient_clip"),
+        "compiler": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy"),
+        "core": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "TriremeError", "__version__"),
+        "data_feed_desc": ("DataFeedDesc",),
+        "data_feeder": ("DataFeeder",),
+        "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
+        "executor": ("Executor", "fetch_var", "global_scope", "scope_guard"),
+        "feeds": ("Dataset", "DatasetFactory", "Slot"),
+        "framework": ("Block", "Operator", "Parameter", "Program", "Variable", "cpu_places", "default_main_program",
+                      "default_startup_program", "in_dygraph_mode", "name_scope", "program_guard"),
+        "initializer": ("NumpyArrayInitializer",),
+        "parallel_executor": ("ParallelExecutor",),
+        "param_attr": ("ParamAttr", "WeightNormParamAttr"),
+        "places": ("CUDAPinnedPlace", "CUDAPlace", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
+        "precision": ("get_matmul_precision", "get_winograd", "set_matmul_precision", "set_winograd"),
+        "progress": ("Progress",),
+        "reader": ("batch",),
+        "tensor": ("Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
+        "trainer": ("Trainer",),
+        "transpiler": ("memory_optimize", "release_memory"),
+    })
 
 if os.environ.keys() & {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}:      # tr_job_is_launched
     from .distributed import job as _job

@@ -7,7 +7,7 @@ exceptions that a failure raises.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._core import ffi, lib
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
@@ -137,14 +137,16 @@ class op_proto_and_checker_maker:
 OpRole = op_proto_and_checker_maker.OpRole
 
 
-def __getattr__(name: str) -> Any:
-    """Fluid has its executor of replicas here, with the strategies inside. It stands on this module, so it is loaded when it is asked for."""
-    if name == "ParallelExecutor":
-        from .parallel_executor import ParallelExecutor
+if TYPE_CHECKING:
+    from .parallel_executor import ParallelExecutor
+else:
+    def __getattr__(name: str) -> Any:
+        """Fluid has its executor of replicas here, with the strategies inside. It stands on this module, so it is loaded when it is asked for."""
+        if name == "ParallelExecutor":
+            from .parallel_executor import ParallelExecutor
 
-        return ParallelExecutor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+            return ParallelExecutor
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto", "op_types", "get_all_op_protos",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .desc import ProgramDesc
 from .dtypes import VarType
@@ -434,12 +434,19 @@ _LAZY = {"save_checkpoint": "checkpoint", "load_checkpoint": "checkpoint", "save
          "DataLoader": "py_reader", **dict.fromkeys(_READERS, "reader")}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'trireme.io' has no attribute {name!r}")
-    import importlib                                   # loaded when it is first used
+if TYPE_CHECKING:
+    from .checkpoint import load_checkpoint, save_checkpoint
+    from .py_reader import DataLoader, PyReader
+    from .reader import (ComposeNotAligned, batch, buffered, cache, chain, compose, firstn, map_readers, multiprocess_reader, shuffle,
+                         xmap_readers)
+    from .saved_job import save_job
+else:
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'trireme.io' has no attribute {name!r}")
+        import importlib                                   # loaded when it is first used
 
-    return getattr(importlib.import_module(f".{_LAZY[name]}", __package__), name)
+        return getattr(importlib.import_module(f".{_LAZY[name]}", __package__), name)
 
 
 __all__ = ["save_checkpoint", "load_checkpoint", "save_job", "save_vars", "load_vars", "save_params", "load_params",

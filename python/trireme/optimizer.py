@@ -591,12 +591,15 @@ Ftrl = FtrlOptimizer
 Lamb = LambOptimizer
 
 
-def __getattr__(name: str) -> Any:
-    if name != "DGCMomentumOptimizer":
-        raise AttributeError(f"module 'trireme.optimizer' has no attribute {name!r}")
-    from .dgc import DGCMomentumOptimizer              # loaded when it is first used: it derives from what is here
+if TYPE_CHECKING:
+    from .dgc import DGCMomentumOptimizer
+else:
+    def __getattr__(name: str) -> Any:
+        if name != "DGCMomentumOptimizer":
+            raise AttributeError(f"module 'trireme.optimizer' has no attribute {name!r}")
+        from .dgc import DGCMomentumOptimizer              # loaded when it is first used: it derives from what is here
 
-    return DGCMomentumOptimizer
+        return DGCMomentumOptimizer
 
 
 __all__ = ["Optimizer", "SGD", "Momentum", "LarsMomentum", "Adagrad", "DecayedAdagrad", "Adam", "Adamax", "Adadelta",

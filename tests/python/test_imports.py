@@ -79,7 +79,7 @@ def test_what_type_checkers_are_told_is_what_is_loaded_later(package):
     tree = ast.parse(Path(module.__file__).read_text())
     block, = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     told = {name.name: statement.module for statement in block.body for name in statement.names}
-    call, = (node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("load_later("))
+    call, = (node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("load_later("))
     later = {name: where or None for where, names in ast.literal_eval(call.args[1]).items() for name in names}
     assert later == told
     assert set(module.__all__) <= {*told, *vars(module)}

@@ -21,6 +21,10 @@ values, places = fluid.operator.top_k(x, k=2)
 turned = fluid.operator.cast(x, in_dtype=5, out_dtype=fluid.core.VarDesc.VarType.INT64)
 scores = fluid.layers.prelu(x, "all", param_attr="alpha")
 normed = fluid.layers.group_norm(x, 2, param_attr=False, bias_attr=fluid.ParamAttr("b", initializer=fluid.initializer.Constant(0.0)), act="relu")
+low = fluid.layers.less_than(fluid.layers.reduce_sum(fluid.layers.softshrink(x, alpha=0.1), dim=[0, 1]), fluid.layers.elementwise_add(y, y, act="tanh"))
+both = fluid.layers.logical_and(low, low, out=low)
+steps = fluid.optimizer.DGCMomentumOptimizer(0.1, 0.9, 0)
+batches = fluid.io.batch(fluid.dataset.digits.train(), batch_size=8)
 
 fluid.layers.fc(x, "2")                                # wrong
 fluid.layers.fc(x, 2, param_attr=3.5)                  # wrong
@@ -48,3 +52,18 @@ fluid.layers.prelu(x, "all", param_attr=[3])           # wrong
 fluid.layers.fc(x, 2, act=3)                           # wrong
 fluid.ParamAttr("w", initializer="Constant")           # wrong
 fluid.ParamAttr("w", regularizer=0.1)                  # wrong
+fluid.layers.relu(x, alpha=0.1)                        # wrong
+fluid.layers.gelu(x, approximate=2)                    # wrong
+fluid.layers.leaky_relu(x, alpa=0.1)                   # wrong
+fluid.layers.relu6(x, threshold="6")                   # wrong
+fluid.layers.elementwise_add(x, "y")                   # wrong
+fluid.layers.elementwise_mul(x, x, axs=1)              # wrong
+fluid.layers.reduce_sum(x, dim="0")                    # wrong
+fluid.layers.less_than(x, 3)                           # wrong
+fluid.layers.logical_or(x, x, cond=x)                  # wrong
+fluid.optimizer.Adma(0.1)                              # wrong
+fluid.layers.sofmax(x)                                 # wrong
+fluid.optimzer.SGD(0.1)                                # wrong
+fluid.io.save_inference_modle("model", ["x"], [z], exe)# wrong
+fluid.dataset.digit.train()                            # wrong
+fluid.core.ParalelExecutor(False)                      # wrong

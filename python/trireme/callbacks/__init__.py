@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     from .tensorboard import TensorBoard
     from .validation import Validation
 
-__getattr__, __dir__ = load_later(__name__, {
-    "base": ("Callback", "History", "Training"),
-    "early_stopping": ("EarlyStopping",),
-    "export_model": ("ExportModel",),
-    "loggers": ("CSVLogger", "LearningRateLogger"),
-    "model_checkpoint": ("ModelCheckpoint",),
-    "tensorboard": ("TensorBoard",),
-    "validation": ("Validation",),
-})
+if not TYPE_CHECKING:                                  # a checker that saw it would take any name
+    __getattr__, __dir__ = load_later(__name__, {
+        "base": ("Callback", "History", "Training"),
+        "early_stopping": ("EarlyStopping",),
+        "export_model": ("ExportModel",),
+        "loggers": ("CSVLogger", "LearningRateLogger"),
+        "model_checkpoint": ("ModelCheckpoint",),
+        "tensorboard": ("TensorBoard",),
+        "validation": ("Validation",),
+    })
 
 __all__ = ["Callback", "History", "Training", "EarlyStopping", "ExportModel", "ModelCheckpoint", "LearningRateLogger", "CSVLogger", "TensorBoard",
            "Validation"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __all__ = ["adult", "common", "digits", "mnist", "movielens_small", "sentence_polarity", "tinyshakespeare", "uci_housing"]
 
@@ -10,14 +10,18 @@ __all__ = ["adult", "common", "digits", "mnist", "movielens_small", "sentence_po
 _FILES = ("DatasetFactory", "InMemoryDataset", "QueueDataset")      # text files; Fluid has them in a module of this name
 
 
-def __getattr__(name: str) -> Any:
-    if name in _FILES:
-        from .. import feeds
-        return getattr(feeds, name)
-    if name in __all__:
-        import importlib
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"there is no data set {name!r}; there are {', '.join(__all__)}")
+if TYPE_CHECKING:
+    from ..feeds import DatasetFactory, InMemoryDataset, QueueDataset
+    from . import adult, common, digits, mnist, movielens_small, sentence_polarity, tinyshakespeare, uci_housing
+else:
+    def __getattr__(name: str) -> Any:
+        if name in _FILES:
+            from .. import feeds
+            return getattr(feeds, name)
+        if name in __all__:
+            import importlib
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"there is no data set {name!r}; there are {', '.join(__all__)}")
 
 
 def __dir__() -> list[str]:

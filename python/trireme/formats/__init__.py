@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from .onnx_export import export_onnx, onnx_operators
     from .safetensors import load_safetensors, save_safetensors
 
-__getattr__, __dir__ = load_later(__name__, {
-    "onnx_export": ("export_onnx", "onnx_operators"),
-    "safetensors": ("load_safetensors", "save_safetensors"),
-})
+if not TYPE_CHECKING:                                  # a checker that saw it would take any name
+    __getattr__, __dir__ = load_later(__name__, {
+        "onnx_export": ("export_onnx", "onnx_operators"),
+        "safetensors": ("load_safetensors", "save_safetensors"),
+    })
 
 __all__ = ["export_onnx", "load_safetensors", "onnx_operators", "save_safetensors"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from ..dtypes import VarType
 from ..framework import Block, Variable, default_main_program
@@ -116,7 +116,21 @@ def _into(helper: LayerHelper, out: Variable | None, type: str, inputs: dict[str
     return out
 
 
-def _binary(type: str, formula: str, dtype: str, *options: str) -> Callable[..., Variable]:
+class Comparison(Protocol):
+    """The layer of an operator that compares elements."""
+
+    def __call__(self, x: Variable, y: Variable, cond: Variable | None = None) -> Variable: ...
+
+
+class LessThan(Protocol):
+    def __call__(self, x: Variable, y: Variable, force_cpu: bool | Variable | None = None, cond: Variable | None = None) -> Variable: ...
+
+
+class Logical(Protocol):
+    def __call__(self, x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable: ...
+
+
+def _binary(type: str, formula: str, dtype: str, *options: str) -> Any:
     """Return the layer of an operator with these arguments after x and y; ``cond`` or ``out`` is what it writes."""
     kind, out_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, "cond" if "cond" in options else "out"
     signature = inspect.Signature([*(inspect.Parameter(name, kind) for name in ("x", "y")),
@@ -144,15 +158,15 @@ def _binary(type: str, formula: str, dtype: str, *options: str) -> Callable[...,
     return layer
 
 
-less_than = _binary("less_than", "x < y", "float32", "force_cpu", "cond")
-less_equal = _binary("less_equal", "x <= y", "float32", "cond")
-greater_than = _binary("greater_than", "x > y", "float32", "cond")
-greater_equal = _binary("greater_equal", "x >= y", "float32", "cond")
-equal = _binary("equal", "x == y", "float32", "cond")
-not_equal = _binary("not_equal", "x != y", "float32", "cond")
-logical_and = _binary("logical_and", "x and y", "bool", "out", "name")
-logical_or = _binary("logical_or", "x or y", "bool", "out", "name")
-logical_xor = _binary("logical_xor", "one of x and y, not both", "bool", "out", "name")
+less_than: LessThan = _binary("less_than", "x < y", "float32", "force_cpu", "cond")
+less_equal: Comparison = _binary("less_equal", "x <= y", "float32", "cond")
+greater_than: Comparison = _binary("greater_than", "x > y", "float32", "cond")
+greater_equal: Comparison = _binary("greater_equal", "x >= y", "float32", "cond")
+equal: Comparison = _binary("equal", "x == y", "float32", "cond")
+not_equal: Comparison = _binary("not_equal", "x != y", "float32", "cond")
+logical_and: Logical = _binary("logical_and", "x and y", "bool", "out", "name")
+logical_or: Logical = _binary("logical_or", "x or y", "bool", "out", "name")
+logical_xor: Logical = _binary("logical_xor", "one of x and y, not both", "bool", "out", "name")
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..framework import Variable
 from ..layer_helper import LayerHelper
@@ -136,7 +136,20 @@ def l2_normalize(x: Variable, axis: int, epsilon: float = 1e-12, name: str | Non
     return helper.append("elementwise_mul", {"X": [x], "Y": [root]}, {"axis": 0})
 
 
-def _elementwise(type: str, formula: str, dtype: str = "float32") -> Callable[..., Variable]:
+class Elementwise(Protocol):
+    """The layer of an operator on pairs of elements."""
+
+    def __call__(self, x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable: ...
+
+
+class Reduction(Protocol):
+    """The layer of an operator that makes one element of many."""
+
+    def __call__(self, input: Variable | Sequence[Variable], dim: int | Sequence[int] | None = None, keep_dim: bool = False,
+                 name: str | None = None) -> Variable: ...
+
+
+def _elementwise(type: str, formula: str, dtype: str = "float32") -> Elementwise:
     def layer(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
         helper = LayerHelper(type, name=name, act=act)
         helper.check_variable(x, "x")
@@ -155,8 +168,8 @@ def _elementwise(type: str, formula: str, dtype: str = "float32") -> Callable[..
     return layer
 
 
-def _reduce(type: str, what: str) -> Callable[..., Variable]:
-    def layer(input: Variable, dim: int | Sequence[int] | None = None, keep_dim: bool = False,
+def _reduce(type: str, what: str) -> Reduction:
+    def layer(input: Any, dim: int | Sequence[int] | None = None, keep_dim: bool = False,
               name: str | None = None) -> Variable:
         helper = LayerHelper(type, name=name)
         if isinstance(input, (list, tuple)) and len(input) == 1:

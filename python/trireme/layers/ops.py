@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..dtypes import convert_dtype
 from ..framework import Variable
@@ -21,12 +21,44 @@ _RENAMED = {"lambda": "alpha"}
 
 
 class Unary(Protocol):
-    """The layer of an operator on each element: the variable, then the operator's numbers in order or by name."""
+    """The layer of an operator on each element. Those below take the operator's numbers, too: None is the default."""
 
-    def __call__(self, x: Variable, *args: float | str | None, name: str | None = None, **options: float) -> Variable: ...
+    def __call__(self, x: Variable, name: str | None = None) -> Variable: ...
 
 
-def _unary(type: str, formula: str, **attrs: float) -> Unary:
+class WithAlpha(Protocol):
+    def __call__(self, x: Variable, alpha: float | None = None, name: str | None = None) -> Variable: ...
+
+
+class WithBeta(Protocol):
+    def __call__(self, x: Variable, beta: float | None = None, name: str | None = None) -> Variable: ...
+
+
+class WithBounds(Protocol):
+    def __call__(self, x: Variable, t_min: float | None = None, t_max: float | None = None, name: str | None = None) -> Variable: ...
+
+
+class WithFactor(Protocol):
+    def __call__(self, x: Variable, factor: float | None = None, name: str | None = None) -> Variable: ...
+
+
+class WithScaleAndAlpha(Protocol):
+    def __call__(self, x: Variable, scale: float | None = None, alpha: float | None = None, name: str | None = None) -> Variable: ...
+
+
+class WithScales(Protocol):
+    def __call__(self, x: Variable, scale_a: float | None = None, scale_b: float | None = None, name: str | None = None) -> Variable: ...
+
+
+class WithSlope(Protocol):
+    def __call__(self, x: Variable, slope: float | None = None, offset: float | None = None, name: str | None = None) -> Variable: ...
+
+
+class WithThreshold(Protocol):
+    def __call__(self, x: Variable, threshold: float | None = None, name: str | None = None) -> Variable: ...
+
+
+def _unary(type: str, formula: str, **attrs: float) -> Any:
     """Return the layer of an operator with these attributes and their defaults."""
     names = list(attrs)
     activations.add(type)
@@ -57,49 +89,49 @@ def _unary(type: str, formula: str, **attrs: float) -> Unary:
                      f"    Any shape; the output has the shape and type of ``x``.\n\n"
                      f"    >>> fluid.layers.{type}(fluid.layers.data(\"x\", [4]))\n"
                      f"    Variable('{type}_0.tmp_0', float32[?, 4])\n    ")
-    return cast(Unary, layer)
+    return layer
 
 
-abs = _unary("abs", "``|x|``")
-acos = _unary("acos", "the angle whose cosine is x")
-asin = _unary("asin", "the angle whose sine is x")
-atan = _unary("atan", "the angle whose tangent is x")
-brelu = _unary("brelu", "min(max(x, t_min), t_max)", t_min=0.0, t_max=24.0)
-ceil = _unary("ceil", "the least whole number that is not below x")
-cos = _unary("cos", "cos(x)")
-elu = _unary("elu", "x where x > 0, else alpha (exp(x) - 1)", alpha=1.0)
-erf = _unary("erf", "the error function: the integral of 2 exp(-t t) / sqrt(pi) from 0 to x")
-exp = _unary("exp", "exp(x)")
-floor = _unary("floor", "the greatest whole number that is not above x")
-gelu = _unary("gelu", "x (1 + erf(x / sqrt(2))) / 2")
-hard_shrink = _unary("hard_shrink", "x where ``|x| > threshold``, else 0", threshold=0.5)
-hard_sigmoid = _unary("hard_sigmoid", "min(max(slope x + offset, 0), 1)", slope=0.2, offset=0.5)
-leaky_relu = _unary("leaky_relu", "x where x > 0, else alpha x", alpha=0.02)
-log = _unary("log", "the natural logarithm of x")
-logsigmoid = _unary("logsigmoid", "log(1 / (1 + exp(-x)))")
-pow = _unary("pow", "x to the power factor", factor=1.0)
-reciprocal = _unary("reciprocal", "1 / x")
-relu = _unary("relu", "max(x, 0)")
-relu6 = _unary("relu6", "min(max(x, 0), threshold)", threshold=6.0)
-round = _unary("round", "the whole number nearest to x")
-rsqrt = _unary("rsqrt", "1 / sqrt(x)")
-selu = _unary("selu", "scale x where x > 0, else scale alpha (exp(x) - 1)",
-              scale=1.0507009873554805, alpha=1.6732632423543772)
-sigmoid = _unary("sigmoid", "1 / (1 + exp(-x))")
-sign = _unary("sign", "-1, 0 or 1")
-sin = _unary("sin", "sin(x)")
-soft_relu = _unary("soft_relu", "log(1 + exp(min(max(x, -threshold), threshold)))", threshold=40.0)
-softplus = _unary("softplus", "log(1 + exp(x))")
-softshrink = _unary("softshrink", "x - lambda where x > lambda, x + lambda where x < -lambda, else 0",
-                    **{"lambda": 0.5})
-softsign = _unary("softsign", "``x / (1 + |x|)``")
-sqrt = _unary("sqrt", "the square root of x")
-square = _unary("square", "x x")
-stanh = _unary("stanh", "scale_b tanh(scale_a x)", scale_a=2.0 / 3.0, scale_b=1.7159)
-swish = _unary("swish", "x / (1 + exp(-beta x))", beta=1.0)
-tanh = _unary("tanh", "tanh(x)")
-tanh_shrink = _unary("tanh_shrink", "x - tanh(x)")
-thresholded_relu = _unary("thresholded_relu", "x where x > threshold, else 0", threshold=1.0)
+abs: Unary = _unary("abs", "``|x|``")
+acos: Unary = _unary("acos", "the angle whose cosine is x")
+asin: Unary = _unary("asin", "the angle whose sine is x")
+atan: Unary = _unary("atan", "the angle whose tangent is x")
+brelu: WithBounds = _unary("brelu", "min(max(x, t_min), t_max)", t_min=0.0, t_max=24.0)
+ceil: Unary = _unary("ceil", "the least whole number that is not below x")
+cos: Unary = _unary("cos", "cos(x)")
+elu: WithAlpha = _unary("elu", "x where x > 0, else alpha (exp(x) - 1)", alpha=1.0)
+erf: Unary = _unary("erf", "the error function: the integral of 2 exp(-t t) / sqrt(pi) from 0 to x")
+exp: Unary = _unary("exp", "exp(x)")
+floor: Unary = _unary("floor", "the greatest whole number that is not above x")
+gelu: Unary = _unary("gelu", "x (1 + erf(x / sqrt(2))) / 2")
+hard_shrink: WithThreshold = _unary("hard_shrink", "x where ``|x| > threshold``, else 0", threshold=0.5)
+hard_sigmoid: WithSlope = _unary("hard_sigmoid", "min(max(slope x + offset, 0), 1)", slope=0.2, offset=0.5)
+leaky_relu: WithAlpha = _unary("leaky_relu", "x where x > 0, else alpha x", alpha=0.02)
+log: Unary = _unary("log", "the natural logarithm of x")
+logsigmoid: Unary = _unary("logsigmoid", "log(1 / (1 + exp(-x)))")
+pow: WithFactor = _unary("pow", "x to the power factor", factor=1.0)
+reciprocal: Unary = _unary("reciprocal", "1 / x")
+relu: Unary = _unary("relu", "max(x, 0)")
+relu6: WithThreshold = _unary("relu6", "min(max(x, 0), threshold)", threshold=6.0)
+round: Unary = _unary("round", "the whole number nearest to x")
+rsqrt: Unary = _unary("rsqrt", "1 / sqrt(x)")
+selu: WithScaleAndAlpha = _unary("selu", "scale x where x > 0, else scale alpha (exp(x) - 1)",
+                                 scale=1.0507009873554805, alpha=1.6732632423543772)
+sigmoid: Unary = _unary("sigmoid", "1 / (1 + exp(-x))")
+sign: Unary = _unary("sign", "-1, 0 or 1")
+sin: Unary = _unary("sin", "sin(x)")
+soft_relu: WithThreshold = _unary("soft_relu", "log(1 + exp(min(max(x, -threshold), threshold)))", threshold=40.0)
+softplus: Unary = _unary("softplus", "log(1 + exp(x))")
+softshrink: WithAlpha = _unary("softshrink", "x - lambda where x > lambda, x + lambda where x < -lambda, else 0",
+                               **{"lambda": 0.5})
+softsign: Unary = _unary("softsign", "``x / (1 + |x|)``")
+sqrt: Unary = _unary("sqrt", "the square root of x")
+square: Unary = _unary("square", "x x")
+stanh: WithScales = _unary("stanh", "scale_b tanh(scale_a x)", scale_a=2.0 / 3.0, scale_b=1.7159)
+swish: WithBeta = _unary("swish", "x / (1 + exp(-beta x))", beta=1.0)
+tanh: Unary = _unary("tanh", "tanh(x)")
+tanh_shrink: Unary = _unary("tanh_shrink", "x - tanh(x)")
+thresholded_relu: WithThreshold = _unary("thresholded_relu", "x where x > threshold, else 0", threshold=1.0)
 
 
 def uniform_random(shape: Sequence[int], dtype: DTypeLike = "float32", min: float = -1.0, max: float = 1.0,

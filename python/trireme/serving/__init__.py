@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from .exporter import Export, Exporter, export_model
     from .predictor import Predictor
 
-__getattr__, __dir__ = load_later(__name__, {
-    "exporter": ("Export", "Exporter", "export_model"),
-    "predictor": ("Predictor",),
-})
+if not TYPE_CHECKING:                                  # a checker that saw it would take any name
+    __getattr__, __dir__ = load_later(__name__, {
+        "exporter": ("Export", "Exporter", "export_model"),
+        "predictor": ("Predictor",),
+    })
 
 __all__ = ["Export", "Exporter", "Predictor", "export_model"]
