@@ -26,7 +26,7 @@ from .native import Native
 from .prepared_run import PreparedRun, SmallResult, is_small
 from .precision import precision_chars, precision_name
 from .suggest import did_you_mean
-from .tensor import CPUPlace, LoDTensor, Scope, SelectedRows, view_of_owned
+from .tensor import CPUPlace, LoDTensor, Scope, SelectedRows, view_of_owned, with_batch_sizes
 from .turns import new_turn
 
 _global_scope = Scope()
@@ -229,7 +229,7 @@ class Prepared:
         except BaseException as error:                 # KeyboardInterrupt as well, which Python raises when the call returns
             self.drop()
             if isinstance(error, ShapeError):
-                raise _with_batches(error, feed) from None
+                raise with_batch_sizes(error, feed) from None
             raise
         del keep
         if not return_numpy or not all([is_small(self.fetches[i]) for i in range(self.count)]):
@@ -263,17 +263,6 @@ class Prepared:
             else:
                 results.append(view_of_owned(tensor))
         return results
-
-
-def _with_batches(error: ShapeError, feed: dict[str, Any]) -> ShapeError:
-    """Return the error, which speaks of feeds, too, where these have batches of different sizes."""
-    sizes = {name: np.shape(value)[0] for name, value in feed.items() if not isinstance(value, LoDTensor) and np.ndim(value)}
-    if len(set(sizes.values())) < 2:
-        return error
-    told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
-    found = type(error)(f"{error}\n  the feeds have batches of different sizes: {told}")
-    found.status = error.status
-    return found
 
 
 class Executor:

@@ -6,14 +6,14 @@ valid and unchanged whatever the program computes afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._core import ffi, lib
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits, convert_dtype, floats_of_bfloat16
-from .errors import EnforceNotMet, LengthsError, OutOfMemoryError, check
+from .errors import EnforceNotMet, LengthsError, OutOfMemoryError, ShapeError, check
 from .native import Native
 from .names import name_chars
 from .turns import new_turn, share_turn
@@ -491,6 +491,23 @@ def lengths_to_offsets(lengths: Sequence[Sequence[int]]) -> list[list[int]]:
             offsets.append(offsets[-1] + int(length))
         result.append(offsets)
     return result
+
+
+def with_batch_sizes(error: ShapeError, feed: Mapping[str, Any]) -> ShapeError:
+    """Return the error, which speaks of feeds, too, where these have batches of different sizes. The batch of sequences has so many sequences."""
+    sizes = {}
+    for name, value in feed.items():
+        levels = value.lod() if isinstance(value, LoDTensor) else ()
+        if levels:
+            sizes[name] = len(levels[0]) - 1
+        elif shape := np.shape(value):
+            sizes[name] = shape[0]
+    if len(set(sizes.values())) < 2:
+        return error
+    told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
+    found = type(error)(f"{error}\n  the feeds have batches of different sizes: {told}")
+    found.status = error.status
+    return found
 
 
 def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]],

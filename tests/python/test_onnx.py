@@ -356,10 +356,12 @@ def test_a_form_that_onnx_lacks_is_named(make: Callable[[], Any], why: str, tmp_
 def test_what_onnx_lacks_is_named(tmp_path: Path) -> None:
     exe = fluid.Executor()
     rows = layers.embedding(layers.data("keys", [1], dtype="int64"), [10, 4], is_distributed=True)
-    with pytest.raises(errors.UnsupportedError, match=r"operator \d+ \(lookup_sparse_table\) has no counterpart"):
+    with pytest.raises(errors.UnsupportedError, match=r"operator \d+ \(lookup_sparse_table\) has no counterpart.*docs/formats-of-others\.md says why"):
         formats.export_onnx(tmp_path / "m.onnx", ["keys"], [rows], exe)
     with pytest.raises(errors.InvalidArgumentError, match=r"NAME\.onnx"):
         formats.export_onnx(tmp_path / "model", ["keys"], [rows], exe)
+    with pytest.raises(ValueError, match=r"no variable 'kyes'; did you mean 'keys'\?"):
+        formats.export_onnx(tmp_path / "m.onnx", ["kyes"], [rows], exe)
 
 
 def test_saving_to_a_file_of_onnx_says_what_to_call() -> None:

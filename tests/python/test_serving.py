@@ -150,6 +150,18 @@ def test_lines_are_predicted(tmp_path: Path, form: str, lines: list[str], capsys
     assert "standard input, line 2: " in capsys.readouterr().err
 
 
+def test_batches_of_different_sizes_are_told_by_the_feeds(tmp_path: Path) -> None:
+    ids, x = fluid.layers.data("ids", [1], dtype="int64", lod_level=1), fluid.layers.data("x", [2])
+    both = fluid.layers.concat([fluid.layers.sequence_pool(fluid.layers.cast(ids, "float32"), "sum"), x], axis=1)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path / "model"), ["ids", "x"], [both], exe)
+    feed = {"ids": fluid.create_lod_tensor([[1, 2], [3]], [[2, 1]]), "x": np.ones((3, 2), "float32")}
+    for run in (Predictor(tmp_path / "model").run, lambda feed: exe.run(feed=feed, fetch_list=[both])):
+        with pytest.raises(errors.ShapeError, match="the feeds have batches of different sizes: 'ids' has 2, 'x' has 3"):
+            run(feed)
+
+
 def test_lines_that_are_wrong_are_named_and_numbers_keep_their_digits(tmp_path: Path) -> None:
     number = fluid.layers.data("number", [1], dtype="int64")
     small = fluid.layers.scale(fluid.layers.cast(number, "float32"), 1e-12)

@@ -45,6 +45,7 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
 
     UnsupportedError names an operator that ONNX does not have, or whose form there is another one, such as those of sparse tables.
     ``onnx_operators()`` lists what is known. InvalidArgumentError: a variable is read before anything is written to it.
+    ValueError: a feed is no variable of the program.
 
     >>> import tempfile, os
     >>> x = fluid.layers.data("x", [2])
@@ -60,6 +61,8 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
     targets = [targets] if isinstance(targets, Variable) else list(targets)
     if not str(os.fspath(path)).endswith(".onnx"):
         raise InvalidArgumentError(f"export_onnx: {os.fspath(path)!r}; a model of ONNX is a file NAME.onnx")
+    for name in feeds:
+        program.global_block().var(name)               # complains about a name that is none
     model = _inference_program(program, feeds, targets)
     model = model if all(op.type in (*CONVERTERS, "feed", "fetch") for one in model.blocks for op in one.ops) else model.expand()
     block = model.global_block()

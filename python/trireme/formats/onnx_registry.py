@@ -29,7 +29,8 @@ def convert(graph: Graph, ops: Iterable[Operator]) -> None:
             continue
         if op.type not in CONVERTERS:
             place = f"operator {index} of block {graph.block.idx}" if graph.parent else f"operator {index}"
-            raise UnsupportedError(f"export_onnx: {place} ({op.type}) has no counterpart in ONNX, or none that is known here")
+            raise UnsupportedError(f"export_onnx: {place} ({op.type}) has no counterpart in ONNX, or none that is known here: "
+                                   "docs/formats-of-others.md says why")
         CONVERTERS[op.type](graph, op)
         _hand_on_sequences(graph, op)
 

@@ -16,7 +16,7 @@ from ..errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError
 from ..names import path_chars
 from ..native import Native
 from ..suggest import did_you_mean
-from ..tensor import LoDTensor, view_of_owned
+from ..tensor import LoDTensor, view_of_owned, with_batch_sizes
 
 
 class _Feed:
@@ -160,7 +160,10 @@ class Predictor:
         if status:
             for result in results:
                 lib.tr_tensor_free(result)
-            check(status)
+            try:
+                check(status)
+            except ShapeError as error:
+                raise with_batch_sizes(error, feed) from None
         return [view_of_owned(result) for result in results]
 
     def refresh(self) -> bool:
