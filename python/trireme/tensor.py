@@ -497,10 +497,11 @@ def with_batch_sizes(error: ShapeError, feed: Mapping[str, Any]) -> ShapeError:
     """Return the error, which speaks of feeds, too, where these have batches of different sizes. The batch of sequences has so many sequences."""
     sizes = {}
     for name, value in feed.items():
-        levels = value.lod() if isinstance(value, LoDTensor) else ()
+        is_ours = isinstance(value, LoDTensor)
+        levels = value.lod() if is_ours else ()
         if levels:
             sizes[name] = len(levels[0]) - 1
-        elif shape := np.shape(value):
+        elif shape := value.shape() if is_ours else np.shape(value):
             sizes[name] = shape[0]
     if len(set(sizes.values())) < 2:
         return error

@@ -100,6 +100,8 @@ RUNS: list[tuple[str, Callable[[Net], Any], str]] = [
     ("feed_rank", lambda net: net.run(x=np.ones(4, "float32")), r"feed 'x' has the shape \[4\], the program wants \[\?, 4\]"),
     ("feed_width", lambda net: net.run(x=np.ones((2, 5), "float32")), r"5.*4|4.*5"),
     ("batches_differ", lambda net: net.run(y=np.ones((3, 1), "float32")), r"the feeds have batches of different sizes: 'x' has 2, 'y' has 3"),
+    ("batches_of_tensors_differ", lambda net: net.run(y=fluid.create_lod_tensor(np.ones((3, 1), "float32"), [])),
+     r"the feeds have batches of different sizes: 'x' has 2, 'y' has 3"),
     ("feed_is_no_dict", lambda net: net.exe.run(feed=[1]), r"feed must be a dict of names to arrays"),
     ("startup_was_not_run", lambda net: net.exe.run(feed={"x": np.ones((1, 4), "float32")}, fetch_list=[net.guess], scope=fluid.Scope()), r"startup program"),
     ("file_is_not_there", lambda net: net.exe.train_from_dataset(dataset=fluid.Dataset("none.csv", "csv", slots=[net.x, net.y])), r"none\.csv"),

@@ -44,7 +44,7 @@ def report(path: str, text: str, shows_all: bool = True) -> tuple[list[str], Cou
     >>> print("\\n".join(lines))
     net.py:1: differs  import paddle.fluid as fluid: write import trireme as fluid
     net.py:2: missing  fluid.layers.prior_box: Trireme does not have it
-    net.py:2: differs  fluid.layers.data: an unknown dimension is None in Variable.shape; -1, and any other negative number, is understood
+    net.py:2: differs  fluid.layers.data: an unknown dimension is None in Variable.shape; -1, and any other negative number, is understood. A feed must have as many dimensions as were declared
     >>> counts["missing"]
     1
     """
@@ -66,7 +66,7 @@ def command(paths: Iterable[str], shows_all: bool) -> int:
     ...     _ = file.write("import paddle.fluid as fluid\\nx = fluid.layers.data('x', [3])\\n")
     >>> fluid.port.command(["net.py"], shows_all=False)
     net.py:1: differs  import paddle.fluid as fluid: write import trireme as fluid
-    net.py:2: differs  fluid.layers.data: an unknown dimension is None in Variable.shape; -1, and any other negative number, is understood
+    net.py:2: differs  fluid.layers.data: an unknown dimension is None in Variable.shape; -1, and any other negative number, is understood. A feed must have as many dimensions as were declared
     0 there, 2 differ, 0 missing
     0
     """
