@@ -41,8 +41,8 @@ bool tr_effects_take(tr_effects *effects, tr_effect *out)
     if (!effects->count)
         return false;
     *out = *at(effects, 0);
-    effects->first = (effects->first + 1) & (effects->capacity - 1);
     effects->count--;
+    effects->first = effects->count ? (effects->first + 1) & (effects->capacity - 1) : 0;         /* an empty queue begins where the cache has it */
     return true;
 }
 

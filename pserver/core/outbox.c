@@ -29,8 +29,8 @@ bool tr_outbox_take(tr_outbox *outbox, tr_message *out)
     if (!outbox->count)
         return false;
     *out = outbox->item[outbox->first];
-    outbox->first = (outbox->first + 1) & (outbox->capacity - 1);
     outbox->count--;
+    outbox->first = outbox->count ? (outbox->first + 1) & (outbox->capacity - 1) : 0;         /* an empty ring begins where the cache has it */
     return true;
 }
 

@@ -99,7 +99,8 @@ tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t)
         atomic_store(&comm->thread_sleeps, true);
         return (tr__rest){TR__REST_NAP, TR_BELL_THREAD, seen, TR__LOOK};
     }
-    atomic_store(&comm->thread_sleeps, false);
+    if (atomic_load_explicit(&comm->thread_sleeps, memory_order_relaxed))
+        atomic_store(&comm->thread_sleeps, false);
     pthread_mutex_lock(&comm->drive);
     const int  moved = tr__comm_drive(comm, &t->rhythm, tr__comm_clock(comm));
     const bool is_over = may_end(comm);
@@ -108,8 +109,12 @@ tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t)
         return (tr__rest){TR__REST_OVER};
     if (moved)
         return (tr__rest){TR__REST_NONE};
+    const tr__rest rest = tr__comm_choose_rest(comm, &t->rhythm, seen);
+    if (rest.kind != TR__REST_NAP)
+        return rest;
+    /* Who posts a command after this store rings. A command from before it is seen here. */
     atomic_store(&comm->thread_sleeps, true);
-    return tr__comm_has_commands(comm) ? (tr__rest){TR__REST_NONE} : tr__comm_choose_rest(comm, &t->rhythm, seen);
+    return tr__comm_has_commands(comm) ? (tr__rest){TR__REST_NONE} : rest;
 }
 
 void tr__comm_thread_end(tr_comm *comm)
