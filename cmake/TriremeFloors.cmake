@@ -26,7 +26,7 @@ function(tr_floor_include_dir OUT FLOOR)
     set(${OUT} ${dir} PARENT_SCOPE)
 endfunction()
 
-# The floors above FLOOR, the highest first, without proto.
+# OUT: the floors above FLOOR without proto. The highest one comes first.
 function(tr_floors_above OUT FLOOR)
     list(FIND TR_FLOORS ${FLOOR} index)
     math(EXPR count "${index} - 1")

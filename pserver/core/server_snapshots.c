@@ -174,20 +174,28 @@ const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *se
     return server->snapshots->part[server->snapshots->initiator]->target;
 }
 
-/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell each other trainer its number and this trainer's last step in it. The
- * number is committed before they leave: a successor of this server must not give it to another snapshot. */
+/* A snapshot has this number, or is given up that had it. Acknowledgements tell it to trainers. It is committed before they leave: a successor of this
+ * server must not give it to another snapshot. */
+static void raise_number(tr_server *server, uint32_t number)
+{
+    if (number <= server->newest_snapshot)
+        return;
+    server->newest_snapshot = number;
+    tr__replication_commit(server);
+}
+
+/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell each other trainer its number and this trainer's last step in it. */
 static void begin(tr_server *server, const tr_form_snapshot *word)
 {
     tr__snapshots *s = server->snapshots;
 
     s->phase = TR__SNAPSHOT_GATHERING;
-    server->newest_snapshot = word->number;
+    raise_number(server, word->number);
     for (int i = 0; i < server->trainer_count; i++)
         s->step[i] = is_by_all(server) ? word->step : tr__places_step(&server->trainer[i], &server->trainer[word->initiator]);
     s->initiator = (int)word->initiator;
     s->initiator_epoch = server->trainer[word->initiator].epoch;
     s->begun = server->now;
-    tr__replication_commit(server);
     tr__streams_owe_all(server);
 }
 
@@ -463,8 +471,7 @@ void tr__snapshots_give_up(tr_server *server, uint32_t number)
 {
     if (server->snapshots->phase == TR__SNAPSHOT_GATHERING)
         give_up(server, GIVEN_UP, false);
-    if (server->newest_snapshot < number)
-        server->newest_snapshot = number;        /* a SNAPSHOT with this number comes too late from now on */
+    raise_number(server, number);                  /* a SNAPSHOT with this number comes too late from now on */
 }
 
 void tr__snapshots_without(tr_server *server, const tr__trainer *trainer)

@@ -112,7 +112,7 @@ tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t)
     const tr__rest rest = tr__comm_choose_rest(comm, &t->rhythm, seen);
     if (rest.kind != TR__REST_NAP)
         return rest;
-    /* Who posts a command after this store rings. A command from before it is seen here. */
+    /* The thread that posts a command after this store rings the doorbell. A command from before the store is seen here. */
     atomic_store(&comm->thread_sleeps, true);
     return tr__comm_has_commands(comm) ? (tr__rest){TR__REST_NONE} : rest;
 }

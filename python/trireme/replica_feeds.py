@@ -9,18 +9,9 @@ import numpy as np
 
 from .errors import InvalidArgumentError, ShapeError, user_line
 from .framework import Block
-from .tensor import LoDTensor, SelectedRows, as_fetched, lengths_to_offsets
+from .tensor import LoDTensor, SelectedRows, as_fetched, lengths_to_offsets, samples_of
 
 Feed = dict[str, Any]
-
-
-def samples_of(value: Any) -> int:
-    """Return the samples of a fed value: sequences of the outermost level, or rows."""
-    if isinstance(value, LoDTensor):
-        lod = value.lod()
-        return len(lod[0]) - 1 if lod else (value.shape() or [1])[0]
-    shape = np.shape(value)
-    return int(shape[0]) if shape else 1
 
 
 def _batched(block: Block, feed: Feed) -> tuple[dict[str, int], int]:

@@ -493,16 +493,18 @@ def lengths_to_offsets(lengths: Sequence[Sequence[int]]) -> list[list[int]]:
     return result
 
 
+def samples_of(value: Any) -> int:
+    """Return the samples of a fed value: sequences of the outermost level, or rows."""
+    if isinstance(value, LoDTensor):
+        lod = value.lod()
+        return len(lod[0]) - 1 if lod else (value.shape() or [1])[0]
+    shape = np.shape(value)
+    return int(shape[0]) if shape else 1
+
+
 def with_batch_sizes(error: ShapeError, feed: Mapping[str, Any]) -> ShapeError:
-    """Return the error, which speaks of feeds, too, where these have batches of different sizes. The batch of sequences has so many sequences."""
-    sizes = {}
-    for name, value in feed.items():
-        is_ours = isinstance(value, LoDTensor)
-        levels = value.lod() if is_ours else ()
-        if levels:
-            sizes[name] = len(levels[0]) - 1
-        elif shape := value.shape() if is_ours else np.shape(value):
-            sizes[name] = shape[0]
+    """Return the error, which speaks of feeds, too, where these have batches of different sizes."""
+    sizes = {name: samples_of(value) for name, value in feed.items()}
     if len(set(sizes.values())) < 2:
         return error
     told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())

@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish(session):
-    """The tests themselves stay until the end: whoever collects garbage need not look at them."""
+    """The tests themselves stay until the end. The garbage collector need not look at them again."""
     gc.collect()
     gc.freeze()
 

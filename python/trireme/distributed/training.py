@@ -24,6 +24,7 @@ from ..framework import Program, default_main_program
 from ..gc_pause import gc_paused
 from ..names import name_chars
 from ..op_view import text_of
+from ..precision import precision_name
 from . import compression, on_nan
 from . import job as jobs
 from .checkpoints import beginning_of, is_skipped_by_script
@@ -55,8 +56,7 @@ class _Training:
 
     def __init__(self, job: Job, program: Program, scope: Scope, executor: Any) -> None:
         self.job, self.scope = job, scope
-        self._precision = executor.matmul_precision    # precision of products, the same in all trainers and all steps
-        self._precision_number = lib.tr_executor_matmul_precision(executor._native.ptr)
+        self.precision = lib.tr_executor_matmul_precision(executor._native.ptr)        # of products, the same in all trainers and all steps
         self.result: Transpiled = getattr(program, "_transpiled", None) or transpile(
             program, job.servers, trainer=job.index)
         if len(self.result.servers) != job.servers:
@@ -135,7 +135,7 @@ class _Training:
             keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
             values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = [*facts_of(result, noted(self.scope)), *self.manager.facts(), ("matmul precision", self._precision)]
+        told = [*facts_of(result, noted(self.scope)), *self.manager.facts(), ("matmul precision", precision_name(self.precision))]
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
@@ -340,8 +340,8 @@ def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
                                    "work already")
     if scope is not training.scope:
         raise InvalidArgumentError("a job trains in one scope: the one of its first step")
-    if lib.tr_executor_matmul_precision(executor._native.ptr) != training._precision_number:
-        raise InvalidArgumentError(f"this step multiplies matrices in {executor.matmul_precision}, the steps before it did so in {training._precision}: a job "
+    if lib.tr_executor_matmul_precision(executor._native.ptr) != training.precision:
+        raise InvalidArgumentError(f"this step multiplies matrices in {executor.matmul_precision}, the steps before it did so in {precision_name(training.precision)}: a job "
                                    "trains in one precision. Choose it before the first step (fluid.set_matmul_precision, Executor(matmul_precision=...))")
     if training.job.pid != os.getpid():
         raise InvalidArgumentError("this process is a copy (os.fork) of a trainer, which alone is a rank of the job: it cannot make its steps")

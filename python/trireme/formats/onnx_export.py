@@ -110,7 +110,7 @@ def _read_by(nodes: Iterable[Any]) -> set[str]:
 
 
 def _values(graph: Graph, var: str, name: str, offsets: Sequence[str]) -> list[Any]:
-    """Describe an input or output and its offsets. Unknown dimensions get names of their own, but for the first: the batch of all without sequences."""
+    """Describe an input or output and its offsets. Each unknown dimension gets a name of its own. The first one of all values without sequences is the batch."""
     helper, first = graph.onnx.helper, f"{name}.rows" if offsets else "batch"
     dims = [dim if dim >= 0 else (first if i == 0 else f"{name}.{i}") for i, dim in enumerate(graph.shape(var))]
     return [helper.make_tensor_value_info(name, graph.type_of(var), dims),
