@@ -464,7 +464,7 @@ def test_slow_readers_of_data_are_seen(tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_servers_that_apply_are_seen(tmp_path):
-    launch(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, "--adam", script=PACED, options=("--log", tmp_path, "--standbys", 0))
+    launch(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, "--ftrl", script=PACED, options=("--log", tmp_path, "--standbys", 0))
     assert "use more servers than 1" in advised(tmp_path, "servers_apply").text
 
 
