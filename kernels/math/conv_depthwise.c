@@ -8,6 +8,7 @@
 #include "framework/compiler.h"
 #include "framework/size.h"
 #include "framework/threadpool.h"
+#include "kernels/math/depthwise_direct.h"
 #include "kernels/math/phases.h"
 
 #include <string.h>
@@ -184,6 +185,10 @@ bool NAME(tr__conv_depthwise)(T *out, const T *x, const T *filter, const T *bias
     const tr_windows w = windows_of(s);
     geometry         g;
 
+#if T_IS_F32
+    if (tr__depthwise_direct(out, x, filter, bias, s))
+        return true;
+#endif
     if (!is_depthwise(s) || !geometry_init(&g, s, &w))
         return false;
     NAME(job) j = {.g = &g, .out = out, .x = x, .filter = filter, .bias = bias};
@@ -256,6 +261,10 @@ bool NAME(tr__conv_depthwise_grad_input)(T *dx, const T *dout, const T *filter, 
     tr_windows w;
     geometry   g;
 
+#if T_IS_F32
+    if (tr__depthwise_direct_grad_input(dx, dout, filter, s))
+        return true;
+#endif
     if (!is_depthwise(s))
         return false;
     const bool turned = turned_windows(&w, s);
@@ -336,6 +345,10 @@ bool NAME(tr__conv_depthwise_grad_filter)(T *dfilter, const T *dout, const T *x,
     const tr_windows w = windows_of(s);
     geometry         g;
 
+#if T_IS_F32
+    if (tr__depthwise_direct_grad_filter(dfilter, dout, x, s))
+        return true;
+#endif
     if (!is_depthwise(s) || !geometry_init(&g, s, &w))
         return false;
     NAME(job) j = {.g = &g, .batch = s->batch, .out = dfilter, .x = x, .d = dout};

@@ -2,7 +2,8 @@
  *
  * A product of matrices has nothing to share here, so each plane is gone through by itself (phases.h). Where neighbouring rows of outputs
  * read neighbouring rows of the plane, all rows of a band are one loop. It computes the gaps between rows, too, which nobody reads. In the gradient of the filter they
- * count as 0 times an element of the plane: an element that is not finite spoils the gradient of its channel. */
+ * count as 0 times an element of the plane: an element that is not finite spoils the gradient of its channel. Floats of the usual sizes need no such layout on most
+ * CPUs: depthwise_direct.h. */
 #ifndef TR_MATH_CONV_DEPTHWISE_H
 #define TR_MATH_CONV_DEPTHWISE_H
 

@@ -53,6 +53,33 @@ TR_AVX512_INLINE void store_some_avx512(float *to, __m512 x, int64_t count) { _m
 
 TR_AVX512_INLINE __m512 load_masked_avx512(const float *from, __mmask16 mask) { return _mm512_maskz_loadu_ps(mask, from); }
 
+/* The lanes [begin, end). */
+TR_AVX512_INLINE __mmask16 between_avx512(int64_t begin, int64_t end) { return lanes_avx512(end) & (__mmask16)~lanes_avx512(begin); }
+
+/* Every other element of a and the b behind it, from the first or the second on. */
+TR_AVX512_INLINE __m512 evens_avx512(__m512 a, __m512 b)
+{
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
+}
+
+TR_AVX512_INLINE __m512 odds_avx512(__m512 a, __m512 b)
+{
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
+}
+
+/* Elements k to k + 15 of a and the b behind it, k = 0 .. 4. */
+TR_AVX512_INLINE __m512 shifted_avx512(__m512 a, __m512 b, const int k)
+{
+    const __m512i low = _mm512_castps_si512(a), high = _mm512_castps_si512(b);
+    switch (k) {
+    case 0:  return a;
+    case 1:  return _mm512_castsi512_ps(_mm512_alignr_epi32(high, low, 1));
+    case 2:  return _mm512_castsi512_ps(_mm512_alignr_epi32(high, low, 2));
+    case 3:  return _mm512_castsi512_ps(_mm512_alignr_epi32(high, low, 3));
+    default: return _mm512_castsi512_ps(_mm512_alignr_epi32(high, low, 4));
+    }
+}
+
 TR_AVX512_INLINE void transpose_avx512(__m512 r[16]) { tr__transpose16(r); }
 
 /* -- AVX2 -------------------------------------------------------------------------------------------------------------- */
@@ -79,6 +106,30 @@ TR_AVX2_INLINE __m256 load_some_avx2(const float *from, int64_t count) { return 
 TR_AVX2_INLINE void store_some_avx2(float *to, __m256 x, int64_t count) { _mm256_maskstore_ps(to, lanes_avx2(count), x); }
 
 TR_AVX2_INLINE __m256 load_masked_avx2(const float *from, __m256i mask) { return _mm256_maskload_ps(from, mask); }
+
+TR_AVX2_INLINE __m256i between_avx2(int64_t begin, int64_t end) { return _mm256_andnot_si256(lanes_avx2(begin), lanes_avx2(end)); }
+
+TR_AVX2_INLINE __m256 in_order_avx2(__m256 halves)        /* pairs 0, 2, 1, 3 */
+{
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(halves), 0xd8));
+}
+
+TR_AVX2_INLINE __m256 evens_avx2(__m256 a, __m256 b) { return in_order_avx2(_mm256_shuffle_ps(a, b, 0x88)); }
+TR_AVX2_INLINE __m256 odds_avx2(__m256 a, __m256 b) { return in_order_avx2(_mm256_shuffle_ps(a, b, 0xdd)); }
+
+/* Elements k to k + 7 of a and the b behind it, k = 0 .. 4. */
+TR_AVX2_INLINE __m256 shifted_avx2(__m256 a, __m256 b, const int k)
+{
+    const __m256  middle = _mm256_permute2f128_ps(a, b, 0x21);
+    const __m256i low = _mm256_castps_si256(a), high = _mm256_castps_si256(middle);
+    switch (k) {
+    case 0:  return a;
+    case 1:  return _mm256_castsi256_ps(_mm256_alignr_epi8(high, low, 4));
+    case 2:  return _mm256_castsi256_ps(_mm256_alignr_epi8(high, low, 8));
+    case 3:  return _mm256_castsi256_ps(_mm256_alignr_epi8(high, low, 12));
+    default: return middle;
+    }
+}
 
 /* As tr__transpose16, of 8 x 8. */
 TR_AVX2_INLINE void transpose_avx2(__m256 r[8])

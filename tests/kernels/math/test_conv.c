@@ -3,6 +3,8 @@
 #include "kernels/math/conv.h"
 
 #include "kernels/math/blas.h"
+#include "kernels/math/depthwise_direct.h"
+#include "kernels/math/float_lanes.h"
 #include "tests/kernels/math/check.h"
 
 #define CONV(b, ic, oc, g, ...) {.batch = b, .in_channels = ic, .out_channels = oc, .groups = g, __VA_ARGS__}
@@ -24,6 +26,15 @@ static tr_conv_shape shapes[] = {
     CONV(2, 2, 2, 2, .in = {1, 80, 70}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),   /* bands */
     CONV(2, 3, 4, 1, .in = {1, 200, 90}, .kernel = {1, 7, 7}, .stride = {1, 2, 2}, .pad = {0, 3, 3}, .dilation = {1, 1, 1}),   /* bands */
     CONV(1, 1, 1, 1, .in = {1, 3, 3}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 4, 4}, .dilation = {1, 1, 1}),
+    /* straight from the planes: one vector and two, ends that overlap, more filters than channels, no padding and much, strides */
+    CONV(2, 3, 6, 3, .in = {1, 28, 28}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(1, 3, 3, 3, .in = {1, 7, 7}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(3, 2, 2, 2, .in = {1, 13, 70}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 0, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 2, 6, 2, .in = {1, 6, 43}, .kernel = {1, 5, 5}, .stride = {1, 1, 1}, .pad = {0, 2, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 3, 3, 3, .in = {1, 9, 11}, .kernel = {1, 5, 5}, .stride = {1, 1, 1}, .pad = {0, 4, 1}, .dilation = {1, 1, 1}),
+    CONV(2, 2, 4, 2, .in = {1, 15, 36}, .kernel = {1, 3, 3}, .stride = {1, 2, 2}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(2, 2, 2, 2, .in = {1, 22, 75}, .kernel = {1, 5, 5}, .stride = {1, 2, 2}, .pad = {0, 2, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 2, 2, 2, .in = {1, 5, 5}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 3, 3}, .dilation = {1, 1, 1}),
 };
 enum { CASES = sizeof shapes / sizeof *shapes };
 
@@ -126,7 +137,10 @@ static void NAME(convolutions_match)(void **state)
 {
     (void)state;
     for (int c = 0; c < CASES; c++)
-        NAME(check_conv)(&shapes[c]);
+        for (int level = shapes[c].groups > 1 ? TR_FLOAT_PLAIN : TR_FLOAT_AVX512; level <= TR_FLOAT_AVX512; level++) {
+            tr__depthwise_direct_limit(level);
+            NAME(check_conv)(&shapes[c]);
+        }
 }
 
 /* <im2col(x), c> = <x, col2im(c)>, and im2col puts every patch where the reference reads it. */
