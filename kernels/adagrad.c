@@ -62,7 +62,7 @@ static tr_status NAME(adagrad)(const tr_run *io)
     }
     tr__optimizer_load(io, slots);
     TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
-    NAME(tr_adagrad_rows)(p, m, g.values, g.rows, g.count, g.width, lr, a->epsilon);
+    NAME(tr_adagrad_rows)(p, m, &g, lr, a->epsilon);
     return TR_OK;
 }
 

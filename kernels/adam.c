@@ -71,7 +71,7 @@ static tr_status NAME(adam)(const tr_run *io)
         tr_grad_rows g;
         tr__optimizer_load(io, slots);
         TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
-        NAME(tr_adam_rows)(p, m1, m2, g.values, g.rows, g.count, g.width, rate, a->beta1, a->beta2, a->epsilon);
+        NAME(tr_adam_rows)(p, m1, m2, &g, rate, a->beta1, a->beta2, a->epsilon);
         return TR_OK;
     }
     TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));

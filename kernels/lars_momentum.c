@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "framework/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/exact.h"
@@ -57,12 +58,20 @@ TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .kernels = TR_FLO
 
 #else /* the kernel, for each T */
 
+/* Memory for the sum of values of one row. */
+static T *NAME(row_sum)(const tr_grad_rows *g)
+{
+    return g->order ? tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)g->width * sizeof(T)) : NULL;
+}
+
 /* The same with and without rows of zeros: a sparse gradient gives the bits of a dense one. */
 static double NAME(grad_norm)(const tr_grad_rows *g)
 {
     tr_exact squares = {0};
+    T       *sum = NAME(row_sum)(g);
 
-    NAME(tr_exact_add_squares)(&squares, g->values, g->count * g->width);
+    for (int64_t i = 0; i < g->count; i++)
+        NAME(tr_exact_add_squares)(&squares, NAME(tr_grad_row)(sum, g, i), g->width);
     return sqrt(tr_exact_round_f64(&squares));
 }
 
@@ -74,8 +83,9 @@ static void NAME(step)(T *p, T *v, const tr_grad_rows *g, double g_norm, int64_t
     if (p_norm > 0 && g_norm > 0)
         rate *= (double)a->lars_coeff * p_norm / (g_norm + decay * p_norm);
     NAME(tr_scale)(v, v, a->mu, 0, n);
+    T *sum = NAME(row_sum)(g);
     for (int64_t i = 0; i < g->count; i++)
-        NAME(tr_axpy)(v + g->rows[i] * g->width, (T)rate, (const T *)g->values + i * g->width, g->width);
+        NAME(tr_axpy)(v + g->rows[i] * g->width, (T)rate, NAME(tr_grad_row)(sum, g, i), g->width);
     NAME(tr_axpy)(v, (T)(rate * decay), p, n);
     NAME(tr_axpy)(p, -1, v, n);
 }
@@ -89,7 +99,7 @@ static tr_status NAME(lars_momentum)(const tr_run *io)
     const attrs         *a = io->attrs;
     const int64_t        n = tr_tensor_count(io->in[PARAM]), params = a->per_row ? io->in[PARAM]->shape.dim[0] : 1;
     T                   *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
-    tr_grad_rows         g = {io->in[GRAD]->data, &first, 1, params ? n / params : 0};
+    tr_grad_rows         g = {.values = io->in[GRAD]->data, .rows = &first, .count = 1, .width = params ? n / params : 0};
 
     if (io->in[GRAD]->rows)
         TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));

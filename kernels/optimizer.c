@@ -96,11 +96,6 @@ static bool is_ascending(const int64_t *rows, int64_t count)
     return true;
 }
 
-static size_t align_up(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 #define TR_TEMPLATE "kernels/optimizer.c"
 #include "kernels/math/each_float.h"
 
@@ -115,14 +110,15 @@ static tr_status NAME(merge)(tr_grad_rows *out, void **extra, const tr_run *io, 
     tr_row_groups    g;
 
     TR_TRY(check_rows(io, param, grad_slot));
-    *out = (tr_grad_rows){grad->data, rows->index, rows->count, tr__rows_width(grad)};
+    *out = (tr_grad_rows){.values = grad->data, .rows = rows->index, .count = rows->count, .width = tr__rows_width(grad)};
     if (is_ascending(rows->index, rows->count))
         return tr_run_scratch(extra, io, extra_bytes);
-    const size_t values = align_up((size_t)(rows->count * out->width) * sizeof(T));
-    TR_TRY(tr__rows_groups(&g, io, grad, values + extra_bytes));
-    NAME(tr_rows_sum_groups)(g.extra, grad->data, g.first, g.order, g.count, out->width);
-    *out = (tr_grad_rows){g.extra, g.unique, g.count, out->width};
-    *extra = (char *)g.extra + values;
+    TR_TRY(tr__rows_groups(&g, io, grad, extra_bytes));
+    out->rows = g.unique;
+    out->first = g.first;
+    out->order = g.order;
+    out->count = g.count;
+    *extra = g.extra;
     return TR_OK;
 }
 
@@ -168,14 +164,15 @@ tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_op
 static void NAME(fill_buffer)(NAME(tr_sweep) *s)
 {
     const int64_t width = s->sparse.width, first = s->begin / width, end = (s->begin + s->count) / width;
-    const T      *values = s->sparse.values;
 
     if (!s->buffer_is_zero)
         memset(s->buffer, 0, (size_t)s->step * sizeof(T));
     s->buffer_is_zero = true;
     for (; s->next_row < s->sparse.count && s->sparse.rows[s->next_row] < end; s->next_row++) {
-        memcpy(s->buffer + (s->sparse.rows[s->next_row] - first) * width, values + s->next_row * width,
-               (size_t)width * sizeof(T));
+        T       *to = s->buffer + (s->sparse.rows[s->next_row] - first) * width;
+        const T *row = NAME(tr_grad_row)(to, &s->sparse, s->next_row);
+        if (row != to)
+            memcpy(to, row, (size_t)width * sizeof(T));
         s->buffer_is_zero = false;
     }
 }

@@ -36,19 +36,12 @@ double tr__optimizer_number(const tr_tensor *tensor);
 /* The learning rate in input `slot`, which must be finite and at least 0. */
 tr_status tr__optimizer_rate(double *out, const tr_run *io, int slot);
 
-/* A sparse gradient: values[i] belongs to row rows[i]; ascending, no row twice. */
-typedef struct tr_grad_rows {
-    const void    *values;
-    const int64_t *rows;
-    int64_t        count, width;
-} tr_grad_rows;
-
 #define TR_TEMPLATE "kernels/optimizer.h"
 #include "kernels/math/each_float.h"
 
 #elif defined(T)
 
-/* The rows of a sparse gradient, equal ones added up, in scratch memory. */
+/* The rows of a sparse gradient, ascending, in scratch memory. */
 tr_status NAME(tr__grad_rows)(tr_grad_rows *out, const tr_run *io, int param, int grad);
 
 /* Where parameter and states are read. */

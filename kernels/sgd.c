@@ -52,7 +52,7 @@ static tr_status NAME(sgd)(const tr_run *io)
     }
     tr__optimizer_load(io, slots);
     TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
-    NAME(tr_sgd_rows)(p, g.values, g.rows, g.count, g.width, lr);
+    NAME(tr_sgd_rows)(p, &g, lr);
     return TR_OK;
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <tgmath.h>
 
-enum { MIN_ITEMS = 8192, AHEAD = 12 };                       /* elements of a slice; rows to ask for in advance */
+enum { MIN_ITEMS = 8192, MIN_WIDTH = 4, AHEAD = 12 };         /* elements of a slice; of a row at least; rows to ask for in advance */
 
 /* Rows of a large table are rarely in cache. */
 TR_INLINE void ask_for(const void *array, int64_t row, int64_t bytes)
@@ -36,8 +36,7 @@ typedef struct {
     const T       *g;
     T              lr, a, b, c, d, e;
     bool           flag;
-    const int64_t *rows;
-    int64_t        width;
+    tr_grad_rows   grad;                           /* of the rows of a table */
 } NAME(job);
 
 /* -- formulas ------------------------------------------------------------------------------------------------------------ */
@@ -261,19 +260,22 @@ void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T l
     TR_CLONES static void NAME(name##_rows_range)(void *payload, int64_t begin, int64_t end)  \
     {                                                                                         \
         const NAME(job) j = *(const NAME(job) *)payload;                                      \
-        const int64_t   bytes = j.width * (int64_t)sizeof(T);                                 \
+        const int64_t   width = j.grad.width, bytes = width * (int64_t)sizeof(T);             \
+        T              *sum = j.grad.order ? tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)bytes) : NULL; \
         for (int64_t r = begin; r < end; r++) {                                               \
-            const int64_t at = j.rows[r] * j.width, next = j.rows[r + AHEAD < end ? r + AHEAD : r]; \
+            const int64_t at = j.grad.rows[r] * width, later = r + AHEAD < end ? r + AHEAD : r, next = j.grad.rows[later]; \
             ask_for(j.p, next, bytes);                                                        \
             ask_for(j.s, next, bytes);                                                        \
             ask_for(j.u, next, bytes);                                                        \
+            if (j.grad.order)                                                                 \
+                __builtin_prefetch((const T *)j.grad.values + j.grad.order[j.grad.first[later]] * width); \
             T            *p = j.p + at, *s = j.s ? j.s + at : NULL, *u = j.u ? j.u + at : NULL; \
-            const T      *g = j.g + r * j.width;                                              \
+            const T      *g = NAME(tr_grad_row)(sum, &j.grad, r);                             \
             (void)s, (void)u;                                                                 \
             if (IS_STILL)                                                                     \
                 continue;                                                                     \
             TR_IVDEP                                                                          \
-            for (int64_t i = 0; i < j.width; i++) {                                           \
+            for (int64_t i = 0; i < width; i++) {                                             \
                 BODY                                                                          \
             }                                                                                 \
         }                                                                                     \
@@ -281,41 +283,39 @@ void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T l
 
 WALK_ROWS(sgd,      false, NAME(sgd_one)(p + i, g[i], j.lr);)
 WALK_ROWS(momentum, false, NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, j.flag);)
-WALK_ROWS(adam,     NAME(tr_row_is_zero)(g, j.width), NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
+WALK_ROWS(adam,     NAME(tr_row_is_zero)(g, width), NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
 WALK_ROWS(adagrad,  false, NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
 #undef WALK_ROWS
 
-static void NAME(walk_rows)(NAME(job) *j, int64_t count, tr_range_fn fn)
+/* A row costs more than its elements do: it is rarely in cache. */
+static void NAME(walk_rows)(NAME(job) *j, tr_range_fn fn)
 {
-    if (j->width > 0)
-        tr_parallel_range(count, 1 + MIN_ITEMS / 2 / j->width, fn, j);
+    if (j->grad.width > 0)
+        tr_parallel_range(j->grad.count, 1 + MIN_ITEMS / 2 / (j->grad.width < MIN_WIDTH ? MIN_WIDTH : j->grad.width), fn, j);
 }
 
-void NAME(tr_sgd_rows)(T *p, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr)
+void NAME(tr_sgd_rows)(T *p, const tr_grad_rows *g, T lr)
 {
-    NAME(job) j = {.p = p, .g = g, .lr = lr, .rows = rows, .width = width};
-    NAME(walk_rows)(&j, count, NAME(sgd_rows_range));
+    NAME(job) j = {.p = p, .grad = *g, .lr = lr};
+    NAME(walk_rows)(&j, NAME(sgd_rows_range));
 }
 
-void NAME(tr_momentum_rows)(T *p, T *v, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T mu,
-                            bool nesterov)
+void NAME(tr_momentum_rows)(T *p, T *v, const tr_grad_rows *g, T lr, T mu, bool nesterov)
 {
-    NAME(job) j = {.p = p, .s = v, .g = g, .lr = lr, .a = mu, .flag = nesterov, .rows = rows, .width = width};
-    NAME(walk_rows)(&j, count, NAME(momentum_rows_range));
+    NAME(job) j = {.p = p, .s = v, .grad = *g, .lr = lr, .a = mu, .flag = nesterov};
+    NAME(walk_rows)(&j, NAME(momentum_rows_range));
 }
 
-void NAME(tr_adam_rows)(T *p, T *m1, T *m2, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T beta1,
-                        T beta2, T epsilon)
+void NAME(tr_adam_rows)(T *p, T *m1, T *m2, const tr_grad_rows *g, T lr, T beta1, T beta2, T epsilon)
 {
-    NAME(job) j = {.p = p, .s = m1, .u = m2, .g = g, .lr = lr, .a = beta1, .b = beta2, .e = epsilon,
-                   .rows = rows, .width = width};
-    NAME(walk_rows)(&j, count, NAME(adam_rows_range));
+    NAME(job) j = {.p = p, .s = m1, .u = m2, .grad = *g, .lr = lr, .a = beta1, .b = beta2, .e = epsilon};
+    NAME(walk_rows)(&j, NAME(adam_rows_range));
 }
 
-void NAME(tr_adagrad_rows)(T *p, T *m, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T epsilon)
+void NAME(tr_adagrad_rows)(T *p, T *m, const tr_grad_rows *g, T lr, T epsilon)
 {
-    NAME(job) j = {.p = p, .s = m, .g = g, .lr = lr, .e = epsilon, .rows = rows, .width = width};
-    NAME(walk_rows)(&j, count, NAME(adagrad_rows_range));
+    NAME(job) j = {.p = p, .s = m, .grad = *g, .lr = lr, .e = epsilon};
+    NAME(walk_rows)(&j, NAME(adagrad_rows_range));
 }
 
 #endif

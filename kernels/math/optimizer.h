@@ -5,14 +5,25 @@
  * learning rate. Every element's result depends on that element alone, so a parameter cut over several servers, or updated piece
  * by piece, ends with the same bits. The formulas are Fluid 1.x's.
  *
- * The `_rows` forms update the rows `rows[i]` of tables of that width by row i of g: what a sparse gradient touches.
- * The row numbers must differ (tr_rows_group merges equal ones). tr_adam_rows leaves a row alone whose gradient is zero. */
+ * The `_rows` forms update the rows of tables that a sparse gradient touches, and add equal ones up as they go. tr_adam_rows leaves a row
+ * alone whose gradient is zero. */
 #ifndef TR_MATH_OPTIMIZER_H
 #define TR_MATH_OPTIMIZER_H
 
+#include <string.h>
+
+#include "framework/compiler.h"
 #include "framework/trireme.h"
 
 enum { TR_OPTIMIZER_ARRAYS = 4 };         /* a parameter and its states, at most */
+
+/* A gradient of some rows, none of them twice: that of rows[i] is the sum of values[order[j]], first[i] <= j < first[i + 1], in this order
+ * (tr_rows_group); without `order` it is values[i]. */
+typedef struct tr_grad_rows {
+    const void    *values;
+    const int64_t *rows, *first, *order;
+    int64_t        count, width;
+} tr_grad_rows;
 
 #define TR_TEMPLATE "kernels/math/optimizer.h"
 #include "kernels/math/each_float.h"
@@ -46,11 +57,29 @@ void NAME(tr_proximal_gd)(T *p, const T *const *from, const T *g, T lr, T l1, T 
 /* m += g^2; q = p - lr g / sqrt(m); then as above with the plain lr */
 void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T lr, T l1, T l2, int64_t n);
 
-void NAME(tr_sgd_rows)(T *p, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr);
-void NAME(tr_momentum_rows)(T *p, T *v, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T mu,
-                            bool nesterov);
-void NAME(tr_adam_rows)(T *p, T *m1, T *m2, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T beta1,
-                        T beta2, T epsilon);
-void NAME(tr_adagrad_rows)(T *p, T *m, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T epsilon);
+void NAME(tr_sgd_rows)(T *p, const tr_grad_rows *g, T lr);
+void NAME(tr_momentum_rows)(T *p, T *v, const tr_grad_rows *g, T lr, T mu, bool nesterov);
+void NAME(tr_adam_rows)(T *p, T *m1, T *m2, const tr_grad_rows *g, T lr, T beta1, T beta2, T epsilon);
+void NAME(tr_adagrad_rows)(T *p, T *m, const tr_grad_rows *g, T lr, T epsilon);
+
+/* The gradient of rows[i]: one of the values, or `sum`, which has memory for a row and is written where several are added up. */
+TR_INLINE const T *NAME(tr_grad_row)(T *sum, const tr_grad_rows *g, int64_t i)
+{
+    const T      *values = g->values;
+    const int64_t width = g->width;
+
+    if (!g->order)
+        return values + i * width;
+    if (g->first[i + 1] - g->first[i] == 1)
+        return values + g->order[g->first[i]] * width;
+    memcpy(sum, values + g->order[g->first[i]] * width, (size_t)width * sizeof(T));
+    for (int64_t j = g->first[i] + 1; j < g->first[i + 1]; j++) {
+        const T *x = values + g->order[j] * width;
+        TR_IVDEP
+        for (int64_t k = 0; k < width; k++)
+            sum[k] += x[k];
+    }
+    return sum;
+}
 
 #endif

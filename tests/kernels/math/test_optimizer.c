@@ -1,6 +1,7 @@
 /* test_optimizer.c - every formula against scalars in double, some steps long; cuts and rows change no bit. */
 #ifndef T
 #include "kernels/math/optimizer.h"
+#include "kernels/math/rows.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -59,7 +60,7 @@ static void exact_step(int which, double *p, double *s, double *u, double *v, do
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(formulas_match), BOTH(cuts_change_no_bit), BOTH(elsewhere_changes_no_bit), BOTH(rows_change_no_bit),
+        BOTH(formulas_match), BOTH(cuts_change_no_bit), BOTH(elsewhere_changes_no_bit), BOTH(rows_change_no_bit), BOTH(equal_rows_are_added_up),
         BOTH(the_rate_of_adam),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -178,14 +179,14 @@ static void NAME(elsewhere_changes_no_bit)(void **state)
     }
 }
 
-static void NAME(rows_step)(int which, NAME(state) *x, const T *g, const int64_t *rows, int64_t count, int64_t width)
+static void NAME(rows_step)(int which, NAME(state) *x, const tr_grad_rows *g)
 {
     switch (which) {
-    case SGD:      NAME(tr_sgd_rows)(x->p, g, rows, count, width, (T)LR); break;
-    case MOMENTUM: NAME(tr_momentum_rows)(x->p, x->s, g, rows, count, width, (T)LR, (T)A, false); break;
-    case NESTEROV: NAME(tr_momentum_rows)(x->p, x->s, g, rows, count, width, (T)LR, (T)A, true); break;
-    case ADAM:     NAME(tr_adam_rows)(x->p, x->s, x->u, g, rows, count, width, (T)LR, (T)A, (T)B, (T)EPS); break;
-    default:       NAME(tr_adagrad_rows)(x->p, x->s, g, rows, count, width, (T)LR, (T)EPS);
+    case SGD:      NAME(tr_sgd_rows)(x->p, g, (T)LR); break;
+    case MOMENTUM: NAME(tr_momentum_rows)(x->p, x->s, g, (T)LR, (T)A, false); break;
+    case NESTEROV: NAME(tr_momentum_rows)(x->p, x->s, g, (T)LR, (T)A, true); break;
+    case ADAM:     NAME(tr_adam_rows)(x->p, x->s, x->u, g, (T)LR, (T)A, (T)B, (T)EPS); break;
+    default:       NAME(tr_adagrad_rows)(x->p, x->s, g, (T)LR, (T)EPS);
     }
 }
 
@@ -209,7 +210,7 @@ static void NAME(rows_change_no_bit)(void **state)
         SAME_FOR_ALL_THREADS(sparse.p, HEIGHT * WIDTH * (int64_t)sizeof(T),
                              (memcpy(sparse.p, start.p, HEIGHT * WIDTH * sizeof(T)), memcpy(sparse.s, start.s, HEIGHT * WIDTH * sizeof(T)),
                               memcpy(sparse.u, start.u, HEIGHT * WIDTH * sizeof(T))),
-                             NAME(rows_step)(which, &sparse, g, rows, COUNT, WIDTH));
+                             NAME(rows_step)(which, &sparse, &(tr_grad_rows){.values = g, .rows = rows, .count = COUNT, .width = WIDTH}));
         for (int r = 0; r < HEIGHT; r++) {
             const NAME(state) *want = touched[r] ? &dense : &start;
             assert_memory_equal(sparse.p + r * WIDTH, want->p + r * WIDTH, WIDTH * sizeof(T));
@@ -218,6 +219,35 @@ static void NAME(rows_change_no_bit)(void **state)
         }
         NAME(state_free)(&dense), NAME(state_free)(&sparse), NAME(state_free)(&start);
         free(g);
+    }
+}
+
+/* Rows of one number are added up in the order of the list, whoever adds. */
+static void NAME(equal_rows_are_added_up)(void **state)
+{
+    (void)state;
+    enum { HEIGHT = 700, WIDTH = 19, COUNT = 1500 };
+    int64_t ids[COUNT], unique[COUNT], first[COUNT + 1], order[COUNT], work[2 * COUNT];
+    for (int i = 0; i < COUNT; i++)
+        ids[i] = i % 5 == 0 ? 3 : (int64_t)i * 311 % HEIGHT;
+    const int64_t groups = tr_rows_group(unique, first, order, work, ids, COUNT);
+    for (int which = SGD; which <= ADAGRAD; which++) {
+        NAME(state) want = NAME(state_new)(HEIGHT * WIDTH), have = NAME(state_new)(HEIGHT * WIDTH), start = NAME(state_new)(HEIGHT * WIDTH);
+        T          *g = array_new(COUNT * WIDTH, sizeof(T)), *sums = array_new(COUNT * WIDTH, sizeof(T));
+        for (int i = 0; i < COUNT * WIDTH; i++)
+            g[i] = (T)((i * 37) % 101 - 50) / 64;
+        NAME(tr_rows_sum_groups)(sums, g, first, order, groups, WIDTH);
+        NAME(rows_step)(which, &want, &(tr_grad_rows){.values = sums, .rows = unique, .count = groups, .width = WIDTH});
+        const tr_grad_rows rows = {.values = g, .rows = unique, .first = first, .order = order, .count = groups, .width = WIDTH};
+        SAME_FOR_ALL_THREADS(have.p, HEIGHT * WIDTH * (int64_t)sizeof(T),
+                             (memcpy(have.p, start.p, HEIGHT * WIDTH * sizeof(T)), memcpy(have.s, start.s, HEIGHT * WIDTH * sizeof(T)),
+                              memcpy(have.u, start.u, HEIGHT * WIDTH * sizeof(T))),
+                             NAME(rows_step)(which, &have, &rows));
+        assert_memory_equal(have.p, want.p, HEIGHT * WIDTH * sizeof(T));
+        assert_memory_equal(have.s, want.s, HEIGHT * WIDTH * sizeof(T));
+        assert_memory_equal(have.u, want.u, HEIGHT * WIDTH * sizeof(T));
+        NAME(state_free)(&want), NAME(state_free)(&have), NAME(state_free)(&start);
+        free(g), free(sums);
     }
 }
 
