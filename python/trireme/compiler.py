@@ -22,7 +22,7 @@ from .errors import InvalidArgumentError, NotFoundError, UnsupportedError, check
 from .framework import Program, Variable, cpu_places
 from .places import CUDAPlace
 from .suggest import did_you_mean
-from .tensor import CPUPlace, Scope
+from .tensor import CPUPlace, Scope, samples_of
 
 if TYPE_CHECKING:
     from .executor import Executor
@@ -214,14 +214,14 @@ class CompiledProgram:
 
     def _run(self, executor: Executor, feed: Feed | Sequence[Feed], fetch_list: Sequence[Any] | None, scope: Scope,
              return_numpy: bool) -> list[Any]:
-        from .replica_feeds import check_feeds, joined_feeds, samples_of
-
         slices = None
         if isinstance(feed, (list, tuple)):
+            from .replica_feeds import check_feeds, joined_feeds
             check_feeds(feed, self._places)
             slices = [(one, samples_of(next(iter(one.values()))) if one else 1) for one in feed]
             feed = joined_feeds(feed)
         elif self._is_parallel and self._program._readers:
+            from .replica_feeds import joined_feeds
             slices = self._read(executor, feed, scope)
             feed = joined_feeds([one for one, _ in slices])
         if not self._is_parallel:                      # not compiled for replicas: as it is
@@ -235,15 +235,12 @@ class CompiledProgram:
     def _read(self, executor: Executor, feed: Feed, scope: Scope) -> list[tuple[Feed, int]]:
         """Take the batches of the program's readers, one for each place, or fewer at the end of a pass."""
         from .py_reader import feeds_from_readers
-        from .replica_feeds import samples_of
 
         with scope._turn, self._program._turn, executor._turn:
             feeds = feeds_from_readers(self._program, feed, self._places)
         return [(one, samples_of(next(iter(one.values())))) for one in feeds]
 
     def _run_in_turn(self, executor: Executor, feed: Feed, slices: Any, names: tuple[str, ...], scope: Scope, return_numpy: bool) -> list[Any]:
-        from .replica_feeds import samples_of
-
         program = self._program
         if executor._before_run is not None:
             program, names = executor._before_run(executor, program, scope, feed, names)
@@ -257,11 +254,10 @@ class CompiledProgram:
         return results
 
     def _replicas(self, executor: Executor, program: Program, scope: Scope) -> Replicas:
-        from .replica_runs import Replicas
-
         key = id(program), id(scope)
         found = self._kept.get(key)
         if found is None or found.revision != program.desc.revision or found.executor is not executor or found.scope is not scope:
+            from .replica_runs import Replicas
             self._build._is_used = self._execution._is_used = True
             found = self._kept[key] = Replicas(executor, program, scope, self._places, self._build, self._execution)
         return found

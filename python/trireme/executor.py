@@ -198,10 +198,11 @@ class Prepared:
         self.revision = _revision(native.ptr)
         self.erased = scope._erased
 
-    def begin(self, feed: dict[str, Any]) -> list[Any]:
+    def begin(self, feed: dict[str, Any], return_numpy: bool) -> list[Any]:
         """Point the core at what is fed, and make room for what is fetched; return what must stay alive during the run."""
         keep = [one.set(feed[name]) for name, one in self.feeds]
-        self._renew()
+        if self._small is None or not return_numpy or self._changed[0]:
+            self._renew()
         return keep
 
     def _renew(self) -> None:
@@ -210,19 +211,15 @@ class Prepared:
             self.fetches[i] = _new_tensor()
 
     def drop(self) -> None:
-        """Free what a run that failed was to fetch."""
-        for i in range(self.count):
+        """Free what a run that failed was to fetch. Tensors that stay from run to run are none of it."""
+        for i in range(self.count if self._small is None else 0):
             lib.tr_tensor_free(self.fetches[i])
 
     def run(self, feed: dict[str, Any], return_numpy: bool, names: Sequence[str]) -> list[Any]:
         keep = [one.set(feed[name]) for name, one in self.feeds]
         if self._small is not None and return_numpy and not self._changed[0]:
             check(_plan_run(self.plan, self.natives, self.fetches))
-            results = [one.value() for one in self._small]
-            for value in results:
-                if value is None:                      # its shape depends on values
-                    return self._taken(names)
-            return results
+            return self._small_values() or self.collect(True, names)
         self._renew()
         try:
             check(_plan_run(self.plan, self.natives, self.fetches))
@@ -232,18 +229,28 @@ class Prepared:
                 raise with_batch_sizes(error, feed) from None
             raise
         del keep
-        if not return_numpy or not all([is_small(self.fetches[i]) for i in range(self.count)]):
-            return self.collect(return_numpy, names)
-        self._changed[0] = False
-        self._small = [SmallResult(self.fetches[i]) for i in range(self.count)]
-        return [one.value() for one in self._small]
+        return return_numpy and self.small_results() or self.collect(return_numpy, names)
 
-    def _taken(self, names: Sequence[str]) -> list[Any]:
-        """Hand the tensors out that had stayed."""
-        for one in self._small or ():
-            one.tensor = None
-        self._small = None
-        return self.collect(True, names)
+    def small_results(self) -> list[Any]:
+        """Return copies of what a run has fetched where all of it is small: its tensors stay for the next run. Else return an empty list: the
+        results are to be collected."""
+        if self._small is None:
+            if not all([is_small(self.fetches[i]) for i in range(self.count)]):
+                return []
+            self._changed[0] = False
+            self._small = [SmallResult(self.fetches[i]) for i in range(self.count)]
+        return self._small_values()
+
+    def _small_values(self) -> list[Any]:
+        small = self._small or ()
+        results = [one.value() for one in small]
+        for value in results:
+            if value is None:                          # its shape depends on values: the tensors are handed out
+                for one in small:
+                    one.tensor = None
+                self._small = None
+                return []
+        return results
 
     def collect(self, return_numpy: bool, names: Sequence[str]) -> list[Any]:
         """Return what a run has fetched."""

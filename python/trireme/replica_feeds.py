@@ -14,41 +14,53 @@ from .tensor import LoDTensor, SelectedRows, as_fetched, lengths_to_offsets, sam
 Feed = dict[str, Any]
 
 
-def _batched(block: Block, feed: Feed) -> tuple[dict[str, int], int]:
-    """Return the samples of the feeds that are cut, and of the batch. A feed that declares its first dimension is cut when it has
-    as many rows as the batch; else every replica gets all of it."""
-    sizes = {name: samples_of(value) for name, value in feed.items()}
-    fixed = {name for name, value in feed.items() if not (isinstance(value, LoDTensor) and value.lod())
-             and block.has_var(name) and (block.var(name).desc.shape() or [0])[0] >= 0}
-    open = {name: size for name, size in sizes.items() if name not in fixed}
-    total = next(iter(open.values())) if open else max(sizes.values(), default=0)
-    for name, size in open.items():
-        if size != total:
-            raise ShapeError(f"feed {name!r} has {size} samples, feed {next(iter(open))!r} has {total}: a batch that is cut into slices has one "
-                             f"number of them. Declare the first dimension of what every replica needs whole\n  your line: {user_line()}")
-    return {name: size for name, size in sizes.items() if name in open or (size == total and size > 1)}, total
+class Cutter:
+    """Cuts the batches of one program."""
 
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._declares: dict[str, bool] = {}           # by the name of a feed: whether it declares its first dimension
 
-def cut(block: Block, feed: Feed, places: int) -> list[tuple[Feed, int]]:
-    """Return a feed and its number of samples for each of at most ``places`` replicas; none gets no sample. The first ones get one
-    more where the batch does not divide."""
-    batched, total = _batched(block, feed)
-    if not feed:
-        return [({}, 1)] * places
-    count = min(places, total)
-    bounds = [total * i // count for i in range(count + 1)] if total % count == 0 else _uneven(total, count)
-    return [({name: slice_of(value, begin, end) if name in batched else value for name, value in feed.items()}, end - begin)
-            for begin, end in zip(bounds, bounds[1:])]
+    def _is_whole(self, name: str, value: Any) -> bool:
+        """Whether it declares how many rows it has. Sequences have as many as they have."""
+        found = self._declares.get(name)
+        if found is None:
+            found = self._declares[name] = self._block.has_var(name) and (self._block.var(name).desc.shape() or [0])[0] >= 0
+        return found and not (isinstance(value, LoDTensor) and value.lod())
 
+    def _samples(self, feed: Feed, sizes: dict[str, int]) -> int:
+        """Return the samples of the batch; only feeds that are cut stay in ``sizes``. A feed that declares its first dimension is cut when it
+        has as many rows as the batch; else every replica gets all of it."""
+        whole = [name for name, value in feed.items() if self._is_whole(name, value)]
+        first = next(iter(sizes)) if not whole else next((name for name in sizes if name not in whole), None)
+        total = max(sizes.values()) if first is None else sizes[first]
+        for name in whole:
+            if sizes[name] != total or total <= 1:
+                del sizes[name]
+        for name, size in sizes.items():
+            if size != total:
+                raise ShapeError(f"feed {name!r} has {size} samples, feed {first!r} has {total}: a batch that is cut into slices has one "
+                                 f"number of them. Declare the first dimension of what every replica needs whole\n  your line: {user_line()}")
+        return total
 
-def _uneven(total: int, count: int) -> list[int]:
-    each, more = divmod(total, count)
-    return [each * i + min(i, more) for i in range(count + 1)]
+    def cut(self, feed: Feed, places: int) -> list[tuple[Feed, int]]:
+        """Return a feed and its number of samples for each of at most ``places`` replicas; none gets no sample. The first ones get one
+        more where the batch does not divide."""
+        if not feed:
+            return [({}, 1)] * places
+        sizes = {name: samples_of(value) for name, value in feed.items()}
+        total = self._samples(feed, sizes)
+        each, more = divmod(total, min(places, total))
+        slices, end = [], 0
+        while end < total:
+            begin, end = end, end + each + (len(slices) < more)
+            slices.append(({name: slice_of(value, begin, end) if name in sizes else value for name, value in feed.items()}, end - begin))
+        return slices
 
 
 def slice_of(value: Any, begin: int, end: int) -> Any:
     """Return samples [begin, end)."""
-    if not isinstance(value, LoDTensor):
+    if type(value) is np.ndarray or not isinstance(value, LoDTensor):
         return np.asarray(value)[begin:end]
     lod = value.lod()
     if not lod:
@@ -87,9 +99,9 @@ def joined(values: Sequence[Any]) -> Any:
         rows = SelectedRows()
         rows.set(np.concatenate([value.numpy() for value in values]), sum([value.rows() for value in values], []), values[0].height())
         return rows
-    arrays = [np.atleast_1d(value.numpy() if isinstance(value, LoDTensor) else np.asarray(value)) for value in values]
-    array = np.concatenate(arrays)
-    if not isinstance(values[0], LoDTensor):
+    arrays = [value.numpy() if isinstance(value, LoDTensor) else np.asarray(value) for value in values]
+    array = np.concatenate(arrays if arrays[0].ndim else [one.reshape(1) for one in arrays])
+    if not all([isinstance(value, LoDTensor) for value in values]):
         return array
     tensor = LoDTensor()
     tensor.set(array)
@@ -99,12 +111,12 @@ def joined(values: Sequence[Any]) -> Any:
 
 
 def as_asked(value: Any, name: str, return_numpy: bool) -> Any:
-    """Return a fetched LoDTensor as the script wants it."""
-    if not return_numpy or isinstance(value, SelectedRows):
+    """Return a fetched LoDTensor as the script wants it; an array is that already."""
+    if not return_numpy or not isinstance(value, LoDTensor):
         return value
     if value.lod():
         raise ValueError(f"{name!r} has sequence offsets, which a NumPy array would lose: fetch it with return_numpy=False")
     return as_fetched(value.numpy())
 
 
-__all__ = ["cut", "joined", "joined_feeds", "check_feeds", "samples_of", "as_asked"]
+__all__ = ["Cutter", "joined", "joined_feeds", "check_feeds", "samples_of", "as_asked"]

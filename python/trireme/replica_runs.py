@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from .errors import check
 from .executor import Executor, Prepared
 from .framework import Program
 from .graphviz import draw_block_graphviz
-from .replica_feeds import Feed, as_asked, cut, joined
+from .replica_feeds import Cutter, Feed, as_asked, joined
 from .replicas import SUFFIX, WEIGHT, Parts
 from .tensor import LoDTensor, Scope
 
@@ -21,17 +21,49 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 32
 _precision_of = lib.tr_executor_matmul_precision
+_plans_run = lib.tr_plans_run
 
 
-class _Fetch:
-    """Where each fetched value comes from: the replicas or what is done once."""
+class _Step:
+    """The plans of a step of so many replicas, for feeds and fetches of these names. ``fed`` is what each replica is fed, ``feed`` the whole batch.
 
-    def __init__(self, parts: Parts, names: Sequence[str]) -> None:
+    Each fetched value comes from the replicas, or from what is done once.
+    """
+
+    def __init__(self, replicas: Replicas, count: int, fed: Feed, feed: Feed, names: Sequence[str]) -> None:
+        parts = replicas.parts
         block = parts.program.global_block()
+        self.erased = replicas._scope._erased
         self.names = tuple(names)
         self.is_once = [name in parts.known_once or (block.has_var(name) and block.var(name).persistable) for name in names]
-        self.once = [name for name, is_once in zip(names, self.is_once) if is_once]
-        self.each = [name for name, is_once in zip(names, self.is_once) if not is_once]
+        self.from_once = [name for name, is_once in zip(names, self.is_once) if is_once]
+        self.from_each = [name for name, is_once in zip(names, self.is_once) if not is_once]
+        self.each = [replicas._prepared(replicas._executors[i], replicas._programs[i], replicas._scopes[i], (*fed, WEIGHT), self.from_each)
+                     for i in range(count)]
+        self.once = replicas._prepared(replicas.executor, replicas._update_of(count), replicas._scope, feed, self.from_once)
+        self._plans = ffi.new("tr_plan *[]", [one.plan for one in self.each])
+        self._natives = ffi.new("tr_feed *[]", [one.natives for one in self.each])
+        self._fetches = ffi.new("tr_tensor **[]", [one.fetches for one in self.each])
+
+    def run(self, slices: list[tuple[Feed, int]], feed: Feed, return_numpy: bool) -> list[Any]:
+        self._run_each(slices, return_numpy)
+        once = self.once.run(feed, False, self.from_once)
+        if not self.from_each:
+            return [as_asked(value, name, return_numpy) for value, name in zip(once, self.names)]
+        each = [return_numpy and one.small_results() or one.collect(False, self.from_each) for one in self.each]
+        from_each, from_once = iter(zip(*each)), iter(once)
+        values = [next(from_once) if is_once else joined(next(from_each)) for is_once in self.is_once]
+        return [as_asked(value, name, return_numpy) for value, name in zip(values, self.names)]
+
+    def _run_each(self, slices: list[tuple[Feed, int]], return_numpy: bool) -> None:
+        total = sum([samples for _, samples in slices])
+        keep = [one.begin({**fed, WEIGHT: np.array([samples / total])}, return_numpy) for one, (fed, samples) in zip(self.each, slices)]
+        try:
+            check(_plans_run(len(keep), self._plans, self._natives, self._fetches))
+        except BaseException:
+            for one in self.each:
+                one.drop()
+            raise
 
 
 class Replicas:
@@ -55,49 +87,27 @@ class Replicas:
         self._programs = [self.parts.replica(i) for i in range(places)]
         self._executors = [Executor(executor.place) for _ in range(places)]
         self._updates: dict[int, Program] = {}
-        self._kept: dict[Any, Prepared] = {}
-        self._fetches: dict[tuple[str, ...], _Fetch] = {}
-        self._reads: dict[Any, list[str]] = {}
+        self._kept: dict[Any, Any] = {}                # a _Step, or what runs before the replicas, by the names of feeds and fetches
+        self._cutter = Cutter(self.parts.program.global_block())
+        self._how: tuple[bool, int] | None = None      # whether the replicas' executors check for NaN, and their precision
         if build.debug_graphviz_path:
             draw_block_graphviz(self._update_of(places).global_block(), path=build.debug_graphviz_path)
 
     # -- what was prepared ------------------------------------------------------------------------------------
 
-    def _prepared(self, key: Any, executor: Executor, program: Program, scope: Scope, feed: Sequence[str], fetch: Sequence[str]) -> Prepared:
-        whole = (key, tuple(feed), tuple(fetch))
-        found = self._kept.get(whole)
-        if found is None or found.erased != scope._erased:
-            found = Prepared(executor._native, program, scope, list(feed), list(fetch))
-            self._kept.pop(whole, None)
-            while len(self._kept) >= _MAX_KEPT * (self._places + 2):
+    def _prepared(self, executor: Executor, program: Program, scope: Scope, feed: Iterable[str], fetch: Sequence[str]) -> Prepared:
+        """Return a run of one part. It is fed what it reads of what the script feeds."""
+        return Prepared(executor._native, program, scope, self.parts.feeds_of(program, feed), fetch)
+
+    def _found(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what was prepared under this key, or prepare it."""
+        found = self._kept.get(key)
+        if found is None or found.erased != self._scope._erased:
+            self._kept.pop(key, None)
+            if len(self._kept) >= _MAX_KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[whole] = found
+            found = self._kept[key] = make()
         return found
-
-    def _fetch(self, names: tuple[str, ...]) -> _Fetch:
-        found = self._fetches.get(names)
-        if found is None:
-            if len(self._fetches) >= _MAX_KEPT:
-                self._fetches.clear()
-            found = self._fetches[names] = _Fetch(self.parts, names)
-        return found
-
-    def _feeds_of(self, key: Any, program: Program, feed: Feed) -> list[str]:
-        """Return those of the fed variables that a part reads. The parts of a revision do not change."""
-        whole = (key, *feed)
-        found = self._reads.get(whole)
-        if found is None:
-            if len(self._reads) >= _MAX_KEPT * (self._places + 2):
-                self._reads.clear()
-            found = self._reads[whole] = self.parts.feeds_of(program, feed)
-        return found
-
-    def _run_once(self, key: Any, program: Program | None, feed: Feed, fetch: Sequence[str]) -> list[Any]:
-        """Run a part that is run once; return LoDTensors."""
-        if program is None:
-            return []
-        names = self._feeds_of(key, program, feed)
-        return self._prepared(key, self.executor, program, self._scope, names, fetch).run(feed, False, fetch)
 
     def _update_of(self, count: int) -> Program:
         if count not in self._updates:
@@ -111,47 +121,30 @@ class Replicas:
         if self._period and self._runs and self._runs % self._period == 0:
             self.drop()
         self._runs += 1
-        fetch = self._fetch(tuple(names))
-        looked_up = dict(zip(self.parts.lookups, self._run_once("before", self._before, feed, self.parts.lookups)))
-        slices = self._with_lookups(feed, slices, looked_up)
-        each = self._run_each(slices, fetch.each)
-        once = self._run_once(len(slices), self._update_of(len(slices)), feed, fetch.once)
-        from_each, from_once = iter(zip(*each)) if fetch.each else iter(()), iter(once)
-        values = [next(from_once) if is_once else joined(next(from_each)) for is_once in fetch.is_once]
-        return [as_asked(value, name, return_numpy) for value, name in zip(values, names)]
-
-    def _with_lookups(self, feed: Feed, slices: list[tuple[Feed, int]] | None, looked_up: Feed) -> list[tuple[Feed, int]]:
-        block = self.parts.program.global_block()
+        looked_up = self._look_up(feed) if self._before is not None else {}
         if slices is None:
-            return cut(block, {**feed, **looked_up}, self._places)
-        if not looked_up:
-            return slices
-        parts = cut(block, looked_up, len(slices))
-        return [({**given, **more}, samples) for (given, samples), (more, _) in zip(slices, parts)]
+            slices = self._cutter.cut({**feed, **looked_up}, self._places)
+        elif looked_up:
+            parts = self._cutter.cut(looked_up, len(slices))
+            slices = [({**given, **more}, samples) for (given, samples), (more, _) in zip(slices, parts)]
+        self._follow_executor()
+        count, fed = len(slices), slices[0][0]
+        step = self._found((count, *fed, None, *feed, None, *names), lambda: _Step(self, count, fed, feed, names))
+        return step.run(slices, feed, return_numpy)
 
-    def _run_each(self, slices: list[tuple[Feed, int]], fetch: Sequence[str]) -> list[list[Any]]:
-        total = sum(samples for _, samples in slices)
-        precision = _precision_of(self.executor._native.ptr)
-        prepared, keep = [], []
-        for i, (feed, samples) in enumerate(slices):
-            one, key = self._executors[i], ("replica", i)
-            if one.check_nan != self.executor.check_nan:
-                one.check_nan = self.executor.check_nan
-            if _precision_of(one._native.ptr) != precision:
-                one.matmul_precision = self.executor.matmul_precision
-            fed = {name: feed[name] for name in self._feeds_of(key, self._programs[i], feed)}
-            fed[WEIGHT] = np.array([samples / total])
-            prepared.append(self._prepared(key, one, self._programs[i], self._scopes[i], list(fed), fetch))
-            keep.append(prepared[i].begin(fed))
-        count = len(prepared)
-        try:
-            check(lib.tr_plans_run(count, [one.plan for one in prepared], [one.natives for one in prepared], [one.fetches for one in prepared]))
-        except BaseException:
-            for one in prepared:
-                one.drop()
-            raise
-        del keep
-        return [one.collect(False, fetch) for one in prepared]
+    def _look_up(self, feed: Feed) -> Feed:
+        """Run what comes before the replicas; return the rows of sparse tables."""
+        names = self.parts.lookups
+        before = self._found((0, *feed), lambda: self._prepared(self.executor, self._before, self._scope, feed, names))
+        return dict(zip(names, before.run(feed, False, names)))
+
+    def _follow_executor(self) -> None:
+        """Let the replicas' executors run as the script's does."""
+        how = (self.executor._check_nan, _precision_of(self.executor._native.ptr))
+        if how != self._how:
+            self._how = how
+            for one in self._executors:
+                one.check_nan, one.matmul_precision = self.executor.check_nan, self.executor.matmul_precision
 
     def drop(self) -> None:
         """Let go of the memory in which replicas hand over: the next run allocates it again."""

@@ -217,9 +217,9 @@ class Parts:
         block._arrange([*range(ops, ops + len(made)), *range(ops)])
         return program
 
-    def feeds_of(self, program: Program | None, names: Iterable[str]) -> list[str]:
+    def feeds_of(self, program: Program, names: Iterable[str]) -> list[str]:
         """Return those of the fed variables that a part reads."""
-        used = program._used_names() if program is not None else ()
+        used = program._used_names()
         return [name for name in names if name in used]
 
 

@@ -495,6 +495,8 @@ def lengths_to_offsets(lengths: Sequence[Sequence[int]]) -> list[list[int]]:
 
 def samples_of(value: Any) -> int:
     """Return the samples of a fed value: sequences of the outermost level, or rows."""
+    if type(value) is np.ndarray and value.ndim:
+        return len(value)
     if isinstance(value, LoDTensor):
         lod = value.lod()
         return len(lod[0]) - 1 if lod else (value.shape() or [1])[0]
