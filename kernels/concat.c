@@ -199,8 +199,7 @@ static void concat_rows(void *payload, int64_t begin, int64_t end)
         for (int i = 0; i < j->parts->count; i++) {
             const tr_tensor *part = j->parts->item[i];
             const int64_t    bytes = tr__cut_at(&part->shape, j->axis).n * j->w.post;
-            for (int64_t r = from; r < to && bytes > 0; r++)
-                memcpy(out + r * j->w.row, (const char *)part->data + r * bytes, (size_t)bytes);
+            tr_copy_blocks(out + from * j->w.row, j->w.row, (const char *)part->data + from * bytes, bytes, to - from, bytes);
             out += bytes;
         }
     }

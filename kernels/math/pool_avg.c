@@ -2,8 +2,8 @@
 #ifndef T
 #include "kernels/math/pool.h"
 
-#include "kernels/math/lanes.h"
 #include "kernels/math/pool_rows.h"
+#include "kernels/math/row_sums.h"
 
 /* The window is all of the plane. */
 static bool is_whole(const tr_pool_shape *s)
@@ -34,10 +34,11 @@ static T NAME(height)(const tr_pool_shape *s, int64_t r)
 }
 
 /* Of planes of n elements each, where the window is all of the plane. */
-TR_CLONES static void NAME(means)(T *out, const T *x, int64_t planes, int64_t n)
+static void NAME(means)(T *out, const T *x, int64_t planes, int64_t n)
 {
+    NAME(tr__row_sums)(out, x, planes, n);
     for (int64_t p = 0; p < planes; p++)
-        out[p] = NAME(tr_lanes_sum)(x + p * n, n) / (T)n;
+        out[p] /= (T)n;
 }
 
 TR_CLONES static void NAME(shares_of)(T *dx, const T *d, int64_t planes, int64_t n)

@@ -10,12 +10,18 @@
 #include "framework/threadpool.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/lanes.h"
+#include "kernels/math/row_sums.h"
 
-enum { MIN_WORK = 16384, BLOCK_ROWS = 128, BLOCK_COLS = 256, MAX_GROUPS = 16 };
+enum { MIN_WORK = 16384, BLOCK_ROWS = 128, BLOCK_COLS = 256, MAX_GROUPS = 16, SOME = 16 };
 
 static int64_t at_least_one(int64_t n)
 {
     return n > 0 ? n : 1;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 typedef struct flags_job {
@@ -117,6 +123,33 @@ static NAME(wide) NAME(chunk_of_row)(tr_reduce op, const T *row, int64_t n, int6
     return NAME(chunk_result)(op, row + begin, left < TR_CHUNK ? left : TR_CHUNK);
 }
 
+/* The results of chunks [begin, end) of a row. */
+static void NAME(chunk_results)(tr_reduce op, NAME(wide) *result, const T *row, int64_t n, int64_t begin, int64_t end)
+{
+    const int64_t whole = tr_reduce_is_sum(op) ? n / TR_CHUNK : 0;
+    for (int64_t c = begin, some; c < end; c += some) {
+        T sums[SOME];
+        some = c < whole ? least(SOME, least(whole, end) - c) : 1;
+        if (c < whole)
+            NAME(tr__row_sums)(sums, row + c * TR_CHUNK, some, TR_CHUNK);
+        for (int64_t i = 0; i < some; i++)
+            result[c - begin + i] = c < whole ? sums[i] : NAME(chunk_of_row)(op, row, n, c);
+    }
+}
+
+static T NAME(row_result)(tr_reduce op, const T *row, int64_t n)
+{
+    const int64_t chunks = NAME(chunks_of)(n);
+    NAME(wide)    result[SOME], total = 0;
+    for (int64_t c = 0; c < chunks; c += SOME) {
+        const int64_t some = least(SOME, chunks - c);
+        NAME(chunk_results)(op, result, row, n, c, c + some);
+        for (int64_t i = 0; i < some; i++)
+            total = c + i == 0 ? result[0] : NAME(joined)(op, total, result[i]);
+    }
+    return NAME(finished)(op, total, n);
+}
+
 /* Rows of one chunk each: short ones take less time than a call. A row is often a page, at whose end the processor's own prefetchers stop. */
 TR_CLONES static void NAME(short_rows)(tr_reduce op, T *out, const T *x, int64_t rows, int64_t n)
 {
@@ -128,30 +161,27 @@ TR_CLONES static void NAME(short_rows)(tr_reduce op, T *out, const T *x, int64_t
     }
 }
 
+static void NAME(short_sums)(tr_reduce op, T *out, const T *x, int64_t rows, int64_t n)
+{
+    NAME(tr__row_sums)(out, x, rows, n);
+    for (int64_t i = 0; i < rows && op == TR_REDUCE_MEAN; i++)
+        out[i] = NAME(finished)(op, out[i], n);
+}
 static void NAME(rows_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;
-    const int64_t    chunks = NAME(chunks_of)(j->n);
-    if (chunks == 1) {
-        NAME(short_rows)(j->op, j->out + begin, j->x + begin * j->n, end - begin, j->n);
-        return;
-    }
-    for (int64_t i = begin; i < end; i++) {
-        const T   *row = j->x + i * j->n;
-        NAME(wide) total = NAME(chunk_of_row)(j->op, row, j->n, 0);
-        for (int64_t c = 1; c < chunks; c++)
-            total = NAME(joined)(j->op, total, NAME(chunk_of_row)(j->op, row, j->n, c));
-        j->out[i] = NAME(finished)(j->op, total, j->n);
-    }
+    if (NAME(chunks_of)(j->n) > 1)
+        for (int64_t i = begin; i < end; i++)
+            j->out[i] = NAME(row_result)(j->op, j->x + i * j->n, j->n);
+    else
+        (tr_reduce_is_sum(j->op) ? NAME(short_sums) : NAME(short_rows))(j->op, j->out + begin, j->x + begin * j->n, end - begin, j->n);
 }
 
 static void NAME(chunks_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;
-    for (int64_t c = begin; c < end; c++)
-        j->chunk[c] = NAME(chunk_of_row)(j->op, j->x, j->n, c);
+    NAME(chunk_results)(j->op, j->chunk + begin, j->x, j->n, begin, end);
 }
-
 /* One row, its chunks on the pool. */
 static void NAME(long_row)(NAME(job) *j)
 {
@@ -362,53 +392,6 @@ void NAME(tr_top_k)(T *out, int64_t *index, const T *x, int64_t rows, int64_t co
 }
 
 #if T_IS_FLOATING
-/* -- gradients ------------------------------------------------------------------------------------------------------ */
-
-typedef struct {
-    tr_reduce op;
-    T        *dx;
-    const T  *d, *x, *out;
-    int64_t   n, post;
-    T         factor;
-} NAME(grad_job);
-
-TR_CLONES static void NAME(grad_row)(const NAME(grad_job) *j, T *dx, const T *x, const T *d, const T *out, int64_t step,
-                                     int64_t post)
-{
-    if (j->op == TR_REDUCE_SUM || j->op == TR_REDUCE_MEAN)
-        for (int64_t k = 0; k < post; k++)
-            dx[k] = d[k * step] * j->factor;
-    else if (j->op == TR_REDUCE_PROD)
-        for (int64_t k = 0; k < post; k++)
-            dx[k] = d[k * step] * out[k * step] / x[k];
-    else
-        for (int64_t k = 0; k < post; k++)
-            dx[k] = x[k] == out[k * step] ? d[k * step] : 0;
-}
-
-/* Rows of n (post = 1): one value of dout for the whole row. Else rows of post. */
-static void NAME(grad_range)(void *payload, int64_t begin, int64_t end)
-{
-    const NAME(grad_job) *j = payload;
-    const int64_t         length = j->post == 1 ? j->n : j->post, step = j->post == 1 ? 0 : 1;
-    for (int64_t r = begin; r < end; r++) {
-        const int64_t from = j->post == 1 ? r : r / j->n * j->post;
-        NAME(grad_row)(j, j->dx + r * length, j->x ? j->x + r * length : NULL, j->d + from, j->out ? j->out + from : NULL,
-                       step, length);
-    }
-}
-
-void NAME(tr_reduce_grad)(tr_reduce op, T *dx, const T *dout, const T *x, const T *out, int64_t pre, int64_t n,
-                          int64_t post)
-{
-    NAME(grad_job) j = {op, dx, dout, x, out, n, post, op == TR_REDUCE_MEAN ? 1 / (T)n : 1};
-    const int64_t  rows = post == 1 ? pre : pre * n, length = post == 1 ? n : post;
-    if (op == TR_REDUCE_SUM || op == TR_REDUCE_MEAN)
-        j.x = j.out = NULL;
-    if (length > 0)
-        tr_parallel_range(rows, 1 + MIN_WORK / length, NAME(grad_range), &j);
-}
-
 /* -- sums of a whole array -------------------------------------------------------------------------------------------- */
 
 typedef enum { NAME(PLAIN), NAME(SQUARES), NAME(ABSOLUTE), NAME(DOT) } NAME(sum_kind);

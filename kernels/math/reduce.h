@@ -13,6 +13,12 @@ typedef enum tr_reduce {
     TR_REDUCE_SUM, TR_REDUCE_MEAN, TR_REDUCE_MAX, TR_REDUCE_MIN, TR_REDUCE_PROD, TR_REDUCE_COUNT
 } tr_reduce;
 
+/* Whether it adds elements up: its gradient needs neither x nor out. */
+static inline bool tr_reduce_is_sum(tr_reduce op)
+{
+    return op == TR_REDUCE_SUM || op == TR_REDUCE_MEAN;
+}
+
 /* out[i][k] = all (any) of x[i][.][k]; bytes that are 0 or 1. */
 void tr_reduce_all(uint8_t *out, const uint8_t *x, int64_t pre, int64_t n, int64_t post);
 void tr_reduce_any(uint8_t *out, const uint8_t *x, int64_t pre, int64_t n, int64_t post);

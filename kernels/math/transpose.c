@@ -7,6 +7,7 @@
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
+#include "kernels/math/fetch.h"
 
 #include <string.h>
 
@@ -221,16 +222,42 @@ typedef struct blocks_job {
     int64_t     to_stride, from_stride, bytes;
 } blocks_job;
 
+/* Whole lines with the widest vectors, each asked for ahead: the library's memcpy took up to half as long again for blocks of some KiB that lie in the
+ * third cache or in memory. */
+TR_INLINE void copy_lines(char *to, const char *from, int64_t bytes)
+{
+    enum { AHEAD = 4096 };
+    for (int64_t at = 0; at < bytes; at += TR_CACHE_LINE) {
+        const int64_t begin = at + TR_CACHE_LINE <= bytes ? at : bytes - TR_CACHE_LINE;
+        tr__fetch_bytes(from, at + AHEAD);
+        memcpy(to + begin, from + begin, TR_CACHE_LINE);
+    }
+}
+
+TR_CLONES static void copy_blocks(const blocks_job *j, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        copy_lines(j->to + i * j->to_stride, j->from + i * j->from_stride, j->bytes);
+}
+
 static void blocks_range(void *payload, int64_t begin, int64_t end)
 {
     const blocks_job *j = payload;
-    for (int64_t i = begin; i < end; i++)
-        memcpy(j->to + i * j->to_stride, j->from + i * j->from_stride, (size_t)j->bytes);
+    if (j->bytes >= 2 * TR_CACHE_LINE)
+        copy_blocks(j, begin, end);
+    else
+        for (int64_t i = begin; i < end; i++)
+            memcpy(j->to + i * j->to_stride, j->from + i * j->from_stride, (size_t)j->bytes);
 }
 
 void tr_copy_blocks(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t blocks, int64_t bytes)
 {
     blocks_job j = {to, from, to_stride, from_stride, bytes};
-    if (bytes > 0)
+    if (blocks == 1 && bytes >= 2 * MIN_BYTES) {                /* threads share it */
+        const int64_t pieces = bytes / MIN_BYTES, done = pieces * MIN_BYTES;
+        tr_copy_blocks(to, MIN_BYTES, from, MIN_BYTES, pieces, MIN_BYTES);
+        tr_copy_blocks((char *)to + done, 0, (const char *)from + done, 0, 1, bytes - done);
+    } else if (bytes > 0) {
         tr_parallel_range(blocks, 1 + MIN_BYTES / bytes, blocks_range, &j);
+    }
 }

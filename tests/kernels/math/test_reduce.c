@@ -2,11 +2,13 @@
 #ifndef T
 #include "kernels/math/reduce.h"
 
+#include "kernels/math/row_sums.h"
 #include "tests/kernels/math/check.h"
 
 static const int64_t counts[][3] = {                          /* pre, n, post */
     {1, 0, 1}, {0, 3, 1}, {3, 0, 2},  {1, 1, 1},   {5, 7, 1},      {3, 4, 5},       {1, 64, 10},  {1, 100000, 1},
     {2, 70000, 1}, {9, 5000, 1}, {1, 3000, 300}, {20, 130, 31}, {1, 20000, 3}, {300, 129, 1},
+    {37, 49, 1}, {35, 196, 1}, {33, 15, 1}, {19, 64, 1}, {17, 16, 1}, {3, 140000, 1}, {20, 17000, 1}, {2, 3, 40000},
 };
 enum { CASES = sizeof counts / sizeof *counts };
 
@@ -60,7 +62,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_reduce),   cmocka_unit_test(integers_reduce_exactly), BOTH(reductions_match),
         BOTH(gradients_match),            BOTH(positions_are_those_of_the_first),    BOTH(top_k_sorts),
-        BOTH(whole_sums_match),           BOTH(large_sums_keep_their_digits),
+        BOTH(whole_sums_match),           BOTH(large_sums_keep_their_digits),       BOTH(rows_have_the_same_sums_together_and_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
@@ -190,6 +192,26 @@ static void NAME(large_sums_keep_their_digits)(void **state)
     NAME(tr_reduce_apply)(TR_REDUCE_SUM, &out, x, 1, N, 1);
     NAME(near)((double)out, (double)(T)0.1 * N, N * 0.1, sizeof(T) == 4 ? 16 : 100, "sum", 0);
     free(x);
+}
+
+/* The sum of nothing but -0 is 0, as one row at a time has it. */
+static void NAME(rows_have_the_same_sums_together_and_alone)(void **state)
+{
+    static const int64_t lengths[] = {0, 1, 15, 16, 17, 49, 63, 64, 65, 80, 95, 196, 1000, 4096};
+    enum { ROWS = 37 };
+
+    (void)state;
+    for (int c = 0; c < (int)(sizeof lengths / sizeof *lengths); c++) {
+        const int64_t n = lengths[c];
+        T *x = NAME(random)(ROWS * n, 1, -1, 1), together[ROWS], alone[ROWS];
+        for (int64_t i = 0; i < n; i++)
+            x[3 * n + i] = -(T)0;
+        NAME(tr__row_sums)(together, x, ROWS, n);
+        for (int64_t r = 0; r < ROWS; r++)
+            NAME(tr__row_sums)(alone + r, x + r * n, 1, n);
+        assert_memory_equal(together, alone, sizeof alone);
+        free(x);
+    }
 }
 
 #endif

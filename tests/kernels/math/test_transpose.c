@@ -71,6 +71,34 @@ static void blocks_are_copied(void **state)
     free(from), free(to);
 }
 
+/* Blocks of whole lines and a rest, and one block that threads share. */
+static void long_blocks_are_copied(void **state)
+{
+    enum { SIZE = 1 << 20, FIRST = 3 };
+    unsigned char *from = array_new(SIZE, 1), *to = array_new(SIZE, 1);
+
+    (void)state;
+    for (int i = 0; i < SIZE; i++)
+        from[i] = (unsigned char)tr_random_bits(2, (uint64_t)i);
+    for (int64_t bytes = 127; bytes < 260; bytes += 7) {
+        memset(to, 7, SIZE);
+        tr_copy_blocks(to + FIRST, 300, from + 1, 261, 40, bytes);
+        for (int r = 0; r < 40; r++) {
+            assert_memory_equal(to + FIRST + r * 300, from + 1 + r * 261, bytes);
+            assert_int_equal(to[FIRST + r * 300 - 1], 7);
+            assert_int_equal(to[FIRST + r * 300 + bytes], 7);
+        }
+    }
+    for (int64_t bytes = 131071; bytes < SIZE - FIRST - 1; bytes += 150001) {
+        memset(to, 7, SIZE);
+        tr_copy_blocks(to + FIRST, 0, from, 0, 1, bytes);
+        assert_memory_equal(to + FIRST, from, (size_t)bytes);
+        assert_int_equal(to[FIRST - 1], 7);
+        assert_int_equal(to[FIRST + bytes], 7);
+    }
+    free(from), free(to);
+}
+
 /* A reversed, stepped part of one array into an inner part of another, and one row expanded to many. */
 static void any_strides_are_copied(void **state)
 {
@@ -103,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transposes_match),
         cmocka_unit_test(blocks_are_copied),
+        cmocka_unit_test(long_blocks_are_copied),
         cmocka_unit_test(any_strides_are_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
