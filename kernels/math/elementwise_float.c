@@ -294,15 +294,18 @@ TR_CLONES static bool NAME(block_is_finite)(const T *x, int64_t n)
             sum[l] += x[i + l] - x[i + l];
     for (; i < n; i++)
         all += x[i] - x[i];
-    for (int l = 0; l < LANES; l++)
-        all += sum[l];
-    return all == 0;
+    for (int half = LANES / 2; n >= LANES && half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            sum[l] += sum[l + half];
+    return all + sum[0] == 0;
 }
 
 bool NAME(tr_all_finite)(const T *x, int64_t n)
 {
-    for (int64_t at = 0; at < n; at += BLOCK)
-        if (!NAME(block_is_finite)(x + at, n - at < BLOCK ? n - at : BLOCK))
+    enum { LOOK = 16 * BLOCK };                              /* nothing is written, so a block need not stay in L1 */
+
+    for (int64_t at = 0; at < n; at += LOOK)
+        if (!NAME(block_is_finite)(x + at, n - at < LOOK ? n - at : LOOK))
             return false;
     return true;
 }

@@ -69,7 +69,7 @@ void tr_client_free(tr_client *client)
     }
     for (int i = 0; i < client->stream_count; i++)
         free(client->stream[i].how);
-    free_requests(client->standby);
+    free_requests(client->spare);
     free(client->stream);
     free(client->global);
     free(client->local_count);

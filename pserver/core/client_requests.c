@@ -62,13 +62,13 @@ bool tr__client_has_step(const tr_client *client, const tr__stream *s)
 tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload,
                             uint64_t bytes)
 {
-    tr__request *r = client->standby;
+    tr__request *r = client->spare;
 
     if (r)
-        client->standby = r->next;
+        client->spare = r->next;
     else
-        r = tr__must_bytes(sizeof *r);
-    *r = (tr__request){.payload = payload, .only_op = op, .wire = *message};
+        r = tr__must_alloc(sizeof *r);
+    *r = (tr__request){.payload = payload, .only_op = op, .wire = *message, .op = r->op, .op_room = r->op_room};
     r->wire.epoch = client->epoch;
     r->wire.sender = (uint32_t)client->roster->self;
     r->wire.seq = ++s->last_seq;
@@ -114,10 +114,9 @@ void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
     atomic_store_explicit(&client->last_server, (int)(s - client->stream), memory_order_relaxed);
     if (r->wire.kind == TR_WIRE_STEP_END)
         s->settled = r->wire.step_end.step;
-    if (r->op)
-        for (uint32_t i = 0; i < r->op_count; i++)
-            tr__client_op_count_down(client, r->op[i]);
-    else if (r->only_op)
+    for (uint32_t i = 0; i < r->op_count; i++)
+        tr__client_op_count_down(client, r->op[i]);
+    if (r->only_op)
         tr__client_op_count_down(client, r->only_op);
 }
 
@@ -146,7 +145,23 @@ tr__request *tr__client_open(tr__stream *s)
     return s->open;
 }
 
-/* Free the done requests at the head of the stream. */
+/* Most memory for operations and their payload that a spare request keeps. Small pushes need no allocation then. */
+static const uint32_t KEPT_ROOM = 2048;
+
+static void become_spare(tr_client *client, tr__request *r)
+{
+    free(r->owned);
+    r->owned = NULL;
+    if (r->op_room > KEPT_ROOM) {
+        free(r->op);
+        r->op = NULL;
+        r->op_room = 0;
+    }
+    r->next = client->spare;
+    client->spare = r;
+}
+
+/* Put the done requests at the head of the stream aside. */
 void tr__client_reap(tr_client *client, tr__stream *s)
 {
     tr__client_open(s);                            /* moves `open` past the requests that are freed below */
@@ -157,12 +172,7 @@ void tr__client_reap(tr_client *client, tr__stream *s)
             s->end = &s->first;
             s->last = NULL;
         }
-        free(done->owned);
-        free(done->op);
-        done->owned = NULL;
-        done->op = NULL;
-        done->next = client->standby;
-        client->standby = done;
+        become_spare(client, done);
     }
 }
 
@@ -178,13 +188,27 @@ void tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t o
     l->bytes += bytes;
 }
 
-/* Make the request a part of the operations of all items in the list. */
-static void take_ops(tr__request *r, const tr__list *l)
+static uint8_t *gathered_payload(const tr__request *r)
 {
-    r->op = tr__must_bytes(l->count * sizeof *r->op);
+    return (uint8_t *)(r->op + r->op_count);
+}
+
+/* Add a request that is part of the operations of all items in the list. The caller fills its payload of `bytes` bytes in. */
+static tr__request *add_gathered(tr_client *client, tr__stream *s, const tr_wire *message, const tr__list *l, uint64_t bytes)
+{
+    tr__request   *r = tr__client_add(client, s, message, 0, NULL, bytes);
+    const uint64_t room = l->count * sizeof *r->op + bytes;    /* bytes: of at most one chunk */
+
+    if (r->op_room < room) {
+        free(r->op);
+        r->op_room = (uint32_t)room;
+        r->op = tr__must_bytes(room);
+    }
     r->op_count = l->count;
     for (uint32_t i = 0; i < l->count; i++)
         r->op[i] = l->item[i].op;
+    r->payload = gathered_payload(r);
+    return r;
 }
 
 void tr__client_flush_pushes(tr_client *client, tr__stream *s)
@@ -194,16 +218,13 @@ void tr__client_flush_pushes(tr_client *client, tr__stream *s)
 
     if (!l->count)
         return;
-    uint8_t *payload = tr__must_bytes(l->bytes);
+    const tr_wire push = {.kind = TR_WIRE_PUSH_MANY,
+                          .push_many = {.step = client->step + 1, .weight = s->weight, .count = l->count}};
+    uint8_t      *payload = gathered_payload(add_gathered(client, s, &push, l, l->bytes));
     for (uint32_t i = 0; i < l->count; i++) {
         const tr__client_block *b = &client->block[l->item[i].block];
         memcpy(tr_wire_entry_put(payload, i, &cursor, b->local, b->bytes), l->item[i].data, b->bytes);
     }
-    const tr_wire push = {.kind = TR_WIRE_PUSH_MANY,
-                          .push_many = {.step = client->step + 1, .weight = s->weight, .count = l->count}};
-    tr__request  *r = tr__client_add(client, s, &push, 0, payload, l->bytes);
-    r->owned = payload;
-    take_ops(r, l);
     l->count = 0;
     l->bytes = 0;
 }
@@ -214,17 +235,15 @@ void tr__client_flush_pulls(tr_client *client, tr__stream *s)
 
     if (!l->count)
         return;
-    uint8_t *payload = tr__must_bytes(4 * (size_t)l->count);
+    const uint64_t step = tr__client_step_of(client, s);
+    const tr_wire  pull = {.kind = TR_WIRE_PULL, .pull = {.step = step, .remakes = (uint32_t)(step - client->step)}};
+    tr__request   *r = add_gathered(client, s, &pull, l, 4 * (uint64_t)l->count);
+    uint8_t       *payload = gathered_payload(r);
     for (uint32_t i = 0; i < l->count; i++) {
         const tr__client_block *b = &client->block[l->item[i].block];
         tr_put_u32(payload + 4 * i, b->local | (b->is_rounded ? TR_ROUNDED_BIT : 0));
     }
-    const uint64_t step = tr__client_step_of(client, s);
-    const tr_wire  pull = {.kind = TR_WIRE_PULL, .pull = {.step = step, .remakes = (uint32_t)(step - client->step)}};
-    tr__request   *r = tr__client_add(client, s, &pull, 0, payload, 4 * (uint64_t)l->count);
-    r->owned = payload;
     r->left = r->size = l->wanted;
-    take_ops(r, l);
     l->count = 0;
     l->bytes = l->wanted = 0;
 }

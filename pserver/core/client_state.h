@@ -25,20 +25,21 @@ typedef struct tr__request {
     bool                is_done;
     bool                is_needed_again;     /* done by a server that died; its successor has not acknowledged it */
     bool                is_flying;    /* its bytes count in in_flight */
-    int64_t             sent_at;
+    bool                has_gap;      /* pull: a message of the answer was lost before the newest one */
     uint32_t            parts;        /* pull: messages of the answer that are received; pull of rows: received or placed */
     uint32_t            placed;       /* pull: number of the last placed message of the answer, plus 1 */
     uint32_t            pending;      /* pull: messages that are placed and not received yet */
-    bool                has_gap;      /* pull: a message of the answer was lost before the newest one */
+    int64_t             sent_at;
     uint64_t            left, size;   /* pull: bytes that are missing, and bytes of the whole answer */
     uint8_t            *to;           /* pull of rows: the rows are written here */
     uint64_t           *clock;        /* pull of rows: tr_client_rows.clock */
     tr_client_pack     *pack;         /* read of rows: the result */
     tr_task            *answer;       /* TASK_ASK: the task is written here */
     tr_client_post     *post;         /* POST: the caller's struct, which gets the answer */
-    uint64_t           *op;           /* the operations that this request is part of */
-    uint32_t            op_count;
-    uint64_t            only_op;      /* the single operation, when `op` is NULL */
+    uint64_t           *op;           /* of gathered calls: the operations that this request is part of, and behind them its payload */
+    uint32_t            op_count;     /* 0: this request is part of `only_op` */
+    uint32_t            op_room;      /* size of the memory at `op`; the next request in this struct uses it again */
+    uint64_t            only_op;
 } tr__request;
 
 /* A small push or a pull that waits until it can share a message with others. */
@@ -123,7 +124,7 @@ struct tr_client {
     uint32_t           *local_count;
     uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
     uint32_t           *op_left;      /* of each operation: requests that are not done, plus 1 while requests are being added */
-    tr__request        *standby;
+    tr__request        *spare;        /* requests that were reaped, for the next ones */
     bool                is_in_collective;   /* this trainer waits for others' posts, between two steps */
     uint32_t            snapshot;          /* number of the last snapshot in which this trainer took part */
     uint32_t            own_snapshot;      /* number of the last snapshot that this trainer has begun */

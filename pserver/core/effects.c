@@ -23,27 +23,32 @@ static void grow(tr_effects *effects)
     effects->capacity = capacity;
 }
 
-void tr_effects_put(tr_effects *effects, const tr_effect *effect)
+tr_effect *tr_effects_add(tr_effects *effects, tr_effect_kind kind)
+{
+    if (effects->count == effects->capacity)
+        grow(effects);
+    tr_effect *effect = at(effects, effects->count++);
+    *effect = (tr_effect){.kind = kind};
+    return effect;
+}
+
+void tr_effects_commit(tr_effects *effects, bool is_update)
 {
     tr_effect *last = effects->count ? at(effects, effects->count - 1) : NULL;
 
-    if (last && last->kind == TR_EFFECT_COMMIT && effect->kind == TR_EFFECT_COMMIT) {
-        last->is_update |= effect->is_update;
-        return;
-    }
-    if (effects->count == effects->capacity)
-        grow(effects);
-    *at(effects, effects->count++) = *effect;
+    if (!last || last->kind != TR_EFFECT_COMMIT)
+        last = tr_effects_add(effects, TR_EFFECT_COMMIT);
+    last->is_update |= is_update;
 }
 
-bool tr_effects_take(tr_effects *effects, tr_effect *out)
+const tr_effect *tr_effects_take(tr_effects *effects)
 {
     if (!effects->count)
-        return false;
-    *out = *at(effects, 0);
+        return NULL;
+    const tr_effect *effect = at(effects, 0);
     effects->count--;
     effects->first = effects->count ? (effects->first + 1) & (effects->capacity - 1) : 0;         /* an empty queue begins where the cache has it */
-    return true;
+    return effect;
 }
 
 void tr_effects_deinit(tr_effects *effects)

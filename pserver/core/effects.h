@@ -33,10 +33,12 @@ typedef struct tr_effects {
     size_t     first, count, capacity;
 } tr_effects;
 
-/* Queue an effect. A COMMIT directly after a COMMIT is merged with it, because the store commits all steps that are settled when it runs. */
-void        tr_effects_put(tr_effects *effects, const tr_effect *effect);
-/* Take the oldest effect out of the queue. False: the queue is empty. */
-bool        tr_effects_take(tr_effects *effects, tr_effect *out);
-void        tr_effects_deinit(tr_effects *effects);
+/* Queue an effect. The caller fills in the fields that this kind has; they are 0. */
+tr_effect       *tr_effects_add(tr_effects *effects, tr_effect_kind kind);
+/* Queue a COMMIT. It is merged with a COMMIT directly before it, because the store commits all steps that are settled when it runs. */
+void             tr_effects_commit(tr_effects *effects, bool is_update);
+/* Take the oldest effect out of the queue. NULL: the queue is empty. The effect is valid until the next one is added. */
+const tr_effect *tr_effects_take(tr_effects *effects);
+void             tr_effects_deinit(tr_effects *effects);
 
 #endif

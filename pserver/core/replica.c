@@ -100,13 +100,13 @@ static void carry_out(tr_replica *r, const tr_effect *effect)
 /* Run after each input: carry out the effects that it has queued. */
 static void run_until_idle(tr_replica *r)
 {
-    tr_effect effect;
+    const tr_effect *effect;
 
     if (r->is_at_work)
         return;                                    /* the store reports from within an effect, so the loop below is running already */
     r->is_at_work = true;
-    while (tr_effects_take(&r->effects, &effect))
-        carry_out(r, &effect);
+    while ((effect = tr_effects_take(&r->effects)))
+        carry_out(r, effect);
     r->is_at_work = false;
 }
 

@@ -75,14 +75,14 @@ static void apply(tr_replica *r)
                               .rows = r->update};
     r->is_busy = true;
     r->in_hand = update;
-    tr_effects_put(&r->effects, &(tr_effect){.kind = TR_EFFECT_APPLY});
+    tr_effects_add(&r->effects, TR_EFFECT_APPLY);
 }
 
 static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
 {
     r->updates += is_update;
     r->committed = l;
-    tr_effects_put(&r->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT, .is_update = is_update});
+    tr_effects_commit(&r->effects, is_update);
     r->is_whole = true;
 }
 

@@ -193,14 +193,14 @@ static void carry_out(tr_server *server, const tr_effect *effect)
 /* Run after each input: carry out effects and rules until none is left. */
 static void run_until_idle(tr_server *server)
 {
-    tr_effect effect;
+    const tr_effect *effect;
 
     if (server->is_at_work)
         return;                                    /* the store reports from within an effect, so the loop below is running already */
     server->is_at_work = true;
     do {
-        while (tr_effects_take(&server->effects, &effect))
-            carry_out(server, &effect);
+        while ((effect = tr_effects_take(&server->effects)))
+            carry_out(server, effect);
     } while (tr__rules_run(server));
     server->is_at_work = false;
 }
@@ -427,6 +427,8 @@ static bool next_ack(tr_server *server, tr_message *out)
 
 static bool next_for_replica(tr_server *server, tr_message *out)
 {
+    if (tr__replication_phase_of(server) == TR__REPLICATION_NONE)
+        return false;
     tr__copy_feed(server);
     run_until_idle(server);
     return tr__replication_next(server, out);

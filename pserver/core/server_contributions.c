@@ -66,17 +66,21 @@ static bool has_part(const tr_server *server, const tr__trainer *trainer, const 
 typedef bool (*part_fn)(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t block, uint64_t offset,
                         const uint8_t *data, uint64_t bytes);
 
-static bool each_part(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, part_fn each)
+/* Open the entries of a PUSH_MANY; of another push they stay empty. */
+static tr_status open_entries(tr_wire_entries *out, const tr_wire *wire, const uint8_t *payload)
 {
-    tr_wire_entries entries;
-    uint32_t        block;
-    const uint8_t  *data;
-    uint64_t        bytes;
+    *out = (tr_wire_entries){.payload = payload};
+    return wire->kind == TR_WIRE_PUSH_MANY ? tr_wire_entries_open(out, payload, wire->bytes, wire->push_many.count) : TR_OK;
+}
+
+static bool each_part(tr_server *server, tr__trainer *trainer, const tr_wire *wire, tr_wire_entries entries, part_fn each)
+{
+    uint32_t       block;
+    const uint8_t *data;
+    uint64_t       bytes;
 
     if (wire->kind != TR_WIRE_PUSH_MANY)
-        return each(server, trainer, wire, wire->push.block, wire->push.offset, payload, wire->bytes);
-    if (tr_wire_entries_open(&entries, payload, wire->bytes, wire->push_many.count) != TR_OK)
-        return false;
+        return each(server, trainer, wire, wire->push.block, wire->push.offset, entries.payload, wire->bytes);
     while (tr_wire_entries_next(&entries, &block, &data, &bytes))
         if (!each(server, trainer, wire, block, 0, data, bytes))
             return false;
@@ -152,14 +156,14 @@ static bool part_is_added(tr_server *server, tr__trainer *trainer, const tr_wire
 }
 
 /* Add a push to its round if its turn has come. */
-static bool try_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static bool try_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, tr_wire_entries entries)
 {
     const tr__round *round = tr__round_of(server, trainer);
 
     if (tr_wire_step(wire) != round->step || round->is_full ||
-        !each_part(server, trainer, wire, payload, part_may_go))
+        !each_part(server, trainer, wire, entries, part_may_go))
         return false;
-    each_part(server, trainer, wire, payload, part_is_added);
+    each_part(server, trainer, wire, entries, part_is_added);
     return true;
 }
 
@@ -185,7 +189,8 @@ static bool try_deferred(tr_server *server, tr__trainer *trainer)
     if (!list->first)
         return false;
     while ((held = tr__deferred_take(list))) {
-        if (try_push(server, trainer, &held->wire, held->payload)) {
+        tr_wire_entries entries;
+        if (open_entries(&entries, &held->wire, held->payload) == TR_OK && try_push(server, trainer, &held->wire, entries)) {
             tr__server_buffer_free(server, held->payload);
             went = true;
         } else {
@@ -265,11 +270,10 @@ tr_status tr__contributions_on_push(tr_server *server, tr__trainer *trainer, con
         return TR_OK;
     }
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
-    if (wire->kind == TR_WIRE_PUSH_MANY)
-        TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->push_many.count));
-    if (!each_part(server, trainer, wire, payload, record_part))
+    TR_TRY(open_entries(&entries, wire, payload));
+    if (!each_part(server, trainer, wire, entries, record_part))
         return TR_EPEER;                           /* record_part has set the text */
-    if (!try_push(server, trainer, wire, payload)) {
+    if (!try_push(server, trainer, wire, entries)) {
         tr__deferred_put(server, &of(server, trainer)->held, wire, payload, is_owned);
         set_first_open(server, trainer);
         return TR_OK;

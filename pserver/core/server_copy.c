@@ -63,7 +63,7 @@ bool tr__copy_is_freezing(const tr_server *server)
 
 static void work(tr_server *server, tr_effect_kind kind)
 {
-    tr_effects_put(&server->effects, &(tr_effect){.kind = kind});
+    tr_effects_add(&server->effects, kind);
 }
 
 static void thaw(tr_server *server)

@@ -337,7 +337,7 @@ void tr__replication_send_settled(tr_server *server)
 
 void tr__replication_commit(tr_server *server)
 {
-    tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT});
+    tr_effects_commit(&server->effects, false);
     tr__replication_send_settled(server);
 }
 

@@ -153,8 +153,11 @@ static void use_piece(tr_server *server, const tr__round *round, uint32_t index,
 {
     if (!server->store.piece || server->policy.gathers_per_trainer || server->status != TR_OK)
         return;
-    tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_PIECE, .block = index, .offset = offset, .bytes = bytes,
-                                                  .grad = round->sum[index] + offset});
+    tr_effect *piece = tr_effects_add(&server->effects, TR_EFFECT_PIECE);
+    piece->block = index;
+    piece->offset = offset;
+    piece->bytes = bytes;
+    piece->grad = round->sum[index] + offset;
 }
 
 /* Give the turn in a chunk to the next trainer that takes part. After the last trainer the chunk is complete. */

@@ -26,7 +26,7 @@ static void finish(tr_server *server)
     if (!tr__updates_is_computed(server) || !tr__replication_has_update(server))
         return;
     tr__updates_finish(server);
-    tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT, .is_update = true});
+    tr_effects_commit(&server->effects, true);
 }
 
 /* Steps were settled. Their commit was carried out before this rule runs. */
@@ -69,7 +69,7 @@ static void begin_update(tr_server *server)
     server->update.rows = tr__rows_update(server, server->update.takes_part);
     count_staleness(server, &server->update);
     tr__replication_update(server, &server->update);
-    tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_APPLY});
+    tr_effects_add(&server->effects, TR_EFFECT_APPLY);
 }
 
 /* A complete round waits for the store, or, where server 0 decides, for a decision. A step without a gradient is settled at once. */

@@ -166,7 +166,7 @@ void tr__snapshots_take(tr_server *server)
     free(s->tasks);
     s->tasks = tr__tasks_pack(server, has_taken_part, &s->tasks_size);
     free(has_taken_part);
-    tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_SNAPSHOT});
+    tr_effects_add(&server->effects, TR_EFFECT_SNAPSHOT);
 }
 
 const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *server)

@@ -9,13 +9,14 @@
 typedef struct stream {
     uint64_t      taken;
     uint64_t      open[TR__OPEN_COUNT];
-    bool          owes_ack;
     bool          is_parked;
     tr__deferred_list parked;
 } stream;
 
 struct tr__streams {
-    stream *of;                       /* the stream of each trainer */
+    stream   *of;                     /* the stream of each trainer */
+    uint64_t *owed;                   /* a bit for each trainer: an acknowledgement is owed to it */
+    int       words;
 };
 
 static stream *stream_of(const tr_server *server, const tr__trainer *trainer)
@@ -71,12 +72,15 @@ void tr__streams_new(tr_server *server)
 {
     server->streams = tr__must_alloc(sizeof *server->streams);
     server->streams->of = tr__must_array((size_t)server->trainer_count, sizeof *server->streams->of);
+    server->streams->words = (server->trainer_count + 63) / 64;
+    server->streams->owed = tr__must_array((size_t)server->streams->words, sizeof *server->streams->owed);
 }
 
 void tr__streams_free(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
         tr__deferred_drop(server, &server->streams->of[i].parked);
+    free(server->streams->owed);
     free(server->streams->of);
     free(server->streams);
 }
@@ -86,7 +90,7 @@ void tr__stream_restart(tr_server *server, const tr__trainer *trainer)
     stream *s = stream_of(server, trainer);
 
     s->taken = 0;
-    s->owes_ack = false;
+    tr__stream_owe_nothing(server, trainer);
     memset(s->open, 0, sizeof s->open);
     tr__stream_forget_parked(server, trainer);
 }
@@ -101,7 +105,7 @@ uint64_t tr__stream_taken(const tr_server *server, const tr__trainer *trainer)
 void tr__stream_take(tr_server *server, const tr__trainer *trainer, uint64_t seq)
 {
     stream_of(server, trainer)->taken = seq;
-    stream_of(server, trainer)->owes_ack = true;
+    tr__stream_owe(server, trainer);
 }
 
 void tr__stream_open(tr_server *server, const tr__trainer *trainer, tr__open kind, uint64_t seq)
@@ -124,12 +128,12 @@ uint64_t tr__stream_done(const tr_server *server, const tr__trainer *trainer)
 
 void tr__stream_owe(tr_server *server, const tr__trainer *trainer)
 {
-    stream_of(server, trainer)->owes_ack = true;
+    server->streams->owed[trainer->index / 64] |= 1ull << trainer->index % 64;
 }
 
 void tr__stream_owe_nothing(tr_server *server, const tr__trainer *trainer)
 {
-    stream_of(server, trainer)->owes_ack = false;
+    server->streams->owed[trainer->index / 64] &= ~(1ull << trainer->index % 64);
 }
 
 void tr__streams_owe_all(tr_server *server)
@@ -143,10 +147,11 @@ void tr__streams_owe_all(tr_server *server)
 
 const tr__trainer *tr__streams_next_owed(tr_server *server)
 {
-    for (int i = 0; i < server->trainer_count; i++)
-        if (server->streams->of[i].owes_ack) {
-            server->streams->of[i].owes_ack = false;
-            return &server->trainer[i];
+    for (int word = 0; word < server->streams->words; word++)
+        if (server->streams->owed[word]) {
+            const tr__trainer *t = &server->trainer[64 * word + __builtin_ctzll(server->streams->owed[word])];
+            tr__stream_owe_nothing(server, t);
+            return t;
         }
     return NULL;
 }
@@ -188,7 +193,8 @@ void tr__stream_unpark(tr_server *server, const tr__trainer *trainer)
     if (!s->is_parked)
         return;
     s->is_parked = false;
-    s->owes_ack |= tr__server_is_present(trainer);
+    if (tr__server_is_present(trainer))
+        tr__stream_owe(server, trainer);
     tr__server_due(server, TR__RULE_UNPARK);
     tr__server_due(server, TR__RULE_ANSWER);       /* in ssp, pulls must wait for this trainer again */
     tr__server_due(server, TR__RULE_DECIDE);

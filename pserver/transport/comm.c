@@ -168,13 +168,21 @@ tr__rest tr__comm_wait_turn(tr_comm *comm, tr__wait *w)
     return wait_turn(comm, w, tr__comm_clock(comm));
 }
 
+/* Say for what the owner has waited. The caller drives. */
+static tr_status fail_late(tr_comm *comm, const tr__wait *w)
+{
+    char waiting[512] = "the servers";
+
+    if (comm->has_node)
+        comm->node.describe(comm->node.self, waiting, sizeof waiting);
+    return tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)w->timeout / 1e9, waiting);
+}
+
 tr_status tr__comm_wait_end(tr_comm *comm, tr__wait *w, tr_span *waited)
 {
     if (waited)
         *waited = (tr_span){w->from - w->until_driver, comm->now};
-    char waiting[512] = "the servers";
-    if (w->is_late && comm->has_node)
-        comm->node.describe(comm->node.self, waiting, sizeof waiting);
+    const tr_status late = w->is_late ? fail_late(comm, w) : TR_OK;
     tr__comm_ring(comm, false);
     pthread_mutex_unlock(&comm->drive);
     atomic_store(&comm->owner_drives, false);
@@ -183,7 +191,7 @@ tr_status tr__comm_wait_end(tr_comm *comm, tr__wait *w, tr_span *waited)
         return TR_OK;
     if (w->is_interrupted && atomic_load(&comm->state) != TR__FAILED)
         return tr__fail_interrupted("the wait for the servers");
-    return w->is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)w->timeout / 1e9, waiting) : tr_comm_status(comm);
+    return late != TR_OK ? late : tr_comm_status(comm);
 }
 
 tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t timeout)

@@ -217,9 +217,10 @@ tr_status tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER])
     default:
         break;
     }
-    for (; at < in + TR_WIRE_HEADER; at++)
-        if (*at)
-            return tr_fail(TR_EFORMAT, "message %s: byte %d of its header is not used, and not 0", kinds[out->kind].name, (int)(at - in));
+    for (; at < in + TR_WIRE_HEADER; at += 4)
+        if (tr_get_u32(at))
+            return tr_fail(TR_EFORMAT, "message %s: bytes %d to %d of its header are not used, and not 0", kinds[out->kind].name,
+                           (int)(at - in), (int)(at - in) + 3);
     return TR_OK;
 }
 

@@ -66,7 +66,7 @@ TEST(what_is_no_header_is_refused)
     EXPECT_FAIL(TR_EFORMAT, "message PUSH: payload of", decode_with(29, 1));
     EXPECT_FAIL(TR_EFORMAT, "message PUSH: offset", decode_with(55, 0xff));
     EXPECT_FAIL(TR_EFORMAT, "message PUSH: weight is -32", decode_with(47, 0xc0));
-    EXPECT_FAIL(TR_EFORMAT, "message PUSH: byte 60 of its header is not used", decode_with(60, 1));
+    EXPECT_FAIL(TR_EFORMAT, "message PUSH: bytes 60 to 63 of its header are not used", decode_with(60, 1));
 }
 
 static tr_status decode_field(int at, uint8_t value, tr_wire wire)
@@ -85,7 +85,7 @@ TEST(a_field_out_of_its_range_is_refused)
     EXPECT_FAIL(TR_EFORMAT, "message STEP_END: is_idle is 2, at most 1 is allowed", decode_field(48, 2, (tr_wire){.kind = TR_WIRE_STEP_END}));
     EXPECT_FAIL(TR_EFORMAT, "message TASK: answer is 3, at most 2", decode_field(40, 3, (tr_wire){.kind = TR_WIRE_TASK}));
     EXPECT_FAIL(TR_EFORMAT, "message MEMBER: news is 3, at most 2", decode_field(48, 3, (tr_wire){.kind = TR_WIRE_MEMBER}));
-    EXPECT_FAIL(TR_EFORMAT, "message BEAT: byte 32 of its header is not used", decode_field(32, 1, (tr_wire){.kind = TR_WIRE_BEAT}));
+    EXPECT_FAIL(TR_EFORMAT, "message BEAT: bytes 32 to 35 of its header are not used", decode_field(32, 1, (tr_wire){.kind = TR_WIRE_BEAT}));
 }
 
 TEST(a_weight_must_be_a_number)
