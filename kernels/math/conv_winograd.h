@@ -4,9 +4,12 @@
  * in each direction (S. Winograd, 1980; A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", 2015), multiplied
  * there, and taken back: 36 multiplications instead of 144 (3x3) or 100 (5x5) for each pair of channels. All three passes go this way.
  *
+ * With a stride of 2 the four phases of an input, by even and odd rows and columns, are inputs of their own, with filters of 2x2 (3x3) taps. A tile then
+ * gives 5x5 (4x4) outputs by 121 multiplications instead of 225 (400).
+ *
  * The price is a larger error. The points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, which round less than 0, +-1, +-2. In tests with
  * random numbers an element differs from the exact result by at most TR_WINOGRAD_ERROR * 2^-24 * (the largest input) * (the sum of the sizes of
- * a filter's weights); docs/adr/0031. Results have the same bits for any number of threads.
+ * a filter's weights), with a stride of 2 TR_WINOGRAD_ERROR_STRIDED; docs/adr/0031. Results have the same bits for any number of threads.
  *
  * A call returns false, having done nothing, where another way is better or the only one. */
 #ifndef TR_MATH_CONV_WINOGRAD_H
@@ -14,7 +17,7 @@
 
 #include "kernels/math/conv_shape.h"
 
-enum { TR_WINOGRAD_ERROR = 8 };
+enum { TR_WINOGRAD_ERROR = 8, TR_WINOGRAD_ERROR_STRIDED = 16 };
 
 /* bias may be NULL */
 bool tr__winograd(float *out, const float *x, const float *filter, const float *bias, const tr_conv_shape *s);

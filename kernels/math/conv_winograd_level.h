@@ -95,28 +95,29 @@ TARGET static void LEVEL(scatter)(float *planes, const float *places, int64_t ch
 
 /* -- tiles to points and back --------------------------------------------------------------------------------------------------- */
 
-/* A square of n x n places from (y, x) on; what lies outside of the extent counts as 0. `places` begins at row `first`. */
-INLINE void LEVEL(fetch)(LEVEL(vec) *d, const int n, const float *places, int64_t first, const int64_t extent[2], int64_t y, int64_t x)
+/* A square of n x n places from (y, x) on, so many apart; what lies outside of the extent counts as 0. `places` begins at row `first`. */
+INLINE void LEVEL(fetch)(LEVEL(vec) *d, const int n, const int apart, const float *places, int64_t first, const int64_t extent[2], int64_t y,
+                         int64_t x)
 {
     const float *from = places + ((y - first) * extent[1] + x) * LANES;
     LEVEL(mask)  column[POINTS];
     TR_UNROLL for (int j = 0; j < n; j++)
-        column[j] = LEVEL(lanes)(x + j >= 0 && x + j < extent[1] ? LANES : 0);
+        column[j] = LEVEL(lanes)(x + j * apart >= 0 && x + j * apart < extent[1] ? LANES : 0);
     TR_UNROLL for (int i = 0; i < n; i++) {
-        const bool inside = y + i >= 0 && y + i < extent[0];
+        const bool inside = y + i * apart >= 0 && y + i * apart < extent[0];
         TR_UNROLL for (int j = 0; j < n; j++)
-            d[i * n + j] = inside ? LEVEL(load_masked)(from + (i * extent[1] + j) * LANES, column[j]) : LEVEL(zero)();
+            d[i * n + j] = inside ? LEVEL(load_masked)(from + (i * extent[1] + j) * apart * LANES, column[j]) : LEVEL(zero)();
     }
 }
 
 /* The same where all of it lies inside. */
-INLINE void LEVEL(fetch_inside)(LEVEL(vec) *d, const int n, const float *places, int64_t first, const int64_t extent[2], int64_t y,
-                                int64_t x)
+INLINE void LEVEL(fetch_inside)(LEVEL(vec) *d, const int n, const int apart, const float *places, int64_t first, const int64_t extent[2],
+                                int64_t y, int64_t x)
 {
     const float *from = places + ((y - first) * extent[1] + x) * LANES;
     TR_UNROLL for (int i = 0; i < n; i++)
         TR_UNROLL for (int j = 0; j < n; j++)
-            d[i * n + j] = LEVEL(load)(from + (i * extent[1] + j) * LANES);
+            d[i * n + j] = LEVEL(load)(from + (i * extent[1] + j) * apart * LANES);
 }
 
 /* One tile of n x n places to all 36 points, a point every `step` floats. */
@@ -145,38 +146,44 @@ INLINE void LEVEL(tile_to_points)(float *to, int64_t step, const LEVEL(vec) *d, 
     }
 }
 
-/* Tiles of n x n places, `stride` apart, of one image and block of channels: rows [top, top + rows) of tiles. */
+/* Tiles of n x n places of one image and block of channels: rows [top, top + rows) of tiles, which begin `stride` places from one another. */
 INLINE void LEVEL(tiles_to_points)(float *to, int64_t step, const float *places, int64_t first, const int64_t extent[2], const int n,
-                                   const int stride, const int64_t pad[2], int64_t top, int64_t rows, int64_t across)
+                                   const int apart, int64_t stride, const int64_t pad[2], int64_t top, int64_t rows, int64_t across)
 {
+    const int reach = (n - 1) * apart + 1;
     for (int64_t ty = top; ty < top + rows; ty++)
         for (int64_t tx = 0; tx < across; tx++, to += LANES) {
-            const int64_t y = ty * stride - pad[0], x = tx * stride - pad[1];
+            const int64_t y = ty * stride * apart - pad[0], x = tx * stride * apart - pad[1];
             LEVEL(vec)    d[POINTS * POINTS];
-            if (y >= 0 && x >= 0 && y + n <= extent[0] && x + n <= extent[1])
-                LEVEL(fetch_inside)(d, n, places, first, extent, y, x);
+            if (y >= 0 && x >= 0 && y + reach <= extent[0] && x + reach <= extent[1])
+                LEVEL(fetch_inside)(d, n, apart, places, first, extent, y, x);
             else
-                LEVEL(fetch)(d, n, places, first, extent, y, x);
+                LEVEL(fetch)(d, n, apart, places, first, extent, y, x);
             LEVEL(tile_to_points)(to, step, d, n);
         }
 }
 
-/* The inputs' way: tiles of 6 x 6, 4 or 2 apart. */
+/* The inputs' way: tiles of 6 x 6, `stride` apart, of all places or of every other one. */
 TARGET static void LEVEL(input_points)(float *to, int64_t step, const float *places, int64_t first, const int64_t extent[2],
-                                       int stride, const int64_t pad[2], int64_t top, int64_t rows, int64_t across)
+                                       int apart, int stride, const int64_t pad[2], int64_t top, int64_t rows, int64_t across)
 {
-    LEVEL(tiles_to_points)(to, step, places, first, extent, POINTS, stride, pad, top, rows, across);
+    if (apart == 1)
+        LEVEL(tiles_to_points)(to, step, places, first, extent, POINTS, 1, stride, pad, top, rows, across);
+    else
+        LEVEL(tiles_to_points)(to, step, places, first, extent, POINTS, 2, stride, pad, top, rows, across);
 }
 
-/* The way of an output's gradient: tiles of 4 x 4 or 2 x 2 side by side. */
+/* The way of an output's gradient: tiles of 5 x 5, 4 x 4 or 2 x 2 side by side. */
 TARGET static void LEVEL(output_points)(float *to, int64_t step, const float *places, int64_t first, const int64_t extent[2],
                                         int stride, int64_t top, int64_t rows, int64_t across)
 {
     static const int64_t none[2] = {0, 0};
-    if (stride == 4)
-        LEVEL(tiles_to_points)(to, step, places, first, extent, 4, 4, none, top, rows, across);
+    if (stride == 5)
+        LEVEL(tiles_to_points)(to, step, places, first, extent, 5, 1, 5, none, top, rows, across);
+    else if (stride == 4)
+        LEVEL(tiles_to_points)(to, step, places, first, extent, 4, 1, 4, none, top, rows, across);
     else
-        LEVEL(tiles_to_points)(to, step, places, first, extent, 2, 2, none, top, rows, across);
+        LEVEL(tiles_to_points)(to, step, places, first, extent, 2, 1, 2, none, top, rows, across);
 }
 
 /* n x n places from 36 points, a point every `step` floats. */
@@ -195,37 +202,45 @@ INLINE void LEVEL(tile_from_points)(LEVEL(vec) *y, const float *from, int64_t st
         LEVEL(collect)(y + i * n, half[i], n, scale_a, scale_b);
 }
 
+/* Tiles of n x n outputs, so many places apart, of which the first one's lie `pad` before the extent. */
 INLINE void LEVEL(outputs_of)(float *places, int64_t first, const int64_t extent[2], const float *from, int64_t step, const float *bias,
-                              const int n, int64_t top, int64_t rows, int64_t across)
+                              const int n, const int apart, const int64_t pad[2], int64_t top, int64_t rows, int64_t across)
 {
     const LEVEL(vec) more = LEVEL(load)(bias);
     for (int64_t ty = top; ty < top + rows; ty++)
         for (int64_t tx = 0; tx < across; tx++, from += LANES) {
-            const int64_t down = extent[0] - ty * n < n ? extent[0] - ty * n : n, right = extent[1] - tx * n < n ? extent[1] - tx * n : n;
-            float        *to = places + ((ty * n - first) * extent[1] + tx * n) * LANES;
-            LEVEL(vec)    y[16];
-            LEVEL(tile_from_points)(y, from, step, n, 1, 1);
+            const int64_t y = ty * n * apart - pad[0], x = tx * n * apart - pad[1];
+            float        *to = places + ((y - first) * extent[1] + x) * LANES;
+            LEVEL(vec)    out[25];
+            LEVEL(tile_from_points)(out, from, step, n, 1, 1);
             TR_UNROLL for (int i = 0; i < n; i++)
                 TR_UNROLL for (int j = 0; j < n; j++)
-                    if (i < down && j < right)
-                        LEVEL(store)(to + (i * extent[1] + j) * LANES, LEVEL(add)(y[i * n + j], more));
+                    if (y + i * apart >= 0 && y + i * apart < extent[0] && x + j * apart >= 0 && x + j * apart < extent[1])
+                        LEVEL(store)(to + (i * extent[1] + j) * apart * LANES, LEVEL(add)(out[i * n + j], more));
         }
 }
 
 /* Outputs of the tiles of rows [top, top + rows), of which those outside of the extent are dropped. */
 TARGET static void LEVEL(outputs)(float *places, int64_t first, const int64_t extent[2], const float *from, int64_t step,
-                                  const float *bias, int stride, int64_t top, int64_t rows, int64_t across)
+                                  const float *bias, int apart, int stride, const int64_t pad[2], int64_t top, int64_t rows, int64_t across)
 {
-    if (stride == 4)
-        LEVEL(outputs_of)(places, first, extent, from, step, bias, 4, top, rows, across);
+    static const int64_t none[2] = {0, 0};
+    if (apart == 2 && stride == 5)
+        LEVEL(outputs_of)(places, first, extent, from, step, bias, 5, 2, pad, top, rows, across);
+    else if (apart == 2)
+        LEVEL(outputs_of)(places, first, extent, from, step, bias, 4, 2, pad, top, rows, across);
+    else if (stride == 5)
+        LEVEL(outputs_of)(places, first, extent, from, step, bias, 5, 1, none, top, rows, across);
+    else if (stride == 4)
+        LEVEL(outputs_of)(places, first, extent, from, step, bias, 4, 1, none, top, rows, across);
     else
-        LEVEL(outputs_of)(places, first, extent, from, step, bias, 2, top, rows, across);
+        LEVEL(outputs_of)(places, first, extent, from, step, bias, 2, 1, none, top, rows, across);
 }
 
 /* -- filters ------------------------------------------------------------------------------------------------------------------------ */
 
 /* taps[t] = tap t of `lanes` filters that lie `apart` floats from one another. */
-INLINE void LEVEL(fetch_taps)(LEVEL(vec) *taps, const float *from, int64_t apart, int64_t lanes, const int count, bool turned)
+INLINE void LEVEL(fetch_taps)(LEVEL(vec) *taps, const float *from, int64_t apart, int64_t lanes, const int count)
 {
     for (int t = 0; t < count; t += LANES) {
         LEVEL(vec) r[LANES];
@@ -234,18 +249,24 @@ INLINE void LEVEL(fetch_taps)(LEVEL(vec) *taps, const float *from, int64_t apart
         LEVEL(transpose)(r);
         TR_UNROLL for (int i = 0; i < LANES; i++)
             if (t + i < count)
-                taps[turned ? count - 1 - t - i : t + i] = r[i];
+                taps[t + i] = r[i];
     }
 }
 
-INLINE void LEVEL(filter_of)(float *to, int64_t step, const float *from, int64_t apart, int64_t lanes, const int n, bool turned)
+/* The n x n taps of a phase of filters of size x size: all of them, or every other one from that phase on, and 0 beyond the filter's end. */
+INLINE void LEVEL(filter_of)(float *to, int64_t step, const float *from, int64_t apart, int64_t lanes, const int n, const int size,
+                             const int64_t phase[2], bool turned)
 {
+    const int  every = n == size ? 1 : 2;
     LEVEL(vec) taps[25], half[POINTS][5];
-    LEVEL(fetch_taps)(taps, from, apart, lanes, n * n, turned);
+    LEVEL(fetch_taps)(taps, from, apart, lanes, size * size);
     for (int j = 0; j < n; j++) {
-        LEVEL(vec) in[5], out[POINTS];
-        TR_UNROLL for (int i = 0; i < n; i++)
-            in[i] = taps[i * n + j];
+        LEVEL(vec)    in[5], out[POINTS];
+        const int64_t x = (turned ? n - 1 - j : j) * every + phase[1];
+        TR_UNROLL for (int i = 0; i < n; i++) {
+            const int64_t y = (turned ? n - 1 - i : i) * every + phase[0];
+            in[i] = y < size && x < size ? taps[y * size + x] : LEVEL(zero)();
+        }
         LEVEL(spread)(out, in, n, SCALE_A, SCALE_B);
         TR_UNROLL for (int i = 0; i < POINTS; i++)
             half[i][j] = out[i];
@@ -258,13 +279,18 @@ INLINE void LEVEL(filter_of)(float *to, int64_t step, const float *from, int64_t
     }
 }
 
-/* The points of one input's taps for `lanes` outputs. */
-TARGET static void LEVEL(filter_points)(float *to, int64_t step, const float *from, int64_t apart, int64_t lanes, int n, bool turned)
+/* The points of one input's taps for `lanes` outputs: n in one direction, of filters of such a size. */
+TARGET static void LEVEL(filter_points)(float *to, int64_t step, const float *from, int64_t apart, int64_t lanes, int n, int size,
+                                        const int64_t phase[2], bool turned)
 {
-    if (n == 3)
-        LEVEL(filter_of)(to, step, from, apart, lanes, 3, turned);
+    if (n == 2)
+        LEVEL(filter_of)(to, step, from, apart, lanes, 2, 3, phase, turned);
+    else if (n == 3 && size == 5)
+        LEVEL(filter_of)(to, step, from, apart, lanes, 3, 5, phase, turned);
+    else if (n == 3)
+        LEVEL(filter_of)(to, step, from, apart, lanes, 3, 3, phase, turned);
     else
-        LEVEL(filter_of)(to, step, from, apart, lanes, 5, turned);
+        LEVEL(filter_of)(to, step, from, apart, lanes, 5, 5, phase, turned);
 }
 
 INLINE void LEVEL(gradient_of)(float *to, int64_t apart, int64_t lanes, const float *sums, int64_t step, int64_t runs, int64_t run_size,
@@ -274,8 +300,11 @@ INLINE void LEVEL(gradient_of)(float *to, int64_t apart, int64_t lanes, const fl
     LEVEL(vec) taps[25 + LANES];
     for (int p = 0; p < POINTS * POINTS; p++) {
         LEVEL(vec) sum = LEVEL(load)(sums + p * step);
-        for (int64_t run = 1; run < runs; run++)
+        tr__fetch(sums, p * step + AHEAD);
+        for (int64_t run = 1; run < runs; run++) {
             sum = LEVEL(add)(sum, LEVEL(load)(sums + run * run_size + p * step));
+            tr__fetch(sums, run * run_size + p * step + AHEAD);
+        }
         LEVEL(store)(points + p * LANES, sum);
     }
     LEVEL(tile_from_points)(taps, points, LANES, n, SCALE_A, SCALE_B);
@@ -294,7 +323,9 @@ INLINE void LEVEL(gradient_of)(float *to, int64_t apart, int64_t lanes, const fl
 TARGET static void LEVEL(gradient_taps)(float *to, int64_t apart, int64_t lanes, const float *sums, int64_t step, int64_t runs,
                                         int64_t run_size, int n)
 {
-    if (n == 3)
+    if (n == 2)
+        LEVEL(gradient_of)(to, apart, lanes, sums, step, runs, run_size, 2);
+    else if (n == 3)
         LEVEL(gradient_of)(to, apart, lanes, sums, step, runs, run_size, 3);
     else
         LEVEL(gradient_of)(to, apart, lanes, sums, step, runs, run_size, 5);
@@ -345,11 +376,12 @@ TARGET static void LEVEL(any_product)(int64_t rows, int vectors, int64_t k, floa
 #undef CASE
 }
 
-/* All outputs of `tiles` tiles at one point: out = v filter. */
-static void LEVEL(products)(float *out, const float *v, const float *filter, int64_t tiles, int64_t inputs, int64_t blocks, int64_t block)
+/* All outputs of `tiles` tiles at one point: out = v filter. The filter's pairs of blocks of outputs lie `pair` floats from one another. */
+static void LEVEL(products)(float *out, const float *v, const float *filter, int64_t pair, int64_t tiles, int64_t inputs, int64_t blocks,
+                            int64_t block)
 {
     const int64_t panels = (tiles + MR - 1) / MR;
-    for (int64_t b = 0; b < blocks; b += 2, filter += inputs * 2 * LANES)
+    for (int64_t b = 0; b < blocks; b += 2, filter += pair)
         for (int64_t q = 0; q < panels; q++) {
             const int64_t t = tiles * q / panels;
             LEVEL(any_product)(tiles * (q + 1) / panels - t, blocks - b > 1 ? 2 : 1, inputs, out + b * block + t * LANES, v + t * LANES,
@@ -391,13 +423,13 @@ TARGET static void LEVEL(gradient_block)(int vectors, int64_t tiles, float *sums
             LEVEL(gradient_tile)(MR_GRAD, 1, tiles, sums + i * 2 * LANES, v + i, d, block, add);
 }
 
-/* All pairs of inputs and outputs at one point. */
-static void LEVEL(gradient_products)(float *sums, const float *v, const float *d, int64_t tiles, int64_t in_blocks, int64_t out_blocks,
-                                     int64_t block, bool add)
+/* All pairs of inputs and outputs at one point. The sums of pairs of blocks of outputs lie `pair` floats from one another. */
+static void LEVEL(gradient_products)(float *sums, int64_t pair, const float *v, const float *d, int64_t tiles, int64_t in_blocks,
+                                     int64_t out_blocks, int64_t block, bool add)
 {
-    for (int64_t o = 0; o < out_blocks; o += 2)
-        for (int64_t i = 0; i < in_blocks; i++, sums += 2 * LANES * LANES)
-            LEVEL(gradient_block)(out_blocks - o > 1 ? 2 : 1, tiles, sums, v + i * block, d + o * block, block, add);
+    for (int64_t o = 0; o < out_blocks; o += 2, sums += pair)
+        for (int64_t i = 0; i < in_blocks; i++)
+            LEVEL(gradient_block)(out_blocks - o > 1 ? 2 : 1, tiles, sums + i * 2 * LANES * LANES, v + i * block, d + o * block, block, add);
 }
 
 static const level LEVEL(arithmetic) = {LANES,  LEVEL(gather),  LEVEL(scatter), LEVEL(input_points),  LEVEL(output_points),
