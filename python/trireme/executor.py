@@ -216,9 +216,13 @@ class Prepared:
             lib.tr_tensor_free(self.fetches[i])
 
     def run(self, feed: dict[str, Any], return_numpy: bool, names: Sequence[str]) -> list[Any]:
-        keep = [one.set(feed[name]) for name, one in self.feeds]
+        keep = []
+        for name, one in self.feeds:                   # a loop costs less than a comprehension, which is a call
+            keep.append(one.set(feed[name]))
         if self._small is not None and return_numpy and not self._changed[0]:
-            check(_plan_run(self.plan, self.natives, self.fetches))
+            status = _plan_run(self.plan, self.natives, self.fetches)
+            if status:
+                check(status)
             return self._small_values() or self.collect(True, names)
         self._renew()
         try:
@@ -243,13 +247,15 @@ class Prepared:
 
     def _small_values(self) -> list[Any]:
         small = self._small or ()
-        results = [one.value() for one in small]
-        for value in results:
+        results: list[Any] = []
+        for one in small:
+            value = one.value()
             if value is None:                          # its shape depends on values: the tensors are handed out
-                for one in small:
-                    one.tensor = None
+                for other in small:
+                    other.tensor = None
                 self._small = None
                 return []
+            results.append(value)
         return results
 
     def collect(self, return_numpy: bool, names: Sequence[str]) -> list[Any]:
