@@ -8,16 +8,17 @@
  *     forget, input, output, candidate = (h', mixture) LSTMWeight + LSTMBias, the first three with gate_activation
  *     c = forget c' + input candidate_activation(candidate);  h = output cell_activation(c)
  *
- * It has kernels of its own, because a body of other operators has no loops. No gradient, as in Fluid. */
+ * All sequences make a step together. It has kernels of its own, because a body of other operators has no loops. No gradient, as in Fluid. */
 #ifndef T
 
-#include <math.h>
 #include <string.h>
 
+#include "framework/threadpool.h"
 #include "kernels/batch_order.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/reduce.h"
+#include "kernels/math/softmax.h"
 #include "kernels/pieces.h"
 #include "kernels/sequence.h"
 
@@ -98,80 +99,138 @@ TR_REGISTER_OP(attention_lstm, .proto = &proto, .infer = infer, .kernels = TR_FL
 #else /* the kernel, for each T */
 
 typedef struct {
-    const attrs *a;
-    int64_t      in, width;
-    const T     *weight, *lstm_weight, *lstm_bias;
-    T            bias, scalar, scalar_bias;
-    bool         has_scalar;
-    T           *scores, *own, *mixture, *gates;      /* own: x[i] . w_x + bias of all rows of X */
+    const attrs       *a;
+    int64_t            in, width, step;
+    const int64_t     *offset;        /* of the sequences in X */
+    const T           *x, *c0, *h0, *weight, *lstm_weight, *lstm_bias;
+    T                  bias, scalar, scalar_bias;
+    bool               has_scalar;
+    T                 *hidden, *cell;               /* the results */
+    T                 *scores, *own;                /* of each row of X; own: x[i] . w_x + bias */
+    T                 *fed_back, *gates;            /* of each active sequence: the hidden state before and the mixture; the gates */
+    int64_t           *active, active_count;        /* the sequences that have this step */
+    NAME(tr_factor)    factor;                      /* LSTMWeight */
+    T                 *packed;
 } NAME(job);
 
 static T NAME(number)(const tr_tensor *tensor, T otherwise) { return tensor ? *(const T *)tensor->data : otherwise; }
 
+static void NAME(set_own)(const NAME(job) *j, int64_t rows)
+{
+    if (rows > 0 && j->in > 0)
+        NAME(tr_gemv)(false, rows, j->in, 1, j->x, j->in, j->weight, 0, j->own);
+    for (int64_t i = 0; i < rows; i++)
+        j->own[i] = (j->in > 0 ? j->own[i] : 0) + j->bias;
+}
+
 static tr_status NAME(job_init)(NAME(job) *j, const tr_run *io, const tr_sequences *s)
 {
     const tr_tensor *x = io->in[X];
-    const int64_t    rows = x->shape.dim[0];
+    const int64_t    rows = x->shape.dim[0], in = x->shape.dim[1], width = io->in[C0]->shape.dim[1];
 
-    *j = (NAME(job)){.a = io->attrs, .in = x->shape.dim[1], .width = io->in[C0]->shape.dim[1], .weight = io->in[WEIGHT]->data,
-                     .lstm_weight = io->in[LSTM_WEIGHT]->data, .lstm_bias = io->in[LSTM_BIAS]->data, .bias = NAME(number)(io->in[BIAS], 0),
-                     .scalar = NAME(number)(io->in[SCALAR], 1), .scalar_bias = NAME(number)(io->in[SCALAR_BIAS], 0),
-                     .has_scalar = io->in[SCALAR] != NULL};
-    TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){{&j->scores, (size_t)(tr__sequences_longest(s) + 1) * sizeof(T)},
-                                                     {&j->own, (size_t)(rows + 1) * sizeof(T)}, {&j->mixture, (size_t)(j->in + 1) * sizeof(T)},
-                                                     {&j->gates, (size_t)(4 * j->width + 1) * sizeof(T)}, {NULL, 0}}));
+    *j = (NAME(job)){.a = io->attrs, .in = in, .width = width, .offset = s->offset, .x = x->data, .c0 = io->in[C0]->data,
+                     .h0 = io->in[H0] ? io->in[H0]->data : NULL, .weight = io->in[WEIGHT]->data, .lstm_weight = io->in[LSTM_WEIGHT]->data,
+                     .lstm_bias = io->in[LSTM_BIAS]->data, .bias = NAME(number)(io->in[BIAS], 0), .scalar = NAME(number)(io->in[SCALAR], 1),
+                     .scalar_bias = NAME(number)(io->in[SCALAR_BIAS], 0), .has_scalar = io->in[SCALAR] != NULL,
+                     .hidden = io->out[HIDDEN]->data, .cell = io->out[CELL]->data};
     TR_TRY(tr_blas_init());
-    if (rows > 0 && j->in > 0)
-        NAME(tr_gemv)(false, rows, j->in, 1, x->data, j->in, j->weight, 0, j->own);
-    for (int64_t i = 0; i < rows; i++)
-        j->own[i] = (j->in > 0 ? j->own[i] : 0) + j->bias;
+    const int64_t packed = NAME(tr_factor_size)(4 * width, width + in, rows);
+    TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){{&j->scores, (size_t)(rows + 1) * sizeof(T)}, {&j->own, (size_t)(rows + 1) * sizeof(T)},
+                                                     {&j->fed_back, (size_t)(s->count * (width + in) + 1) * sizeof(T)},
+                                                     {&j->gates, (size_t)(s->count * 4 * width + 1) * sizeof(T)},
+                                                     {&j->active, (size_t)(s->count + 1) * sizeof(int64_t)},
+                                                     {&j->packed, (size_t)(packed + 1) * sizeof(T)}, {NULL, 0}}));
+    NAME(tr_factor_init)(&j->factor, false, 4 * width, width + in, j->lstm_weight, 4 * width, rows, j->packed);
+    NAME(set_own)(j, rows);
+    for (int64_t k = 0; k < s->count; k++)
+        j->active[j->active_count++] = k;
     return TR_OK;
 }
 
-/* The softmax of the scores of n rows, with the cell before. */
-static void NAME(attend)(const NAME(job) *j, const T *own, const T *cell, int64_t n)
+/* Drop the sequences that end before this step. */
+static void NAME(choose_active)(NAME(job) *j)
 {
-    const T about_cell = (T)NAME(tr_dot)(cell, j->weight + j->in, j->width);
-    T       largest = 0, sum = 0;
+    int64_t left = 0;
 
-    for (int64_t i = 0; i < n; i++) {
-        T score = own[i] + about_cell > 0 ? own[i] + about_cell : 0;
-        if (j->has_scalar) {
-            score = score * j->scalar + j->scalar_bias;
-            score = score > 0 ? score : 0;
-        }
-        j->scores[i] = score;
-        largest = score > largest ? score : largest;
-    }
-    for (int64_t i = 0; i < n; i++)
-        sum += j->scores[i] = (T)exp((double)(j->scores[i] - largest));
-    for (int64_t i = 0; i < n; i++)
-        j->scores[i] /= sum;
+    for (int64_t i = 0; i < j->active_count; i++)
+        if (j->offset[j->active[i] + 1] - j->offset[j->active[i]] > j->step)
+            j->active[left++] = j->active[i];
+    j->active_count = left;
 }
 
-/* One step: the new cell and hidden state. */
-static void NAME(step)(const NAME(job) *j, T *hidden, T *cell, const T *before_hidden, const T *before_cell)
+static const T *NAME(cell_before)(const NAME(job) *j, int64_t k)
 {
-    const int64_t w = j->width;
+    return j->step ? j->cell + (j->offset[k] + j->step - 1) * j->width : j->c0 + k * j->width;
+}
 
-    memcpy(j->gates, j->lstm_bias, (size_t)(4 * w) * sizeof(T));
-    if (j->in > 0)
-        NAME(tr_gemv)(true, j->in, 4 * w, 1, j->lstm_weight + w * 4 * w, 4 * w, j->mixture, 1, j->gates);
-    if (before_hidden)
-        NAME(tr_gemv)(true, w, 4 * w, 1, j->lstm_weight, 4 * w, before_hidden, 1, j->gates);
-    NAME(tr_act_apply)(j->a->gate_activation, j->gates, j->gates, 3 * w, 0, 0);
-    NAME(tr_act_apply)(j->a->candidate_activation, j->gates + 3 * w, j->gates + 3 * w, w, 0, 0);
-    for (int64_t i = 0; i < w; i++)
-        cell[i] = j->gates[i] * before_cell[i] + j->gates[w + i] * j->gates[3 * w + i];
-    NAME(tr_act_apply)(j->a->cell_activation, hidden, cell, w, 0, 0);
-    for (int64_t i = 0; i < w; i++)
-        hidden[i] *= j->gates[2 * w + i];
+/* The softmax of the scores of the rows of sequence k. */
+static T *NAME(attend)(const NAME(job) *j, int64_t k)
+{
+    const T       about_cell = (T)NAME(tr_dot)(NAME(cell_before)(j, k), j->weight + j->in, j->width);
+    const int64_t n = j->offset[k + 1] - j->offset[k];
+    const T      *own = j->own + j->offset[k];
+    T            *scores = j->scores + j->offset[k];
+
+    for (int64_t i = 0; i < n; i++) {
+        const T score = own[i] + about_cell > 0 ? own[i] + about_cell : 0, scaled = score * j->scalar + j->scalar_bias;
+        scores[i] = !j->has_scalar ? score : scaled > 0 ? scaled : 0;
+    }
+    NAME(tr_softmax)(scores, scores, 1, n);
+    return scores;
+}
+
+/* What a step multiplies by LSTMWeight: the hidden state before, and the mixture. */
+static void NAME(mix)(void *payload, int64_t begin, int64_t end)
+{
+    const NAME(job) *j = payload;
+
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t k = j->active[i], first = j->offset[k], n = j->offset[k + 1] - first;
+        const T      *before = j->step ? j->hidden + (first + j->step - 1) * j->width : j->h0 ? j->h0 + k * j->width : NULL;
+        T            *to = j->fed_back + i * (j->width + j->in), *scores = NAME(attend)(j, k);
+        if (before)
+            memcpy(to, before, (size_t)j->width * sizeof(T));
+        if (j->in > 0)
+            NAME(tr_gemv)(true, n, j->in, 1, j->x + first * j->in, j->in, scores, 0, to + j->width);
+    }
+}
+
+/* The gates before their activations. Before the first step there may be no hidden state. */
+static void NAME(multiply)(const NAME(job) *j)
+{
+    const int64_t w = j->width, both = w + j->in, count = j->active_count;
+
+    for (int64_t i = 0; i < count; i++)
+        memcpy(j->gates + i * 4 * w, j->lstm_bias, (size_t)(4 * w) * sizeof(T));
+    if (j->step || j->h0)
+        NAME(tr_gemm_factor)(count, j->fed_back, both, &j->factor, 1, j->gates, 4 * w);
+    else if (j->in > 0)
+        NAME(tr_gemm)(false, false, count, 4 * w, j->in, 1, j->fed_back + w, both, j->lstm_weight + w * 4 * w, 4 * w, 1, j->gates, 4 * w);
+}
+
+/* The new cells and hidden states. */
+static void NAME(move_on)(void *payload, int64_t begin, int64_t end)
+{
+    const NAME(job) *j = payload;
+    const int64_t    w = j->width;
+
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t k = j->active[i], row = j->offset[k] + j->step;
+        const T      *before = NAME(cell_before)(j, k);
+        T            *gate = j->gates + i * 4 * w, *cell = j->cell + row * w, *hidden = j->hidden + row * w;
+        NAME(tr_act_apply)(j->a->gate_activation, gate, gate, 3 * w, 0, 0);
+        NAME(tr_act_apply)(j->a->candidate_activation, gate + 3 * w, gate + 3 * w, w, 0, 0);
+        for (int64_t e = 0; e < w; e++)
+            cell[e] = gate[e] * before[e] + gate[w + e] * gate[3 * w + e];
+        NAME(tr_act_apply)(j->a->cell_activation, hidden, cell, w, 0, 0);
+        for (int64_t e = 0; e < w; e++)
+            hidden[e] *= gate[2 * w + e];
+    }
 }
 
 static tr_status NAME(attention_lstm)(const tr_run *io)
 {
-    const T     *x = io->in[X]->data, *c0 = io->in[C0]->data, *h0 = io->in[H0] ? io->in[H0]->data : NULL;
-    T           *hidden = io->out[HIDDEN]->data, *cell = io->out[CELL]->data;
+    enum { MIN_SEQUENCES = 4 };                    /* of a slice */
     tr_sequences s;
     NAME(job)    j;
 
@@ -179,17 +238,13 @@ static tr_status NAME(attention_lstm)(const tr_run *io)
     TR_TRY(check_state(io, C0, &s));
     TR_TRY(check_state(io, H0, &s));
     TR_TRY(NAME(job_init)(&j, io, &s));
-    for (int64_t k = 0; k < s.count && j.width > 0; k++) {
-        const int64_t begin = s.offset[k], n = s.offset[k + 1] - begin;
-        const T      *before_cell = c0 + k * j.width, *before_hidden = h0 ? h0 + k * j.width : NULL;
-        for (int64_t t = begin; t < begin + n; t++) {
-            NAME(attend)(&j, j.own + begin, before_cell, n);
-            if (j.in > 0)
-                NAME(tr_gemv)(true, n, j.in, 1, x + begin * j.in, j.in, j.scores, 0, j.mixture);
-            NAME(step)(&j, hidden + t * j.width, cell + t * j.width, before_hidden, before_cell);
-            before_cell = cell + t * j.width;
-            before_hidden = hidden + t * j.width;
-        }
+    for (; j.width > 0; j.step++) {
+        NAME(choose_active)(&j);
+        if (j.active_count == 0)
+            break;
+        tr_parallel_range(j.active_count, MIN_SEQUENCES, NAME(mix), &j);
+        NAME(multiply)(&j);
+        tr_parallel_range(j.active_count, MIN_SEQUENCES, NAME(move_on), &j);
     }
     return TR_OK;
 }

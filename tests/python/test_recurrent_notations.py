@@ -218,3 +218,57 @@ def test_the_fused_operator_has_the_numeric_gradient(exe, rng, net):
             below = loss()
             flat[at] = old
             assert got[name + "@GRAD"].reshape(-1)[at] == pytest.approx((above - below) / (2 * step), abs=1e-7), (name, at)
+
+
+# -- attention_lstm ---------------------------------------------------------------------------------
+
+WIDTH = 4
+ATTENTION_WEIGHTS = {"AttentionWeight": [SIZE + WIDTH, 1], "AttentionBias": [1, 1], "LSTMWeight": [WIDTH + SIZE, 4 * WIDTH], "LSTMBias": [1, 4 * WIDTH]}
+
+
+def attention_operator(x, states):
+    """`states`: C0, or C0 and H0."""
+    block = fluid.default_main_program().global_block()
+    outs = {slot: block.create_var(dtype="float64", lod_level=1) for slot in ("Hidden", "Cell", "AttentionedX", "AttentionFCOut", "LSTMX", "LSTMOUT")}
+    inputs = {"X": x, **dict(zip(("C0", "H0"), states)), **{name: var(name) for name in ATTENTION_WEIGHTS}}
+    block.append_op(type="attention_lstm", inputs={slot: [one] for slot, one in inputs.items()}, outputs={slot: [one] for slot, one in outs.items()})
+    return outs["Hidden"], outs["Cell"]
+
+
+def attention_loop(x, states):
+    weight = var("AttentionWeight")
+    own = layers.elementwise_add(layers.mul(x, layers.slice(weight, [0], [0], [SIZE])), layers.reshape(var("AttentionBias"), [1]))
+    loop = fluid.layers.DynamicRNN()
+    with loop.block():
+        loop.step_input(x)                             # for its number of steps
+        rows, scores = loop.static_input(x), loop.static_input(own)
+        cell = loop.memory(init=states[0], need_reorder=True)
+        hidden = loop.memory(init=states[1], need_reorder=True) if len(states) > 1 else loop.memory(shape=[WIDTH], dtype="float64")
+        about = layers.sequence_expand(layers.mul(cell, layers.slice(weight, [0], [SIZE], [SIZE + WIDTH])), scores)
+        shares = layers.reshape(layers.sequence_softmax(layers.relu(scores + about)), [-1])
+        mixture = layers.sequence_pool(layers.elementwise_mul(rows, shares, axis=0), "sum")
+        gates = layers.mul(layers.concat([hidden, mixture], 1), var("LSTMWeight")) + layers.reshape(var("LSTMBias"), [4 * WIDTH])
+        keep, take, give, candidate = layers.split(gates, 4, dim=1)
+        new = layers.sigmoid(keep) * cell + layers.sigmoid(take) * layers.tanh(candidate)
+        out = layers.sigmoid(give) * layers.tanh(new)
+        loop.update_memory(hidden, out)
+        loop.update_memory(cell, new)
+        loop.output(out, new)
+    return loop()
+
+
+@pytest.mark.parametrize("states", [["c"], ["c", "h"]])
+def test_attention_lstm_has_the_states_of_a_loop_of_operators(exe, rng, states):
+    lengths, scope = [2, 5, 1, 3, 4, 1, 5], fluid.Scope()
+    feed = {"x": fluid.create_lod_tensor(rng.standard_normal((sum(lengths), SIZE)), [lengths], fluid.CPUPlace()),
+            **{name: rng.standard_normal((len(lengths), WIDTH)) for name in states}}
+    x = layers.data("x", [SIZE], dtype="float64", lod_level=1)
+    first = [layers.data(name, [WIDTH], dtype="float64") for name in states]
+    for name, shape in ATTENTION_WEIGHTS.items():
+        layers.create_parameter(shape, "float64", name=name)
+        scope.var(name).get_tensor().set(rng.standard_normal(shape), fluid.CPUPlace())
+    fetched = exe.run(fluid.default_main_program(), feed, [*attention_operator(x, first), *attention_loop(x, first)], scope=scope, return_numpy=False)
+    hidden, cell, loop_hidden, loop_cell = map(np.asarray, fetched)
+    np.testing.assert_allclose(hidden, loop_hidden, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(cell, loop_cell, rtol=0, atol=1e-12)
+    assert np.abs(hidden).max() > 1e-2
