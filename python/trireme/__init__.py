@@ -81,6 +81,11 @@ if not TYPE_CHECKING:                                  # a checker that saw it w
         "transpiler": ("memory_optimize", "release_memory"),
     })
 
+if any(_name.startswith("TRIREME_") for _name in os.environ):
+    from .env_names import warn as _warn
+
+    _warn(os.environ)
+
 if os.environ.keys() & {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}:      # tr_job_is_launched
     from .distributed import job as _job
 

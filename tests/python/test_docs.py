@@ -14,6 +14,7 @@ import pytest
 from job_support import LIMIT, environment, launch, needs_mpi
 
 import trireme
+from trireme import env_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
@@ -211,5 +212,6 @@ def test_every_environment_variable_is_described():
     assert {"TRIREME_NUM_THREADS", "TRIREME_TRANSPORT", "TRIREME_LOCAL", "XDG_CACHE_HOME", "PMIX_RANK"} <= set(read)
     missing = {name: str(path.relative_to(ROOT)) for name, path in read.items() if name not in described}
     assert not missing, "docs/env.md does not describe them"
-    everything = "".join(path.read_text() for path in set(read.values()))
+    assert {name for name in described if name.startswith("TRIREME_")} == {f"TRIREME_{name}" for name in env_names.NAMES}
+    everything = "".join(path.read_text() for path in {*read.values(), ROOT / "deploy" / "job.sbatch"})
     assert not [name for name in described if name not in everything and name not in (ROOT / "Makefile").read_text()]
