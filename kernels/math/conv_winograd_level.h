@@ -202,21 +202,30 @@ INLINE void LEVEL(tile_from_points)(LEVEL(vec) *y, const float *from, int64_t st
         LEVEL(collect)(y + i * n, half[i], n, scale_a, scale_b);
 }
 
-/* Tiles of n x n outputs, so many places apart, of which the first one's lie `pad` before the extent. */
+/* A tile of n x n outputs, so many places apart, whose first one is at (y, x), and `more` for each; those outside of the extent are dropped. */
+INLINE void LEVEL(put_tile)(float *places, int64_t first, const int64_t extent[2], const LEVEL(vec) *out, LEVEL(vec) more, const int n,
+                            const int apart, int64_t y, int64_t x)
+{
+    float        *to = places + ((y - first) * extent[1] + x) * LANES;
+    const int64_t down = extent[0] - y, right = extent[1] - x;
+    TR_UNROLL for (int i = 0; i < n; i++)
+        TR_UNROLL for (int j = 0; j < n; j++) {
+            const bool begins = apart == 1 || (y + i * apart >= 0 && x + j * apart >= 0);       /* without phases no tile begins before it */
+            if (begins && i * apart < down && j * apart < right)
+                LEVEL(store)(to + (i * extent[1] + j) * apart * LANES, LEVEL(add)(out[i * n + j], more));
+        }
+}
+
+/* The first tile's first output lies `pad` before the extent. */
 INLINE void LEVEL(outputs_of)(float *places, int64_t first, const int64_t extent[2], const float *from, int64_t step, const float *bias,
                               const int n, const int apart, const int64_t pad[2], int64_t top, int64_t rows, int64_t across)
 {
     const LEVEL(vec) more = LEVEL(load)(bias);
     for (int64_t ty = top; ty < top + rows; ty++)
         for (int64_t tx = 0; tx < across; tx++, from += LANES) {
-            const int64_t y = ty * n * apart - pad[0], x = tx * n * apart - pad[1];
-            float        *to = places + ((y - first) * extent[1] + x) * LANES;
-            LEVEL(vec)    out[25];
+            LEVEL(vec) out[25];
             LEVEL(tile_from_points)(out, from, step, n, 1, 1);
-            TR_UNROLL for (int i = 0; i < n; i++)
-                TR_UNROLL for (int j = 0; j < n; j++)
-                    if (y + i * apart >= 0 && y + i * apart < extent[0] && x + j * apart >= 0 && x + j * apart < extent[1])
-                        LEVEL(store)(to + (i * extent[1] + j) * apart * LANES, LEVEL(add)(out[i * n + j], more));
+            LEVEL(put_tile)(places, first, extent, out, more, n, apart, ty * n * apart - pad[0], tx * n * apart - pad[1]);
         }
 }
 
