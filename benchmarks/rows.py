@@ -77,13 +77,13 @@ def _filter(random, out, channels, size):
     return _normal(random, out, channels, size, size, scale=(2.0 / (channels * size * size)) ** 0.5)
 
 
-WINOGRAD_SAVES = {(3, 1): 144 / 36, (5, 1): 100 / 36, (3, 2): 225 / 121, (5, 2): 400 / 121}   # size, stride: of a tile (kernels/math/conv_winograd.h)
+WINOGRAD_SAVES = {(3, 1): 144 / 36, (5, 1): 100 / 36, (3, 2): 225 / 121, (5, 2): 400 / 121, (7, 2): 441 / 144}   # by size and stride (kernels/math/conv_winograd.h)
 
 
 def conv_flops(batch, out, channels, size, pixels, stride=1, groups=1):
     """Return the operations of a convolution to `pixels` places, by the way that multiplies least of those that a side knows."""
     least = 2.0 * batch * out * (channels // groups) * size * size * pixels
-    goes_by_winograd = groups == 1 and min(channels, out) >= (8 if stride == 1 else 16)
+    goes_by_winograd = groups == 1 and min(channels, out) >= {1: 8, 2: 2}.get(stride, 0)
     return least / WINOGRAD_SAVES.get((size, stride), 1) if goes_by_winograd else least
 
 

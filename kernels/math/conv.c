@@ -1,4 +1,4 @@
-/* conv.c - patches as columns, products by BLAS; conv_winograd.c, conv_depthwise.c and conv_direct.c are asked first whether they know a shorter way.
+/* conv.c - patches as columns, products by BLAS; conv_winograd.c, conv_folded.c, conv_depthwise.c and conv_direct.c are asked first whether they know a shorter way.
  *
  * Of one image and one group, with K = channels/groups * kernel volume and P = output volume:
  *     out     [M, P] = filter [M, K]   columns [K, P]
@@ -17,6 +17,7 @@
 #include "kernels/math/blas.h"
 #include "kernels/math/conv_depthwise.h"
 #include "kernels/math/conv_direct.h"
+#include "kernels/math/conv_folded.h"
 #include "kernels/math/conv_winograd.h"
 
 #include <string.h>
@@ -97,7 +98,7 @@ static bool NAME(may_go_directly)(const tr_conv_shape *s)
 static bool NAME(short_way)(T *out, const T *x, const T *filter, const T *bias, const tr_conv_shape *s)
 {
 #if T_IS_F32
-    if (tr__winograd(out, x, filter, bias, s))
+    if (tr__winograd(out, x, filter, bias, s) || tr__conv_folded(out, x, filter, bias, s))
         return true;
 #endif
     return NAME(tr__conv_depthwise)(out, x, filter, bias, s) ||

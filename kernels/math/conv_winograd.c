@@ -144,7 +144,8 @@ static bool has_channels(const tr_conv_shape *s)
 static bool wants(const tr_conv_shape *s)
 {
     const int64_t size = s->kernel[1];
-    bool          fits = s->kernel[0] == 1 && s->in[0] == 1 && s->out[0] == 1 && (size == 3 || size == 5) && (s->stride[1] == 1 || s->stride[1] == 2);
+    const bool    has_size = s->stride[1] == 1 ? size >= 2 && size <= 5 : s->stride[1] == 2 && (size == 3 || size == 5);
+    bool          fits = has_size && s->kernel[0] == 1 && s->in[0] == 1 && s->out[0] == 1;
 
     for (int a = 1; a < 3; a++)
         fits = fits && s->kernel[a] == size && s->stride[a] == s->stride[1] && s->dilation[a] == 1 && s->pad[a] < size && s->out[a] >= 4;
@@ -355,13 +356,19 @@ static void convolve(float *out, const float *x, const float *filter, const floa
     tr_parallel_range((rows + j.rows - 1) / j.rows, 1 + MIN_WORK / work, chunks_range, &j);
 }
 
-bool tr__winograd(float *out, const float *x, const float *filter, const float *bias, const tr_conv_shape *s)
+bool tr__winograd_takes(const tr_conv_shape *s)
 {
     if (!wants(s))
         return false;
     const conv c = conv_of(s);
-    if (!pays(&c, c.out))
+    return pays(&c, c.out);
+}
+
+bool tr__winograd(float *out, const float *x, const float *filter, const float *bias, const tr_conv_shape *s)
+{
+    if (!tr__winograd_takes(s))
         return false;
+    const conv c = conv_of(s);
     convolve(out, x, filter, bias, &c, false);
     return true;
 }

@@ -173,7 +173,7 @@ TARGET static void LEVEL(input_points)(float *to, int64_t step, const float *pla
         LEVEL(tiles_to_points)(to, step, places, first, extent, POINTS, 2, stride, pad, top, rows, across);
 }
 
-/* The way of an output's gradient: tiles of 5 x 5, 4 x 4 or 2 x 2 side by side. */
+/* The way of an output's gradient: tiles of 5 x 5 to 2 x 2 side by side. */
 TARGET static void LEVEL(output_points)(float *to, int64_t step, const float *places, int64_t first, const int64_t extent[2],
                                         int stride, int64_t top, int64_t rows, int64_t across)
 {
@@ -182,6 +182,8 @@ TARGET static void LEVEL(output_points)(float *to, int64_t step, const float *pl
         LEVEL(tiles_to_points)(to, step, places, first, extent, 5, 1, 5, none, top, rows, across);
     else if (stride == 4)
         LEVEL(tiles_to_points)(to, step, places, first, extent, 4, 1, 4, none, top, rows, across);
+    else if (stride == 3)
+        LEVEL(tiles_to_points)(to, step, places, first, extent, 3, 1, 3, none, top, rows, across);
     else
         LEVEL(tiles_to_points)(to, step, places, first, extent, 2, 1, 2, none, top, rows, across);
 }
@@ -242,6 +244,8 @@ TARGET static void LEVEL(outputs)(float *places, int64_t first, const int64_t ex
         LEVEL(outputs_of)(places, first, extent, from, step, bias, 5, 1, none, top, rows, across);
     else if (stride == 4)
         LEVEL(outputs_of)(places, first, extent, from, step, bias, 4, 1, none, top, rows, across);
+    else if (stride == 3)
+        LEVEL(outputs_of)(places, first, extent, from, step, bias, 3, 1, none, top, rows, across);
     else
         LEVEL(outputs_of)(places, first, extent, from, step, bias, 2, 1, none, top, rows, across);
 }
@@ -292,12 +296,16 @@ INLINE void LEVEL(filter_of)(float *to, int64_t step, const float *from, int64_t
 TARGET static void LEVEL(filter_points)(float *to, int64_t step, const float *from, int64_t apart, int64_t lanes, int n, int size,
                                         const int64_t phase[2], bool turned)
 {
-    if (n == 2)
+    if (n == 2 && size == 3)
         LEVEL(filter_of)(to, step, from, apart, lanes, 2, 3, phase, turned);
+    else if (n == 2)
+        LEVEL(filter_of)(to, step, from, apart, lanes, 2, 2, phase, turned);
     else if (n == 3 && size == 5)
         LEVEL(filter_of)(to, step, from, apart, lanes, 3, 5, phase, turned);
     else if (n == 3)
         LEVEL(filter_of)(to, step, from, apart, lanes, 3, 3, phase, turned);
+    else if (n == 4)
+        LEVEL(filter_of)(to, step, from, apart, lanes, 4, 4, phase, turned);
     else
         LEVEL(filter_of)(to, step, from, apart, lanes, 5, 5, phase, turned);
 }
@@ -336,6 +344,8 @@ TARGET static void LEVEL(gradient_taps)(float *to, int64_t apart, int64_t lanes,
         LEVEL(gradient_of)(to, apart, lanes, sums, step, runs, run_size, 2);
     else if (n == 3)
         LEVEL(gradient_of)(to, apart, lanes, sums, step, runs, run_size, 3);
+    else if (n == 4)
+        LEVEL(gradient_of)(to, apart, lanes, sums, step, runs, run_size, 4);
     else
         LEVEL(gradient_of)(to, apart, lanes, sums, step, runs, run_size, 5);
 }

@@ -3,6 +3,7 @@
 #include "framework/precision.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv.h"
+#include "kernels/math/conv_folded.h"
 #include "kernels/math/conv_winograd.h"
 #include "kernels/math/float_lanes.h"
 #include "tests/kernels/math/check.h"
@@ -29,6 +30,12 @@ static const struct {
     {"stride 2, a last row that no filter reads", 2, 16, 16, 30, 28, 3, {0, 0}, 2},
     {"stride 2, 5x5", 3, 24, 40, 15, 22, 5, {2, 2}, 2},
     {"stride 2, 5x5, uneven padding", 2, 16, 18, 19, 16, 5, {0, 4}, 2},
+    {"2x2", 2, 9, 17, 11, 16, 2, {0, 1}},
+    {"4x4", 3, 18, 8, 14, 9, 4, {2, 1}},
+    {"few channels, 7x7", 3, 3, 21, 38, 29, 7, {3, 3}, 2},
+    {"few channels, 8x8", 2, 2, 8, 17, 40, 8, {1, 0}, 2},
+    {"few channels, 5x5", 2, 8, 16, 21, 22, 5, {4, 2}, 2},
+    {"few channels, 6x6, a last row that no filter reads", 2, 4, 16, 23, 22, 6, {0, 1}, 2},
 };
 
 typedef struct results {
@@ -118,7 +125,7 @@ static void check_case(int i)
     for (int level = TR_FLOAT_AVX2; level <= TR_FLOAT_AVX512; level++) {
         tr__winograd_limit(level);
         SAME_FOR_ALL_THREADS(all, (ny + nx + nw) * 4, memset(all, 0xff, (size_t)(ny + nx + nw) * 4), run(&r, x, w, d, &s));
-        assert_true(s.stride[1] == 1 || tr__winograd(r.out, x, w, NULL, &s));
+        assert_true(tr__winograd(r.out, x, w, NULL, &s) || tr__conv_folded(r.out, x, w, NULL, &s));
         const double errors[3] = {worst(r.out, &out, ny), worst(r.dx, &dx, nx), worst(r.dw, &dw, nw)};
         for (int e = 0; e < 3; e++)
             if (!(errors[e] <= promised))
