@@ -418,6 +418,14 @@ static bool are_out(const tr_roster *roster, const int *rank, int count, int (*f
     return true;
 }
 
+bool tr_roster_is_last_server(const tr_roster *roster, int server)
+{
+    for (int s = 0; s < roster->servers; s++)
+        if (s != server && tr_roster_is_here(roster, roster->server_rank[s]))
+            return false;
+    return true;
+}
+
 /* Is this rank the replica of a server that has not left? Then the server waits for its answers. */
 static bool is_wanted_replica(const tr_roster *roster)
 {

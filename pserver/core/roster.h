@@ -83,6 +83,8 @@ bool      tr_roster_is_replacement(uint32_t epoch);
  * taken, because it may be the rank that takes it. A replica also stays as long as its server: after the replica's BYE the server would not notice its
  * death. */
 bool      tr_roster_is_over(const tr_roster *roster);
+/* Has every server but number `server` left, or died? */
+bool      tr_roster_is_last_server(const tr_roster *roster, int server);
 /* List the ranks that are not known yet, for messages: "rank 2, rank 3". */
 void      tr_roster_missing(const tr_roster *roster, char *out, size_t size);
 

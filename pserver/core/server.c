@@ -121,12 +121,19 @@ static bool nobody_decides(const tr_server *server)
     return (first->has_left && server->self != 0) || (first->is_dead && is_all && tr_roster_standby_for(server->roster, rank) < 0);
 }
 
-bool tr_server_is_done(const tr_server *server)
+/* Has every trainer left or died, and is everything decided and carried out here? Then this server needs no other server. */
+static bool is_complete(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
         if (tr__server_is_present(&server->trainer[i]))
             return false;
     return !tr__updates_queued(server) && (tr__decisions_are_complete(server) || nobody_decides(server));
+}
+
+/* A server that misses the last decision repeats its reports until server 0 answers. So server 0 is the last one to leave. */
+bool tr_server_is_done(const tr_server *server)
+{
+    return is_complete(server) && (server->self != 0 || tr_roster_is_last_server(server->roster, 0));
 }
 
 bool tr_server_is_abandoned(const tr_server *server)
@@ -212,14 +219,13 @@ static void *place(void *self, int peer, const tr_wire *wire)
     return tr__requests_place(self, peer, wire);
 }
 
-/* Does this server need a dead server whose place no standby can take? `peer`: the server that died, or a standby that has become unavailable. A
- * server that is done needs no other server. */
+/* Does this server need a dead server whose place no standby can take? `peer`: the server that died, or a standby that has become unavailable. */
 static bool waits_in_vain(const tr_server *server, int peer)
 {
     const tr_roster *roster = server->roster;
     const int        first = roster->server_rank[0];
 
-    if (tr_server_is_done(server))
+    if (is_complete(server))
         return false;
     if (roster->rank[first].is_dead)
         return tr_roster_standby_for(roster, first) < 0;
@@ -319,7 +325,7 @@ static int64_t tick(void *self, int64_t now)
     again = tr_gather_tick(server->gather, now);
     again = earlier(again, tr__snapshots_tick(server, now));
     again = earlier(again, tr__decisions_tick(server, now));
-    again = earlier(again, tr__copy_tick(server, now, tr_server_is_done(server)));
+    again = earlier(again, tr__copy_tick(server, now, is_complete(server)));
     run_until_idle(server);
     return again;
 }

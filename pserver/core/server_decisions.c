@@ -72,16 +72,6 @@ tr_status tr__decisions_begin(tr_server *server, const tr_commit *commit)
     return tr__decided_begin(server, decided);
 }
 
-bool tr__decisions_are_complete(const tr_server *server)
-{
-    if (!server->is_running)
-        return true;
-    for (int i = 0; i < server->trainer_count; i++)
-        if (!tr__server_is_out(server, i))
-            return false;
-    return !tr__server_is_pending(server);
-}
-
 /* == carrying out ============================================================================== */
 
 static bool is_in(const tr_server *server, int trainer)
@@ -127,22 +117,44 @@ static bool is_missing_for_good(const tr_server *server, const tr__trainer *t)
            (tr__members_has_died(server, t) && !tr__members_are_replaceable(server, t));
 }
 
+/* The first trainer whose contribution to the decided update is not here, or (`for_good`) can never arrive. NULL: there is none. */
+static const tr__trainer *first_missing(const tr_server *server, bool for_good)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        if (is_in(server, i) && !tr__round_of(server, t)->is_full && (!for_good || is_missing_for_good(server, t)))
+            return t;
+    }
+    return NULL;
+}
+
+static bool are_all_out(const tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (!tr__server_is_out(server, i))
+            return false;
+    return true;
+}
+
+/* A dead server's successor may miss a step of the last update for good. When all trainers are out, nobody needs this update of it any more. */
+static bool ends_without_update(const tr_server *server)
+{
+    return tr__server_is_pending(server) && are_all_out(server) && first_missing(server, true);
+}
+
 /* Are all contributions to the decided update here? The core fails if one of them can never arrive. */
 static bool has_all(tr_server *server)
 {
-    bool is_complete = true;
+    const tr__trainer *missing = first_missing(server, true);
 
-    for (int i = 0; i < server->trainer_count; i++) {
-        const tr__trainer *t = &server->trainer[i];
-        if (!is_in(server, i) || tr__round_of(server, t)->is_full)
-            continue;
-        if (is_missing_for_good(server, t)) {
-            fail_for_missing(server, t);
-            return false;
-        }
-        is_complete = false;
-    }
-    return is_complete;
+    if (missing && !ends_without_update(server))
+        fail_for_missing(server, missing);
+    return !first_missing(server, false);
+}
+
+bool tr__decisions_are_complete(const tr_server *server)
+{
+    return !server->is_running || (are_all_out(server) && (!tr__server_is_pending(server) || ends_without_update(server)));
 }
 
 void tr__decisions_queue_update(tr_server *server)
@@ -158,7 +170,7 @@ void tr__decisions_queue_update(tr_server *server)
 
 tr__trainer *tr__decisions_next_lost(tr_server *server)
 {
-    if (tr__updates_are_deciding(server))
+    if (tr__updates_are_deciding(server) && !ends_without_update(server))
         return NULL;
     for (int i = 0; i < server->trainer_count; i++)
         if (tr__server_is_decided_lost(server, i) && !tr_membership_is_over(server->trainer[i].state))

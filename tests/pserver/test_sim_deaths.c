@@ -129,22 +129,37 @@ TEST(a_standby_that_is_done_takes_no_place)
     assert_true(goes_on_deciding(94017902));
 }
 
+/* Everything at once. Adds the job's starts. */
+static void suffer(uint64_t seed, uint64_t *starts)
+{
+    sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
+
+    options.trainers++;
+    options.standbys = (int)(seed / 72 % 3);
+    options.replicas = seed % 5 < 3;
+    options.loss = seed % 7 == 0 ? 0 : 0.04;
+    sim_job *job = sim_storm(sim_job_new(&options), &options, starts);
+    sim_job_check(job);
+    sim_job_free(job);
+}
+
 TEST(deaths_losses_and_new_starts_together_cost_nothing)
 {
     enum { RUNS = 1000 };
     uint64_t starts = 0;
 
-    for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
-        options.trainers++;
-        options.standbys = (int)(seed / 72 % 3);
-        options.replicas = seed % 5 < 3;
-        options.loss = seed % 7 == 0 ? 0 : 0.04;
-        sim_job *job = sim_storm(sim_job_new(&options), &options, &starts);
-        sim_job_check(job);
-        sim_job_free(job);
-    }
+    for (EACH_SEED(RUNS))
+        suffer(seed, &starts);
     sim_expect_often("starts", starts, RUNS, 125);
+}
+
+/* In this job the last decision, that the last trainer is lost, does not reach server 1. Then server 0 dies: the job begins again. */
+TEST(server_0_stays_until_others_have_its_last_decision)
+{
+    uint64_t starts = 0;
+
+    suffer(99000928, &starts);
+    assert_int_equal(starts, 2);
 }
 
 /* In this job the answer to a goodbye is lost, and the server dies after its own. */
@@ -211,6 +226,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(a_standby_that_is_done_takes_no_place),
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
+        cmocka_unit_test(server_0_stays_until_others_have_its_last_decision),
         cmocka_unit_test(a_servers_goodbye_answers_a_trainers),
         cmocka_unit_test(replicas_follow_one_another),
         cmocka_unit_test(no_update_is_made_without_an_initiator_whose_snapshot_waits),
