@@ -66,6 +66,7 @@ static int64_t panels_width(int64_t n)
 
 enum {
     AHEAD = 4, AHEAD_B = 12,          /* rows that are asked for before they are packed */
+    FAR = 1 << 17,                    /* floats of a B that may be in no near cache */
     KC_AVX512 = 256, KC_AVX2 = 400
 };
 
@@ -275,9 +276,10 @@ INLINE void LEVEL(update)(float *c, LEVEL(vec) sum, const factors *by, int64_t c
         LEVEL(store_some)(c, out, count);
 }
 
-/* Rows of A lie `lda` apart, or with lda = 0 they are a packed panel. B is a packed panel, or it becomes one: of rows of B from `from` on. */
-INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, int64_t lda, float *b, const float *from, int64_t ldb,
-                        float *c, int64_t ldc, const factors *by, int64_t cols)
+/* Rows of A lie `lda` apart, or with lda = 0 they are a packed panel. B is a packed panel, or it becomes one: of rows of B from `from` on. `next`: one line of
+ * each of these rows, which a later tile reads, is asked for; NULL: none. */
+INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, int64_t lda, float *b, const float *from, const float *next,
+                        int64_t ldb, float *c, int64_t ldc, const factors *by, int64_t cols)
 {
     LEVEL(vec)   sum[MR][2];
     const float *third[(MR + 2) / 3];                      /* every third row of A: addresses have room for twice a distance */
@@ -297,6 +299,9 @@ INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, int64_
             LEVEL(store)(b, b0);
             LEVEL(store)(b + LANES, b1);
             from += ldb;
+        } else if (next) {
+            tr__fetch(next, 0);
+            next += ldb;
         }
         TR_UNROLL for (int i = 0; i < rows; i++) {
             const LEVEL(vec) x = LEVEL(all)(lda > 0 ? third[i / 3][i % 3 * lda] : a[i]);
@@ -316,22 +321,24 @@ INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, int64_
     }
 }
 
-/* `from` as above; it may be NULL, and is where there is no whole panel. */
-TARGET static void LEVEL(any_tile)(int64_t rows, int64_t k, const float *a, int64_t lda, float *b, const float *from, int64_t ldb,
-                                   float *c, int64_t ldc, const factors *by, int64_t cols)
+/* `from` and `next` as above; they may be NULL, and are where there is no whole panel. */
+TARGET static void LEVEL(any_tile)(int64_t rows, int64_t k, const float *a, int64_t lda, float *b, const float *from, const float *next,
+                                   int64_t ldb, float *c, int64_t ldc, const factors *by, int64_t cols)
 {
 #define CASE(rows_)                                                                     \
     case rows_:                                                                         \
         if (cols <= LANES)                                                              \
-            LEVEL(tile)(rows_, 1, k, a, lda, b, NULL, 0, c, ldc, by, cols);             \
+            LEVEL(tile)(rows_, 1, k, a, lda, b, NULL, NULL, 0, c, ldc, by, cols);       \
         else if (from && lda > 0)                                                       \
-            LEVEL(tile)(rows_, 2, k, a, lda, b, from, ldb, c, ldc, by, cols);           \
+            LEVEL(tile)(rows_, 2, k, a, lda, b, from, NULL, ldb, c, ldc, by, cols);     \
         else if (from)                                                                  \
-            LEVEL(tile)(rows_, 2, k, a, 0, b, from, ldb, c, ldc, by, cols);             \
+            LEVEL(tile)(rows_, 2, k, a, 0, b, from, NULL, ldb, c, ldc, by, cols);       \
+        else if (next && lda > 0)                                                       \
+            LEVEL(tile)(rows_, 2, k, a, lda, b, NULL, next, ldb, c, ldc, by, cols);     \
         else if (lda > 0)                                                               \
-            LEVEL(tile)(rows_, 2, k, a, lda, b, NULL, 0, c, ldc, by, cols);             \
+            LEVEL(tile)(rows_, 2, k, a, lda, b, NULL, NULL, 0, c, ldc, by, cols);       \
         else                                                                            \
-            LEVEL(tile)(rows_, 2, k, a, 0, b, NULL, 0, c, ldc, by, cols);               \
+            LEVEL(tile)(rows_, 2, k, a, 0, b, NULL, NULL, 0, c, ldc, by, cols);         \
         break
     switch (rows) {
 #if MR == 14
@@ -349,12 +356,14 @@ static void LEVEL(multiply_block)(const product *g, int64_t i0, int64_t rows, in
 {
     const int64_t panels = LEVEL(panels_of)(rows), lda = g->packed_a ? 0 : g->lda;
     const factors by = {g->alpha, beta};
+    const int64_t ahead = i0 == 0 && k * g->loose >= FAR ? g->loose - NR : 0;      /* panels that begin before it are followed by one that is asked for */
     for (int64_t j = 0; j < cols; j += NR)
         for (int64_t q = 0; q < panels; q++) {
             const int64_t i = panel_begin(rows, panels, q);
-            const float  *from = i0 + q == 0 && j < g->loose ? g->b + p0 * g->ldb + j0 + j : NULL;
+            const float  *row = g->b + p0 * g->ldb + j0 + j, *from = i0 + q == 0 && j < g->loose ? row : NULL;
+            const float  *next = (q == 1 || q == 2) && j < ahead ? row + NR + (q - 1) * LANES : NULL;
             LEVEL(any_tile)(panel_begin(rows, panels, q + 1) - i, k, lda > 0 ? g->a + (i0 + i) * lda + p0 : g->packed_a + i * k, lda,
-                            g->packed_b + j / NR * g->step, from, g->ldb, g->c + (i0 + i) * g->ldc + j0 + j, g->ldc, &by, least(cols - j, NR));
+                            g->packed_b + j / NR * g->step, from, next, g->ldb, g->c + (i0 + i) * g->ldc + j0 + j, g->ldc, &by, least(cols - j, NR));
         }
 }
 
