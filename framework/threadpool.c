@@ -1,9 +1,12 @@
 /* threadpool.c - slices are claimed from one atomic ticket.
  *
- * The ticket holds the job's number and how many of its slices nobody has claimed yet. A thread claims one by
- * decreasing the ticket; success proves that what it read of the job belongs to that number, because the fields change
+ * The ticket holds the job's number and which of its slices nobody has claimed yet: those from one number to another. A thread claims
+ * the first or the last of them; success proves that what it read of the job belongs to that number, because the fields change
  * only when no slice is unclaimed and none is running. So the caller never waits for a worker that came late: only for
  * slices that were claimed.
+ *
+ * Each thread claims always from the same end. So it works on the same part of an array in one kernel after the other, and finds it in its
+ * own cache. Where two processors share no cache, a line that the other one has written takes three times as long as one from memory.
  *
  * Sleep: a worker that spun in vain counts itself in `sleepers`, looks once more and waits on `bell`; the caller
  * publishes the ticket, then looks at `sleepers`. Both in sequential consistency, so one of them sees the other. The
@@ -16,6 +19,7 @@
 #include "framework/compiler.h"
 #include "framework/precision.h"
 #include "framework/status.h"
+#include "framework/ticket.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -30,10 +34,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 256, SPIN_NS = 40000, PAUSES_PER_LOOK = 32 };
+/* A worker spins longer than its caller: between two jobs there may be a sort, or what a script does between two steps, and to wake a
+ * sleeper takes as long where other processes want its CPU. */
+enum { MAX_THREADS = 256, WORKER_SPIN_NS = 100000, CALLER_SPIN_NS = 40000, PAUSES_PER_LOOK = 32 };
 
 static struct {
-    _Alignas(TR_CACHE_LINE) _Atomic uint64_t ticket;       /* job number << 32 | unclaimed slices */
+    _Alignas(TR_CACHE_LINE) _Atomic tr_ticket ticket;
     _Atomic(tr_slice_fn)    fn;
     _Atomic(void *)         payload;
     _Atomic int64_t         slices;
@@ -53,6 +59,8 @@ static atomic_int          wanted;                         /* threads in all; 0:
 static _Thread_local bool  in_slice;
 static pthread_once_t      once = PTHREAD_ONCE_INIT;
 static pthread_key_t       scratch_key;
+
+/* -- sleep and time --------------------------------------------------------------------------------------------- */
 
 static void futex_wait(atomic_uint *word, unsigned expected)
 {
@@ -90,18 +98,18 @@ static void finish_one(int64_t slices)
 }
 
 /* Claim and run slices until none of the current job is left. */
-static void work(void)
+static void work(bool from_end)
 {
-    uint64_t ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
-    while ((uint32_t)ticket > 0) {
+    tr_ticket ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
+    while (tr__ticket_has_slices(ticket)) {
         const tr_slice_fn fn = atomic_load_explicit(&pool.fn, memory_order_relaxed);
         void *const       payload = atomic_load_explicit(&pool.payload, memory_order_relaxed);
         const int64_t     slices = atomic_load_explicit(&pool.slices, memory_order_relaxed);
         const tr_precision precision = atomic_load_explicit(&pool.precision, memory_order_relaxed);
-        if (atomic_compare_exchange_weak_explicit(&pool.ticket, &ticket, ticket - 1, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
+        const tr_ticket    rest = from_end ? tr__ticket_without_last(ticket) : tr__ticket_without_first(ticket);
+        if (atomic_compare_exchange_weak_explicit(&pool.ticket, &ticket, rest, memory_order_acq_rel, memory_order_acquire)) {
             tr__precision_enter(precision);
-            fn(payload, slices - (int64_t)(uint32_t)ticket);
+            fn(payload, from_end ? tr__ticket_end(ticket) - 1 : tr__ticket_first(ticket));
             finish_one(slices);
             ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
         }
@@ -112,13 +120,13 @@ static void work(void)
 
 static bool has_work(void)
 {
-    return (uint32_t)atomic_load_explicit(&pool.ticket, memory_order_relaxed) > 0 ||
+    return tr__ticket_has_slices(atomic_load_explicit(&pool.ticket, memory_order_relaxed)) ||
            atomic_load_explicit(&pool.stop, memory_order_relaxed);
 }
 
 static bool spin_for_work(void)
 {
-    const int64_t deadline = now_ns() + SPIN_NS;
+    const int64_t deadline = now_ns() + WORKER_SPIN_NS;
     do {
         for (int i = 0; i < PAUSES_PER_LOOK; i++) {
             if (has_work())
@@ -133,7 +141,7 @@ static void sleep_for_work(void)
 {
     const unsigned bell = atomic_load(&pool.bell);
     atomic_fetch_add(&pool.sleepers, 1);
-    if (!((uint32_t)atomic_load(&pool.ticket) > 0 || atomic_load(&pool.stop)))
+    if (!(tr__ticket_has_slices(atomic_load(&pool.ticket)) || atomic_load(&pool.stop)))
         futex_wait(&pool.bell, bell);
     atomic_fetch_sub(&pool.sleepers, 1);
 }
@@ -153,16 +161,19 @@ static void leave_callers_cpu(void)
         sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
-static void *worker(void *unused)
+/* The first worker, and every other one behind it, claims from the end. */
+static void *worker(void *number)
 {
+    const bool from_end = (uintptr_t)number % 2 == 0;
+
     in_slice = true;
     while (!atomic_load(&pool.stop)) {
         leave_callers_cpu();
-        work();
+        work(from_end);
         if (!spin_for_work())
             sleep_for_work();
     }
-    return unused;
+    return NULL;
 }
 
 static void ring(int count)
@@ -177,7 +188,7 @@ static void start_workers(int count)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);               /* signals are for the threads of the application */
-    while (pool.workers < count && pthread_create(&pool.thread[pool.workers], NULL, worker, NULL) == 0)
+    while (pool.workers < count && pthread_create(&pool.thread[pool.workers], NULL, worker, (void *)(uintptr_t)pool.workers) == 0)
         pool.workers++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -282,16 +293,15 @@ void tr_set_num_threads(int count)
 
 static void publish(int64_t slices, tr_slice_fn fn, void *payload)
 {
-    const uint64_t job = (atomic_load_explicit(&pool.ticket, memory_order_relaxed) >> 32) + 1;
     atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
     atomic_store_explicit(&pool.fn, fn, memory_order_relaxed);
     atomic_store_explicit(&pool.payload, payload, memory_order_relaxed);
     atomic_store_explicit(&pool.slices, slices, memory_order_relaxed);
     atomic_store_explicit(&pool.precision, tr__precision_now(), memory_order_relaxed);
     atomic_store_explicit(&pool.caller_cpu, sched_getcpu(), memory_order_relaxed);
-    atomic_store(&pool.ticket, job << 32 | (uint64_t)slices);
+    atomic_store(&pool.ticket, tr__ticket_next(atomic_load_explicit(&pool.ticket, memory_order_relaxed), slices));
     if (atomic_load(&pool.sleepers) > 0)
-        ring(slices - 1 < INT_MAX ? (int)slices - 1 : INT_MAX);
+        ring((int)slices - 1);
 }
 
 /* Spin first: the last slices are about to end. Then sleep, for the worker that holds one may need this very core. */
@@ -304,7 +314,7 @@ static void wait_for_slices(int64_t slices)
             continue;
         const int64_t now = now_ns();
         if (deadline == 0)
-            deadline = now + SPIN_NS;
+            deadline = now + CALLER_SPIN_NS;
         if (now < deadline)
             continue;
         atomic_store(&pool.caller_sleeps, 1);
@@ -339,16 +349,31 @@ static void run_and_release(int64_t slices, tr_slice_fn fn, void *payload)
 {
     in_slice = true;
     publish(slices, fn, payload);
-    work();
+    work(false);
     wait_for_slices(slices);
     in_slice = false;
     release();
 }
 
+/* More slices than a ticket can count are taken many at a time. */
+typedef struct many {
+    tr_slice_fn fn;
+    void       *payload;
+} many;
+
+static void run_many(void *payload, int64_t begin, int64_t end)
+{
+    const many *m = payload;
+    for (int64_t i = begin; i < end; i++)
+        m->fn(m->payload, i);
+}
+
 void tr_parallel(int64_t slices, tr_slice_fn fn, void *payload)
 {
     const int threads = tr_num_threads();
-    if (slices <= 1 || threads <= 1 || slices > INT_MAX || !acquire(threads))
+    if (slices > TR_TICKET_SLICES)
+        tr_parallel_range(slices, 1, run_many, &(many){fn, payload});
+    else if (slices <= 1 || threads <= 1 || !acquire(threads))
         run_inline(slices, fn, payload);
     else
         run_and_release(slices, fn, payload);

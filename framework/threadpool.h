@@ -4,7 +4,7 @@
  * which thread runs which slice is open, so a slice must neither read what another slice of the same
  * call writes nor depend on the thread it runs on. Then results are the same for any thread count.
  *
- * Workers spin for some tens of microseconds after a job and then sleep, so that a chain of small
+ * Workers spin for a tenth of a millisecond after a job and then sleep, so that a chain of small
  * kernels hands over in about a microsecond and an idle process costs nothing. A child made by fork()
  * starts with a fresh pool. Calls from several threads at a time are safe: one of them gets the pool,
  * the others run their slices themselves. */

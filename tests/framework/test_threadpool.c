@@ -60,6 +60,24 @@ static void every_slice_runs_once(void **state)
 }
 
 /* Each slice waits until all have begun. */
+static void add(void *payload, int64_t slice)
+{
+    atomic_fetch_add((atomic_llong *)payload, slice + 1);
+}
+
+/* More than a ticket can count. */
+static void a_million_slices_run_once(void **state)
+{
+    (void)state;
+    enum { MILLION = 1000003 };
+    for (int threads = 1; threads <= 3; threads++) {
+        atomic_llong sum = 0;
+        tr_set_num_threads(threads);
+        tr_parallel(MILLION, add, &sum);
+        assert_int_equal(sum, (long long)MILLION * (MILLION + 1) / 2);
+    }
+}
+
 static void begin_together(void *payload, int64_t slice)
 {
     pthread_barrier_wait(payload);
@@ -316,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_slice_runs_once),
+        cmocka_unit_test(a_million_slices_run_once),
         cmocka_unit_test(slices_may_wait_for_each_other),
         cmocka_unit_test(jobs_after_a_pause_wake_the_workers),
         cmocka_unit_test(a_worker_leaves_the_callers_cpu),
