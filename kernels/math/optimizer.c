@@ -7,22 +7,19 @@
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
+#include "kernels/math/fetch.h"
 #include "kernels/math/rows.h"
 
 #include <string.h>
 #include <tgmath.h>
 
-enum { MIN_ITEMS = 8192, MIN_WIDTH = 4, AHEAD = 12 };         /* elements of a slice; of a row at least; rows to ask for in advance */
+enum { MIN_ITEMS = 8192, MIN_WIDTH = 4, MOST_AHEAD = 32 };   /* elements of a slice; of a row at least; rows to ask for in advance */
 
 /* Rows of a large table are rarely in cache. */
 TR_INLINE void ask_for(const void *array, int64_t row, int64_t bytes)
 {
-    const char *at = (const char *)array + row * bytes;
-    if (!array)
-        return;
-    for (int64_t i = 0; i < bytes; i += TR_CACHE_LINE)
-        __builtin_prefetch(at + i, 1);
-    __builtin_prefetch(at + bytes - 1, 1);                   /* a row that does not begin with a line */
+    if (array)
+        tr__claim_row((const char *)array + row * bytes, bytes);
 }
 
 #define TR_TEMPLATE "kernels/math/optimizer.c"
@@ -261,14 +258,15 @@ void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T l
     {                                                                                         \
         const NAME(job) j = *(const NAME(job) *)payload;                                      \
         const int64_t   width = j.grad.width, bytes = width * (int64_t)sizeof(T);             \
+        const int64_t   most = tr__rows_ahead(bytes * (2 + !!j.s + !!j.u)), ahead = most < MOST_AHEAD ? most : MOST_AHEAD; \
         T              *sum = j.grad.order ? tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)bytes) : NULL; \
         for (int64_t r = begin; r < end; r++) {                                               \
-            const int64_t at = j.grad.rows[r] * width, later = r + AHEAD < end ? r + AHEAD : r, next = j.grad.rows[later]; \
+            const int64_t at = j.grad.rows[r] * width, later = r + ahead < end ? r + ahead : r, next = j.grad.rows[later]; \
             ask_for(j.p, next, bytes);                                                        \
             ask_for(j.s, next, bytes);                                                        \
             ask_for(j.u, next, bytes);                                                        \
             if (j.grad.order)                                                                 \
-                __builtin_prefetch((const T *)j.grad.values + j.grad.order[j.grad.first[later]] * width); \
+                tr__fetch_row((const T *)j.grad.values + j.grad.order[j.grad.first[later]] * width, bytes); \
             T            *p = j.p + at, *s = j.s ? j.s + at : NULL, *u = j.u ? j.u + at : NULL; \
             const T      *g = NAME(tr_grad_row)(sum, &j.grad, r);                             \
             (void)s, (void)u;                                                                 \

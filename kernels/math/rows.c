@@ -10,11 +10,12 @@
 #include "framework/compiler.h"
 #include "framework/random.h"
 #include "framework/threadpool.h"
+#include "kernels/math/fetch.h"
 #include "kernels/math/wrap.h"
 
 #include <string.h>
 
-enum { MIN_BYTES = 32768, MIN_ITEMS = 16384, MAX_OWNERS = 8, AHEAD = 8 };
+enum { MIN_BYTES = 32768, MIN_ITEMS = 16384, MAX_OWNERS = 8 };
 
 int64_t tr_rows_check(const int64_t *ids, int64_t count, int64_t height, int64_t padding)
 {
@@ -35,10 +36,11 @@ typedef struct copy_job {
 static void gather_range(void *payload, int64_t begin, int64_t end)
 {
     const copy_job *j = payload;
+    const int64_t   ahead = tr__rows_ahead(j->bytes);
     for (int64_t i = begin; i < end; i++) {
         char *row = j->to + i * j->bytes;
-        if (i + AHEAD < end)
-            __builtin_prefetch(j->from + j->ids[i + AHEAD] * j->bytes);
+        if (i + ahead < end)
+            tr__fetch_row(j->from + j->ids[i + ahead] * j->bytes, j->bytes);
         if (j->padding != -1 && j->ids[i] == j->padding)
             memset(row, 0, (size_t)j->bytes);
         else
@@ -156,10 +158,11 @@ static void NAME(scatter_owner)(void *payload, int64_t owner)
 {
     const NAME(job) *j = payload;
     const int64_t    begin = j->first[owner], end = j->first[owner + 1], *at = j->order;
+    const int64_t    bytes = j->width * (int64_t)sizeof(T), ahead = tr__rows_ahead(2 * bytes);
     for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end) {
-            __builtin_prefetch(j->to + j->ids[at[i + AHEAD]] * j->width, 1);
-            __builtin_prefetch(j->values + at[i + AHEAD] * j->width);
+        if (i + ahead < end) {
+            tr__claim_row(j->to + j->ids[at[i + ahead]] * j->width, bytes);
+            tr__fetch_row(j->values + at[i + ahead] * j->width, bytes);
         }
         if (j->padding == -1 || j->ids[at[i]] != j->padding)
             NAME(add_row)(j->to + j->ids[at[i]] * j->width, j->values + at[i] * j->width, j->width);
