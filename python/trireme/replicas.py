@@ -208,13 +208,20 @@ class Parts:
         """Return what is done once when ``count`` replicas have run."""
         program = self._part(self._late | self._copied_late)
         block = program.global_block()
-        ops = block.desc.op_size()
+        reader: dict[str, int] = {}                    # of each name: the first operator that reads it
+        for op in block.read_ops():
+            for name in _read_by(op):
+                reader.setdefault(name, op.index)
+        before: list[list[int]] = [[] for _ in range(block.desc.op_size() + 1)]
         made: list[_Op] = []
         for name, kind in (*self.handed.items(), *self.states.items()):
             parts = [_declare_like(block, name, f"{name}{SUFFIX}{i}").name for i in range(count)]
-            made += _put_together(block, name, kind, parts)
+            ops = _put_together(block, name, kind, parts)
+            at = reader.get(name, 0) if name in self.handed else 0
+            before[at] += range(len(before) - 1 + len(made), len(before) - 1 + len(made) + len(ops))
+            made += ops
         block._append_ops(made)
-        block._arrange([*range(ops, ops + len(made)), *range(ops)])
+        block._arrange([index for at, ops in enumerate(before) for index in (*ops, at)][:-1])
         return program
 
     def feeds_of(self, program: Program, names: Iterable[str]) -> list[str]:
