@@ -182,12 +182,12 @@ TR_INLINE double tr_log_f64(double x)
 
 /* -- erf --------------------------------------------------------------------------------------------------------- */
 
-/* Up to 1 an odd polynomial; beyond, 1 - e^(-x^2) P(1 / (1 + x/2)). */
+/* Up to 1 an odd polynomial; beyond, 1 - e^-f with a polynomial f for -log(1 - erf x), which is fitted where it counts most. */
 TR_INLINE float tr_erf_f32(float x)
 {
-    float a = fabsf(x);
+    float shifted, a = fabsf(x);
     a = a > 4.2f ? 4.2f : a;
-    const float z = a * a, t = 1.0f / (1.0f + 0.5f * a);
+    const float z = a * a;
     float p = 7.8758750453e-05f;
     p = p * z - 8.0168642815e-04f;
     p = p * z + 5.1890874227e-03f;
@@ -195,15 +195,14 @@ TR_INLINE float tr_erf_f32(float x)
     p = p * z + 1.1283594715e-01f;
     p = p * z - 3.7612626667e-01f;
     p = (p * z + 1.1283791658f) * a;
-    float g = 1.1989450371e-01f;
-    g = g * t - 4.7308306690e-01f;
-    g = g * t + 5.6600821975e-01f;
-    g = g * t - 1.0578655533e-01f;
-    g = g * t + 3.4881872131e-01f;
-    g = g * t + 2.5940895738e-01f;
-    g = g * t + 2.8495402079e-01f;
-    g = g * t - 1.5676373974e-04f;
-    return copysignf(a < 1.0f ? p : 1.0f - tr_exp_f32(-z) * g, x);
+    float f = 1.1504192371e-03f;
+    f = f * a - 1.4778099023e-02f;
+    f = f * a + 8.8634110987e-02f;
+    f = f * a + 6.5448904037e-01f;
+    f = f * a + 1.1174384356f;
+    f = f * a + 2.6717192959e-03f;
+    const float e = 1.0f + tr_exp_reduced_f32(-f, &shifted);
+    return copysignf(a < 1.0f ? p : 1.0f - e * tr_exp2_bits_f32(shifted), x);
 }
 
 /* libm's, one element at a time. */
