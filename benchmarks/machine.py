@@ -28,15 +28,25 @@ def cpu_name() -> str:
     return f"{found.get('model name', platform.machine())} (family {found.get('cpu family', '?')}, model {found.get('model', '?')})"
 
 
+def _build(source: str, folder: str) -> Path:
+    program = Path(folder) / "program"
+    compiler = shutil.which("cc") or "gcc"
+    subprocess.run([compiler, "-O3", "-march=native", "-pthread", Path(__file__).with_name(source), "-o", program, "-ldl"], check=True)
+    return program
+
+
+def round_trip_ns() -> int:
+    """Return the nanoseconds in which a cache line goes from the first CPU of this process to the second and back (round_trip.c)."""
+    with tempfile.TemporaryDirectory() as folder:
+        return int(subprocess.run([_build("round_trip.c", folder), *map(str, cpus(2))], check=True, capture_output=True, text=True).stdout)
+
+
 def measure(threads: int) -> dict:
     """Return gemm_gflops, triad_gbps and streams (machine.c) of so many threads, each on a core of its own."""
     import scipy_openblas32
-    compiler = shutil.which("cc") or "gcc"
     library = Path(scipy_openblas32.get_lib_dir()) / f"lib{scipy_openblas32.get_library()}.so"
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "machine"
-        source = Path(__file__).with_name("machine.c")
-        subprocess.run([compiler, "-O3", "-march=native", "-pthread", source, "-o", program, "-ldl"], check=True)
+        program = _build("machine.c", folder)
         found = subprocess.run([program, library, "scipy_", str(threads)], check=True, capture_output=True, text=True,
                                preexec_fn=lambda: os.sched_setaffinity(0, cpus(threads)))
     return json.loads(found.stdout)
