@@ -11,7 +11,8 @@ enum {
     PHASES = 4,
     MIN_SIZE = 5,                     /* of a filter: with 3x3 taps the way to the points and back takes longer than what it saves */
     MAX_CHANNELS = 8,                 /* more fill vectors by themselves */
-    MIN_ELEMENTS = 65536              /* of a slice */
+    MIN_ELEMENTS = 65536,             /* of a slice */
+    GROUP_FLOATS = 1 << 21            /* of the folded images that are convolved together, about */
 };
 
 static bool is_foldable(const tr_conv_shape *s)
@@ -94,17 +95,28 @@ static void fold_filters(float *to, const float *filter, const tr_conv_shape *s,
             }
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 bool tr__conv_folded(float *out, const float *x, const float *filter, const float *bias, const tr_conv_shape *s)
 {
-    const tr_conv_shape f = folded_shape(s);
-    const int64_t       planes = s->batch * f.in_channels, plane = f.in[1] * f.in[2], taps = f.kernel[1];
+    tr_conv_shape f = folded_shape(s);
+    const int64_t plane = f.in[1] * f.in[2], image = f.in_channels * plane, taps = f.kernel[1];
+    const int64_t x_image = s->in_channels * s->in[1] * s->in[2], out_image = s->out_channels * s->out[1] * s->out[2];
 
     if (!is_foldable(s) || !tr__winograd_takes(&f))
         return false;
-    float *folded = tr_thread_scratch(TR_SCRATCH_PARTIAL, (size_t)(planes * plane + s->out_channels * f.in_channels * taps * taps) * sizeof *folded);
-    float *filters = folded + planes * plane;
-    job    j = {s, &f, x, folded};
+    const int64_t group = least(1 + GROUP_FLOATS / image, s->batch);
+    float *folded = tr_thread_scratch(TR_SCRATCH_PARTIAL, (size_t)(group * image + s->out_channels * f.in_channels * taps * taps) * sizeof *folded);
+    float *filters = folded + group * image;
     fold_filters(filters, filter, s, taps);
-    tr_parallel_range(planes, 1 + MIN_ELEMENTS / plane, planes_range, &j);
-    return tr__winograd(out, folded, filters, bias, &f);
+    for (int64_t i = 0; i < s->batch; i += group) {
+        job j = {s, &f, x + i * x_image, folded};
+        f.batch = least(group, s->batch - i);
+        tr_parallel_range(f.batch * f.in_channels, 1 + MIN_ELEMENTS / plane, planes_range, &j);
+        tr__winograd(out + i * out_image, folded, filters, bias, &f);
+    }
+    return true;
 }
