@@ -89,7 +89,7 @@ static bool each_part(tr_server *server, tr__trainer *trainer, const tr_wire *wi
 
 static bool begins_piece(const tr_server *server, uint32_t index, uint64_t offset)
 {
-    return index < server->block_count && offset % server->chunk_bytes == 0 && offset < server->block[index].bytes;
+    return index < server->block_count && (offset == 0 || offset % server->chunk_bytes == 0) && offset < server->block[index].bytes;
 }
 
 static bool is_piece(const tr_server *server, uint32_t index, uint64_t offset, uint64_t bytes)

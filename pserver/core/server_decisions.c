@@ -136,10 +136,19 @@ static bool are_all_out(const tr_server *server)
     return true;
 }
 
-/* A dead server's successor may miss a step of the last update for good. When all trainers are out, nobody needs this update of it any more. */
+static bool is_any_draining(const tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->trainer[i].state == TR_MEMBER_DRAINING)
+            return true;
+    return false;
+}
+
+/* A dead server's successor may miss a step of the last update for good. When all trainers are out, and none of them drains, which may make a
+ * snapshot yet, nobody needs this update of it any more. */
 static bool ends_without_update(const tr_server *server)
 {
-    return tr__server_is_pending(server) && are_all_out(server) && first_missing(server, true);
+    return tr__server_is_pending(server) && are_all_out(server) && !is_any_draining(server) && first_missing(server, true);
 }
 
 /* Are all contributions to the decided update here? The core fails if one of them can never arrive. */

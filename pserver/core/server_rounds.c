@@ -137,9 +137,10 @@ bool tr__round_takes_part(const tr__trainer *trainer, const tr__round *round)
     return !tr_membership_is_over(trainer->state) || trainer->ended >= round->step;
 }
 
+/* Most blocks have one chunk, and need no division. */
 uint64_t tr__chunk_of(const tr_server *server, const tr__block *block, uint64_t offset)
 {
-    return block->first_chunk + offset / server->chunk_bytes;
+    return block->first_chunk + (offset ? offset / server->chunk_bytes : 0);
 }
 
 uint64_t tr__chunk_bytes(const tr_server *server, const tr__block *block, uint64_t offset)

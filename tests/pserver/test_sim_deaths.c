@@ -210,6 +210,12 @@ TEST(replicas_follow_one_another)
     sim_expect_often("new replicas", called, RUNS, 34);
 }
 
+/* In this job a dead server's successor misses a step of the last update, and a draining trainer makes a snapshot of it. */
+TEST(a_snapshot_at_the_end_needs_the_last_update)
+{
+    call_replicas(99007408);
+}
+
 /* In this job the initiator's SNAPSHOT waits on one server, which freezes its state for a new replica. */
 TEST(no_update_is_made_without_an_initiator_whose_snapshot_waits)
 {
@@ -229,6 +235,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(server_0_stays_until_others_have_its_last_decision),
         cmocka_unit_test(a_servers_goodbye_answers_a_trainers),
         cmocka_unit_test(replicas_follow_one_another),
+        cmocka_unit_test(a_snapshot_at_the_end_needs_the_last_update),
         cmocka_unit_test(no_update_is_made_without_an_initiator_whose_snapshot_waits),
     };
     if (argc > 1)
