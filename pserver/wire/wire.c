@@ -61,55 +61,80 @@ static void write_weight(uint8_t *out, double value)
     tr_put_u64(out, bits);
 }
 
-/* A field that is being decoded. */
-typedef struct field {
-    const char *message, *name;
-    uint64_t    most, bytes;          /* bytes: size of the payload */
-} field;
-
-static tr_status out_of_range(const field *f, uint64_t value)
+/* A field is read by one function, and refused by another one, which no correct message calls. */
+static bool read_u32(uint32_t *out, const uint8_t *in, uint64_t most, uint64_t payload)
 {
-    return tr_fail(TR_EFORMAT, "message %s: %s is %llu, at most %llu is allowed", f->message, f->name, (unsigned long long)value,
-                   (unsigned long long)f->most);
-}
-
-static tr_status read_u32(uint32_t *out, const uint8_t *in, const field *f)
-{
+    (void)payload;
     *out = tr_get_u32(in);
-    return *out > f->most ? out_of_range(f, *out) : TR_OK;
+    return *out <= most;
 }
 
-static tr_status read_flag(bool *out, const uint8_t *in, const field *f)
+static bool read_flag(bool *out, const uint8_t *in, uint64_t most, uint64_t payload)
 {
-    uint32_t value;
+    uint32_t   value;
+    const bool is_allowed = read_u32(&value, in, most, payload);
 
-    TR_TRY(read_u32(&value, in, f));
     *out = value != 0;
-    return TR_OK;
+    return is_allowed;
 }
 
-static tr_status read_u64(uint64_t *out, const uint8_t *in, const field *f)
+static bool read_u64(uint64_t *out, const uint8_t *in, uint64_t most, uint64_t payload)
 {
+    (void)payload;
     *out = tr_get_u64(in);
-    return *out > f->most ? out_of_range(f, *out) : TR_OK;
+    return *out <= most;
 }
 
-static tr_status read_offset(uint64_t *out, const uint8_t *in, const field *f)
+static bool read_offset(uint64_t *out, const uint8_t *in, uint64_t most, uint64_t payload)
 {
+    (void)most;
     *out = tr_get_u64(in);
-    if (*out > INT64_MAX - f->bytes)
-        return tr_fail(TR_EFORMAT, "message %s: %s %llu is out of range", f->message, f->name, (unsigned long long)*out);
-    return TR_OK;
+    return *out <= INT64_MAX - payload;
 }
 
-static tr_status read_weight(double *out, const uint8_t *in, const field *f)
+static bool read_weight(double *out, const uint8_t *in, uint64_t most, uint64_t payload)
 {
     const uint64_t bits = tr_get_u64(in);
 
+    (void)most;
+    (void)payload;
     memcpy(out, &bits, sizeof bits);
-    if (!isfinite(*out) || *out < 0 || signbit(*out))
-        return tr_fail(TR_EFORMAT, "message %s: %s is %g; a finite number, not negative, is allowed", f->message, f->name, *out);
-    return TR_OK;
+    return isfinite(*out) && !signbit(*out);
+}
+
+static tr_status refuse_number(tr_wire_kind kind, const char *name, uint64_t value, uint64_t most)
+{
+    return tr_fail(TR_EFORMAT, "message %s: %s is %llu, at most %llu is allowed", kinds[kind].name, name, (unsigned long long)value,
+                   (unsigned long long)most);
+}
+
+static tr_status refuse_u32(tr_wire_kind kind, const char *name, const uint8_t *in, uint64_t most)
+{
+    return refuse_number(kind, name, tr_get_u32(in), most);
+}
+
+static tr_status refuse_flag(tr_wire_kind kind, const char *name, const uint8_t *in, uint64_t most)
+{
+    return refuse_number(kind, name, tr_get_u32(in), most);
+}
+
+static tr_status refuse_u64(tr_wire_kind kind, const char *name, const uint8_t *in, uint64_t most)
+{
+    return refuse_number(kind, name, tr_get_u64(in), most);
+}
+
+static tr_status refuse_offset(tr_wire_kind kind, const char *name, const uint8_t *in, uint64_t most)
+{
+    (void)most;
+    return tr_fail(TR_EFORMAT, "message %s: %s %llu is out of range", kinds[kind].name, name, (unsigned long long)tr_get_u64(in));
+}
+
+static tr_status refuse_weight(tr_wire_kind kind, const char *name, const uint8_t *in, uint64_t most)
+{
+    double weight;
+
+    read_weight(&weight, in, most, 0);
+    return tr_fail(TR_EFORMAT, "message %s: %s is %g; a finite number, not negative, is allowed", kinds[kind].name, name, weight);
 }
 
 #define SHOW_u32(value)    " %s=%llu", (unsigned long long)(value)
@@ -199,7 +224,8 @@ static tr_status decode_frame(tr_wire *out, const uint8_t *in)
 }
 
 #define READ(type, name_, most_, meaning)                                                                    \
-    TR_TRY(read_##type(&form->name_, at, &(field){kinds[out->kind].name, #name_, most_, out->bytes}));       \
+    if (!read_##type(&form->name_, at, most_, out->bytes))                                                   \
+        return refuse_##type(out->kind, #name_, at, most_);                                                  \
     at += SIZE_##type;
 #define DECODE(KIND, form_, ...)                                                                             \
     case TR_WIRE_##KIND: {                                                                                   \
