@@ -14,7 +14,7 @@
 #include <string.h>
 #include <tgmath.h>
 
-enum { MIN_ITEMS = 16384, BLOCK = 2048 };                    /* elements of a slice; of a block that stays in L1 */
+enum { MIN_ITEMS = 16384, BLOCK = 2048, FINITE_LANES = 64 };  /* elements of a slice; of a block that stays in L1; that are looked at together */
 
 #define TR_TEMPLATE "kernels/math/elementwise_float.c"
 #include "kernels/math/each_float.h"
@@ -283,27 +283,36 @@ void NAME(tr_dropout_grad)(T *dx, const T *dout, const uint8_t *mask, int64_t n,
 /* -- finite? -------------------------------------------------------------------------------------------------------------- */
 
 /* x - x is 0 for what is finite and NaN for the rest, and a sum keeps a NaN. */
+TR_INLINE bool NAME(few_are_finite)(const T *x, int64_t n)
+{
+    T sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] - x[i];
+    return sum == 0;
+}
+
 TR_CLONES static bool NAME(block_is_finite)(const T *x, int64_t n)
 {
-    enum { LANES = 64 };
-    T       sum[LANES] = {0}, all = 0;
+    enum { LANES = FINITE_LANES };
+    T       sum[LANES] = {0};
     int64_t i = 0;
 
     for (; i + LANES <= n; i += LANES)
         for (int l = 0; l < LANES; l++)
             sum[l] += x[i + l] - x[i + l];
-    for (; i < n; i++)
-        all += x[i] - x[i];
-    for (int half = LANES / 2; n >= LANES && half > 0; half /= 2)
+    for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++)
             sum[l] += sum[l + half];
-    return all + sum[0] == 0;
+    return sum[0] == 0 && NAME(few_are_finite)(x + i, n - i);
 }
 
 bool NAME(tr_all_finite)(const T *x, int64_t n)
 {
     enum { LOOK = 16 * BLOCK };                              /* nothing is written, so a block need not stay in L1 */
 
+    if (n < FINITE_LANES)
+        return NAME(few_are_finite)(x, n);
     for (int64_t at = 0; at < n; at += LOOK)
         if (!NAME(block_is_finite)(x + at, n - at < LOOK ? n - at : LOOK))
             return false;
