@@ -78,6 +78,7 @@ void tr_server_free(tr_server *server)
 {
     if (!server)
         return;
+    tr_outbox_deinit(&server->outbox);             /* its messages count down loans of pulls */
     tr__start_free(server);
     tr__copy_free(server);
     tr__members_free(server);
@@ -99,7 +100,6 @@ void tr_server_free(tr_server *server)
     tr__server_buffers_free(server);
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
-    tr_outbox_deinit(&server->outbox);
     tr_effects_deinit(&server->effects);
     free(server->trainer);
     free(server->block);

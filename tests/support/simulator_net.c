@@ -76,6 +76,13 @@ void tr__sim_net_init(tr_transport *transport, tr_sim *sim, int rank)
     *transport = (tr_transport){.sim = sim, .rank = rank, .way = tr__must_array((size_t)sim->size, sizeof(tr__link))};
 }
 
+/* Free a payload that was never sent, unless it is on loan (comm_state.h). */
+static void free_token(void *token)
+{
+    if (!((uintptr_t)token & 1))
+        free(token);
+}
+
 void tr__sim_net_deinit(tr_transport *t)
 {
     for (int i = 0; i < t->sim->size; i++) {
@@ -84,13 +91,13 @@ void tr__sim_net_deinit(tr_transport *t)
             RING_POP(&way->in);
         for (; way->out.count;) {
             tr__parcel *p = RING_AT(&way->out, 0);
-            if (p->token && !((uintptr_t)p->token & 1))    /* otherwise the payload is on loan (comm_state.h) */
-                free(p->token);
+            free_token(p->token);
             RING_POP(&way->out);
         }
         free(way->in.item);
         free(way->out.item);
     }
+    free_token(t->token);
     if (t->in_hand)
         tr__sim_release(t->in_hand);
     free(t->way);
@@ -272,8 +279,10 @@ static bool send_message(tr_transport *t, int peer, const uint8_t *header, const
     tr__link *way = &t->way[peer];
     const tr_wire_kind kind = (tr_wire_kind)tr_get_u32(header + 4);
 
+    t->token = token;
     if (t->reports)
         look_for_failed(t);
+    t->token = NULL;
     if (way->is_dropped) {
         if (token)
             t->events.sent(t->events.self, token);

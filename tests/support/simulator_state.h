@@ -44,6 +44,7 @@ struct tr_transport {
     tr__link   *way;                   /* one for each other rank */
     bool       is_fresh;              /* the next poll may move something */
     tr__parcel *in_hand;              /* the message that the loop receives now */
+    void       *token;                /* of the message that the loop sends now, while it hears of dead ranks */
     int        reports;               /* deaths that the loop has not been told */
     int64_t    out_free, in_free;     /* when the messages leaving this rank, and those reaching it, are through */
 };
