@@ -55,13 +55,17 @@ USES = "import numpy, sys; before = set(sys.modules); import trireme; {}; print(
 PYTHONS = {"__future__", "_cffi_backend", "errno", "fcntl", "gc", "signal", "threading"}
 
 
-def new_modules(what):
-    done = subprocess.run([sys.executable, "-c", USES.format(what)], capture_output=True, text=True, timeout=60, check=True)
+def new_modules(what, **variables):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("TRIREME_")}
+    done = subprocess.run([sys.executable, "-c", USES.format(what)], env={**plain, **variables}, capture_output=True, text=True, timeout=60,
+                          check=True)
     return set(done.stdout.split())
 
 
 def test_the_package_alone_loads_nothing():
-    assert new_modules("trireme") == {"__future__", "trireme", "trireme.lazy"}
+    alone = {"__future__", "trireme", "trireme.lazy"}
+    assert new_modules("trireme") == alone
+    assert new_modules("trireme", TRIREME_NUM_THREADS="1") == {*alone, "trireme.env_names"}      # which knows what variables there are
 
 
 def test_a_script_loads_few_modules_beside_numpy():
