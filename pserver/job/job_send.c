@@ -27,7 +27,7 @@ tr_status tr__job_send_block(tr_job *job, int block, const void *data, double we
         command.data = (void *)(uintptr_t)pieces;
     }
     TR_TRY(tr__job_call(job, &command, ticket));
-    b->from = b->coder ? NULL : data;
+    atomic_store_explicit(&b->from, b->coder ? NULL : data, memory_order_release);
     return TR_OK;
 }
 
