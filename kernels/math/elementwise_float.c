@@ -14,7 +14,7 @@
 #include <string.h>
 #include <tgmath.h>
 
-enum { MIN_ITEMS = 16384, BLOCK = 2048, FINITE_LANES = 64 };  /* elements of a slice; of a block that stays in L1; that are looked at together */
+enum { MIN_ITEMS = 16384, BLOCK = 2048 };                    /* elements of a slice; of a block that stays in L1 */
 
 #define TR_TEMPLATE "kernels/math/elementwise_float.c"
 #include "kernels/math/each_float.h"
@@ -294,24 +294,20 @@ TR_INLINE bool NAME(few_are_finite)(const T *x, int64_t n)
 
 TR_CLONES static bool NAME(block_is_finite)(const T *x, int64_t n)
 {
-    enum { LANES = FINITE_LANES };
-    T       sum[LANES] = {0};
+    T       lane[TR_LANES] = {0};
     int64_t i = 0;
 
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            sum[l] += x[i + l] - x[i + l];
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++)
-            sum[l] += sum[l + half];
-    return sum[0] == 0 && NAME(few_are_finite)(x + i, n - i);
+    for (; i + TR_LANES <= n; i += TR_LANES)
+        for (int l = 0; l < TR_LANES; l++)
+            lane[l] += x[i + l] - x[i + l];
+    return NAME(tr_lanes_join)(lane, TR_LANES) == 0 && NAME(few_are_finite)(x + i, n - i);
 }
 
 bool NAME(tr_all_finite)(const T *x, int64_t n)
 {
     enum { LOOK = 16 * BLOCK };                              /* nothing is written, so a block need not stay in L1 */
 
-    if (n < FINITE_LANES)
+    if (n < TR_LANES)
         return NAME(few_are_finite)(x, n);
     for (int64_t at = 0; at < n; at += LOOK)
         if (!NAME(block_is_finite)(x + at, n - at < LOOK ? n - at : LOOK))

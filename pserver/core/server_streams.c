@@ -13,10 +13,11 @@ typedef struct stream {
     tr__deferred_list parked;
 } stream;
 
+enum { BITS = 64 };
+
 struct tr__streams {
     stream   *of;                     /* the stream of each trainer */
-    uint64_t *owed;                   /* a bit for each trainer: an acknowledgement is owed to it */
-    int       words;
+    uint64_t *owed;                   /* a bit for each trainer, BITS in a word: an acknowledgement is owed to it */
 };
 
 static stream *stream_of(const tr_server *server, const tr__trainer *trainer)
@@ -72,8 +73,7 @@ void tr__streams_new(tr_server *server)
 {
     server->streams = tr__must_alloc(sizeof *server->streams);
     server->streams->of = tr__must_array((size_t)server->trainer_count, sizeof *server->streams->of);
-    server->streams->words = (server->trainer_count + 63) / 64;
-    server->streams->owed = tr__must_array((size_t)server->streams->words, sizeof *server->streams->owed);
+    server->streams->owed = tr__must_array((size_t)server->trainer_count / BITS + 1, sizeof *server->streams->owed);
 }
 
 void tr__streams_free(tr_server *server)
@@ -128,12 +128,12 @@ uint64_t tr__stream_done(const tr_server *server, const tr__trainer *trainer)
 
 void tr__stream_owe(tr_server *server, const tr__trainer *trainer)
 {
-    server->streams->owed[trainer->index / 64] |= 1ull << trainer->index % 64;
+    server->streams->owed[trainer->index / BITS] |= 1ull << trainer->index % BITS;
 }
 
 void tr__stream_owe_nothing(tr_server *server, const tr__trainer *trainer)
 {
-    server->streams->owed[trainer->index / 64] &= ~(1ull << trainer->index % 64);
+    server->streams->owed[trainer->index / BITS] &= ~(1ull << trainer->index % BITS);
 }
 
 void tr__streams_owe_all(tr_server *server)
@@ -147,12 +147,14 @@ void tr__streams_owe_all(tr_server *server)
 
 const tr__trainer *tr__streams_next_owed(tr_server *server)
 {
-    for (int word = 0; word < server->streams->words; word++)
-        if (server->streams->owed[word]) {
-            const tr__trainer *t = &server->trainer[64 * word + __builtin_ctzll(server->streams->owed[word])];
+    for (int first = 0; first < server->trainer_count; first += BITS) {
+        const uint64_t owed = server->streams->owed[first / BITS];
+        if (owed) {
+            const tr__trainer *t = &server->trainer[first + __builtin_ctzll(owed)];
             tr__stream_owe_nothing(server, t);
             return t;
         }
+    }
     return NULL;
 }
 

@@ -68,10 +68,7 @@ static int64_t find_bad(tr_dtype dtype, const void *data, int64_t count)
     enum { MIN_ITEMS = 1 << 16 };
     look l = {.dtype = dtype, .data = data};
 
-    if (count <= MIN_ITEMS)
-        look_at_range(&l, 0, count);
-    else
-        tr_parallel_range(count, MIN_ITEMS, look_at_range, &l);
+    tr_parallel_range(count, MIN_ITEMS, look_at_range, &l);
     for (int64_t i = 0; l.is_bad && i < count; i++)
         if (!isfinite(value_at(dtype, data, i)))
             return i;

@@ -115,7 +115,7 @@ static tr_status refuse_u32(tr_wire_kind kind, const char *name, const uint8_t *
 
 static tr_status refuse_flag(tr_wire_kind kind, const char *name, const uint8_t *in, uint64_t most)
 {
-    return refuse_number(kind, name, tr_get_u32(in), most);
+    return refuse_u32(kind, name, in, most);
 }
 
 static tr_status refuse_u64(tr_wire_kind kind, const char *name, const uint8_t *in, uint64_t most)

@@ -149,7 +149,7 @@ static bool is_empty(const sim_job *job, const sim_place *p)
     return true;
 }
 
-/* Who serves here has taken a dead server's place, and misses the last update, of which a dead trainer's step can never come again. */
+/* Does a dead server's successor serve here without the last update? It may, if a dead trainer's step of that update is missing: nobody sends it again. */
 static bool misses_the_last(const sim_job *job, const sim_place *p, const sim_place *all)
 {
     bool is_successor = false, is_of_dead = false;

@@ -222,7 +222,7 @@ static void NAME(rows_change_no_bit)(void **state)
     }
 }
 
-/* Rows of one number are added up in the order of the list, whoever adds. */
+/* Rows with the same number are added up in the order of the list. The number of threads does not matter. */
 static void NAME(equal_rows_are_added_up)(void **state)
 {
     (void)state;
