@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 from .lazy import load_later
 
 if TYPE_CHECKING:
-    from . import (async_executor, average, backward, callbacks, clip, compiler, contrib, core, data_feed_desc, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, formats, framework,
+    from . import (async_executor, average, backward, callbacks, clip, compiler, contrib, core, data_feed_desc, data_feeder, dataset, debugger, distributed, errors, evaluator, executor, feeds, formats, framework,
                    graphviz, initializer, install_check, io, layer, layers, lod_tensor, metrics, nets, op, operator, optimizer, param_attr,
-                   parallel_executor, port, profiler, reader, recordio_writer, regularizer, serving, trainer, transpiler, unique_name)
+                   parallel_executor, port, profiler, reader, recordio_writer, regularizer, serving, trainer, transpiler, unique_name, version)
     from .async_executor import AsyncExecutor
     from .backward import gradients
     from .clip import ErrorClipByValue, set_gradient_clip
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from .reader import batch
     from .tensor import Tensor, create_lod_tensor, create_random_int_lodtensor
     from .trainer import Trainer
-    from .transpiler import memory_optimize, release_memory
+    from .transpiler import InferenceTranspiler, memory_optimize, release_memory
 
 # All of these are loaded when they are first used: the launcher, and a standby that waits, need none of them, nor NumPy.
 if not TYPE_CHECKING:                                  # a checker that saw it would take any name
     __getattr__, __dir__ = load_later(__name__, {
-        "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds", "formats",
+        "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "debugger", "distributed", "errors", "evaluator", "executor", "feeds", "formats",
              "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
-             "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer", "regularizer", "serving", "trainer", "transpiler", "unique_name"),
+             "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer", "regularizer", "serving", "trainer", "transpiler", "unique_name", "version"),
         "async_executor": ("AsyncExecutor",),
         "backward": ("gradients",),
         "clip": ("ErrorClipByValue", "set_gradient_clip"),
@@ -78,7 +78,7 @@ if not TYPE_CHECKING:                                  # a checker that saw it w
         "reader": ("batch",),
         "tensor": ("Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
         "trainer": ("Trainer",),
-        "transpiler": ("memory_optimize", "release_memory"),
+        "transpiler": ("InferenceTranspiler", "memory_optimize", "release_memory"),
     })
 
 if any(_name.startswith("TRIREME_") for _name in os.environ):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .core import OpRole
+from .core import GRAD_SUFFIX, OpRole
+from .desc import BlockDesc, OpDesc, ProgramDesc
+from .dtypes import VarType
+from .errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from .framework import Parameter, Program, Variable
 
 
@@ -65,6 +68,49 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
         lost = ", ".join(param.name for param in params if param.name not in found)
         raise ValueError(f"append_backward: {loss.name} does not depend on {lost}")
     return pairs
+
+
+def get_grad_op_desc(op_desc: OpDesc, no_grad_set: Iterable[str] = (), grad_sub_block: Any = None) -> tuple[list[OpDesc], dict[str, str]]:
+    """Return the operators for the gradient of one operator, in no block, and of which variable each gradient is.
+
+    ``op_desc`` is an operator of a block, which tells of its variables. Those of ``no_grad_set``, a set of names, get no gradient.
+    ``grad_sub_block`` is what Fluid's function takes; operators with blocks are refused (UnsupportedError).
+
+    >>> y = fluid.layers.scale(fluid.layers.data("x", [2]), 2.0)
+    >>> descs, of = fluid.core.get_grad_op_desc(y.op.desc, set())
+    >>> descs[0].type(), of["x@GRAD"]
+    ('scale', 'x')
+    """
+    if op_desc._block is None:
+        raise InvalidArgumentError(f"get_grad_op_desc: {op_desc.type()} is in no block, which would tell the types of its variables")
+    if op_desc.block_attrs():
+        raise UnsupportedError(f"get_grad_op_desc: {op_desc.type()} has a block; append_backward makes the gradient of a whole program")
+    alone = ProgramDesc()
+    inputs, outputs = op_desc.input_arg_names(), op_desc.output_arg_names()
+    for name in dict.fromkeys([*inputs, *outputs]):
+        _copy_var(alone, op_desc._block, name, name)
+    alone.block(0).append_op(op_desc.copy())
+    targets = [name for name in dict.fromkeys(outputs) if alone.block(0).find_var(name).dtype() in _FLOATS]
+    for name in targets:
+        _copy_var(alone, op_desc._block, name, name + GRAD_SUFFIX)
+    alone.append_gradients(targets, [name + GRAD_SUFFIX for name in targets], list(dict.fromkeys(inputs)), list(no_grad_set))
+    found = [alone.block(0).op(i).copy() for i in range(1, alone.block(0).op_size())]
+    of = {grad: name for name in inputs if (grad := alone.block(0).find_var(name).gradient()) is not None}
+    return found, of
+
+
+_FLOATS = (VarType.FP32, VarType.FP64, VarType.FP16, VarType.BF16)
+
+
+def _copy_var(program: ProgramDesc, block: BlockDesc, name: str, new: str) -> None:
+    """Make a variable ``new`` in the program's global block like the variable ``name`` that the block, or one around it, has."""
+    var = block.find_var(name)
+    while var is None and block.parent >= 0:
+        block = block._program.block(block.parent)
+        var = block.find_var(name)
+    if var is None:
+        raise NotFoundError(f"get_grad_op_desc: no block around the operator has the variable {name!r}")
+    program.block(0).declare_var(new, var.type(), var.dtype(), var.shape())
 
 
 def _gradient(var: Variable) -> Variable | None:
@@ -133,4 +179,4 @@ def gradients(targets: Any, inputs: Any, target_gradients: Any = None,
     return [_gradient(var) for var in inputs]
 
 
-__all__ = ["append_backward", "calc_gradient", "gradients"]
+__all__ = ["append_backward", "calc_gradient", "get_grad_op_desc", "gradients"]

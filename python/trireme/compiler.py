@@ -215,15 +215,14 @@ class CompiledProgram:
     def _run(self, executor: Executor, feed: Feed | Sequence[Feed], fetch_list: Sequence[Any] | None, scope: Scope,
              return_numpy: bool) -> list[Any]:
         slices = None
-        if isinstance(feed, (list, tuple)):
+        is_list, has_readers = isinstance(feed, (list, tuple)), self._is_parallel and bool(self._program._readers)
+        if is_list or has_readers:
             from .replica_feeds import check_feeds, joined_feeds
-            check_feeds(feed, self._places)
-            slices = [(one, samples_of(next(iter(one.values()))) if one else 1) for one in feed]
-            feed = joined_feeds(feed)
-        elif self._is_parallel and self._program._readers:
-            from .replica_feeds import joined_feeds
-            slices = self._read(executor, feed, scope)
-            feed = joined_feeds([one for one, _ in slices])
+            if is_list:
+                check_feeds(feed, self._places)
+            feeds = self._read(executor, feed if is_list else [feed] * self._places, scope) if has_readers else feed
+            slices = [(one, samples_of(next(iter(one.values()))) if one else 1) for one in feeds]
+            feed = joined_feeds(feeds)
         if not self._is_parallel:                      # not compiled for replicas: as it is
             return executor.run(self._program, feed, fetch_list, scope=scope, return_numpy=return_numpy)
         if not isinstance(feed, dict) or not isinstance(fetch_list, (list, tuple, type(None))):
@@ -232,13 +231,12 @@ class CompiledProgram:
         with scope._turn, self._program._turn, executor._turn:
             return self._run_in_turn(executor, feed, slices, names, scope, return_numpy)
 
-    def _read(self, executor: Executor, feed: Feed, scope: Scope) -> list[tuple[Feed, int]]:
-        """Take the batches of the program's readers, one for each place, or fewer at the end of a pass."""
+    def _read(self, executor: Executor, feeds: Sequence[Feed], scope: Scope) -> list[Feed]:
+        """Add the batches of the program's readers to the feeds of the places. There are fewer feeds at the end of a pass."""
         from .py_reader import feeds_from_readers
 
         with scope._turn, self._program._turn, executor._turn:
-            feeds = feeds_from_readers(self._program, feed, self._places)
-        return [(one, samples_of(next(iter(one.values())))) for one in feeds]
+            return feeds_from_readers(self._program, feeds)
 
     def _run_in_turn(self, executor: Executor, feed: Feed, slices: Any, names: tuple[str, ...], scope: Scope, return_numpy: bool) -> list[Any]:
         program = self._program

@@ -7,12 +7,13 @@ exceptions that a failure raises.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._core import ffi, lib
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from .op_protos import OpProto, get_all_op_protos, op_proto, op_types
 from .dtypes import VarType, bfloat16_bits, convert_dtype, floats_of_bfloat16, numpy_dtype
+from .lazy import load_later
 from .errors import (DTypeError, EnforceNotMet, EOFException, ExistsError, FileError, FormatError, InvalidArgumentError,
                      NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, RunInterruptedError, ShapeError,
                      TimedOutError, TriremeError, UnsupportedError, check)
@@ -137,16 +138,17 @@ class op_proto_and_checker_maker:
 OpRole = op_proto_and_checker_maker.OpRole
 
 
+# What Fluid has here and stands on this module is loaded when it is asked for.
 if TYPE_CHECKING:
+    from .backward import get_grad_op_desc
     from .parallel_executor import ParallelExecutor
+    from .serving.paddle_api import AnalysisConfig, NativeConfig, PaddleBuf, PaddleDType, PaddlePredictor, PaddleTensor, create_paddle_predictor
 else:
-    def __getattr__(name: str) -> Any:
-        """Fluid has its executor of replicas here, with the strategies inside. It stands on this module, so it is loaded when it is asked for."""
-        if name == "ParallelExecutor":
-            from .parallel_executor import ParallelExecutor
-
-            return ParallelExecutor
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__, __dir__ = load_later(__name__, {
+        "backward": ("get_grad_op_desc",),
+        "parallel_executor": ("ParallelExecutor",),
+        "serving.paddle_api": ("AnalysisConfig", "NativeConfig", "PaddleBuf", "PaddleDType", "PaddlePredictor", "PaddleTensor", "create_paddle_predictor"),
+    }, "trireme")
 
 
 __all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto", "op_types", "get_all_op_protos",

@@ -10,7 +10,7 @@ import numpy as np
 
 from .dtypes import array_of, numpy_dtype
 from .framework import Program, Variable, cpu_places, default_main_program
-from .tensor import CPUPlace, LoDTensor
+from .tensor import CPUPlace, FedArray, LoDTensor
 
 
 class DataFeeder:
@@ -84,8 +84,7 @@ class DataFeeder:
     def _field(values: list[Any], name: str, dtype: np.dtype, dims: list[int], level: int) -> Any:
         if level == 0:
             try:
-                array = array_of(values, dtype, name)
-                return array.reshape([len(values), *dims]) if -1 not in dims else array
+                return _shaped(array_of(values, dtype, name), dims).view(FedArray)
             except (ValueError, TypeError) as error:
                 raise ValueError(f"feed {name!r}: {len(values)} samples do not make a {dtype} array of "
                                  f"[{len(values)}, {', '.join(map(str, dims))}]: {error}") from None
@@ -95,7 +94,7 @@ class DataFeeder:
             if depth + 1 < level:
                 sequences = [part for item in sequences for part in item]
         try:
-            rows = [array_of(item, dtype, name).reshape([len(item), *dims]) for item in sequences]
+            rows = [_shaped(array_of(item, dtype, name), dims) for item in sequences]
         except (ValueError, TypeError) as error:
             raise ValueError(f"feed {name!r}: sequences are {dtype} arrays of [length, {', '.join(map(str, dims))}]: "
                              f"{error}") from None
@@ -103,6 +102,13 @@ class DataFeeder:
         tensor.set(np.concatenate(rows) if rows else np.empty([0, *dims], dtype))
         tensor.set_recursive_sequence_lengths(lengths)
         return tensor
+
+
+def _shaped(array: np.ndarray, dims: list[int]) -> np.ndarray:
+    """Return the array with these dimensions behind the first. One that has as many dimensions already keeps its own."""
+    if array.ndim == len(dims) + 1 or dims.count(-1) > 0:
+        return array
+    return array.reshape([len(array), *dims])
 
 
 def _length(item: Any, name: str, level: int) -> int:

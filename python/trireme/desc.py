@@ -239,6 +239,13 @@ class OpDesc:
         """Remove an attribute."""
         lib.tr_op_desc_remove_attr(self._ptr, name_chars(name))
 
+    def infer_shape(self, block: BlockDesc) -> None:
+        """Infer the types and shapes of the outputs from what ``block`` says of the inputs, as appending the operator does."""
+        block.append_op(self.copy())
+        block.remove_op(block.op_size() - 1)
+
+    infer_var_type = infer_shape
+
     def __repr__(self) -> str:
         return f"<OpDesc {self.type()!r}>"
 

@@ -7,13 +7,34 @@ however it is cut.
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .dtypes import VarType
 from .framework import Block, Operator, Variable
+
+
+def force_init_on_cpu() -> bool:
+    """Return False: every value begins on the processor, so none is forced to.
+
+    >>> fluid.initializer.force_init_on_cpu()
+    False
+    """
+    return False
+
+
+@contextlib.contextmanager
+def init_on_cpu() -> Iterator[None]:
+    """Change nothing inside the ``with``: every value begins on the processor.
+
+    >>> with fluid.initializer.init_on_cpu():
+    ...     rate = fluid.layers.fill_constant([1], "float32", 0.1)
+    """
+    yield
 
 
 class Initializer:
@@ -224,6 +245,6 @@ Xavier = XavierInitializer
 MSRA = MSRAInitializer
 Bilinear = BilinearInitializer
 
-__all__ = ["Initializer", "Constant", "Uniform", "Normal", "TruncatedNormal", "Xavier", "MSRA",
+__all__ = ["force_init_on_cpu", "init_on_cpu", "Initializer", "Constant", "Uniform", "Normal", "TruncatedNormal", "Xavier", "MSRA",
            "ConstantInitializer", "UniformInitializer", "NormalInitializer", "TruncatedNormalInitializer",
            "XavierInitializer", "MSRAInitializer", "Bilinear", "BilinearInitializer", "NumpyArrayInitializer"]

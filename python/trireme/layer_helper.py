@@ -60,6 +60,14 @@ class LayerHelper:
         kwargs.setdefault("name", unique_name.generate(f"{self.name}.tmp"))
         return self.main_program.global_block().create_var(*args, persistable=persistable, **kwargs)
 
+    def known_here(self, var: Variable) -> Variable:
+        """Return the variable, or one of the same name, shape and type in the current program where ``var`` is another program's."""
+        program = self.main_program
+        if var.block.program is program or program.current_block().has_var_recursive(var.name):
+            return var
+        return program.global_block().create_var(name=var.name, type=var.type, shape=var.shape or None, dtype=var.dtype,
+                                                 lod_level=var.lod_level, persistable=var.persistable)
+
     def create_or_get_global_variable(self, name: str, *args: Any, **kwargs: Any) -> tuple[Variable, bool]:
         """Return the global variable and whether it was made now."""
         block = self.main_program.global_block()
@@ -173,14 +181,15 @@ class LayerHelper:
         def parameter(end: str, shape: Sequence[int], initializer: Initializer) -> Any:
             own = ParamAttr._copy(attr)
             own.__class__ = ParamAttr
-            own.name, own.initializer = f"{attr.name}.{end}", initializer
+            own.name, own.initializer = f"{attr.name}_{end}", initializer
             return self.create_parameter(own, shape, dtype)
 
         v = parameter("v", shape, attr.initializer)
-        g = parameter("g", [1] if dim is None else [shape[dim]], _LengthOf(v.name, dim))
+        g = parameter("g", [size if d == dim else 1 for d, size in enumerate(shape)], _LengthOf(v.name, dim))
         length = self.create_variable_for_type_inference(dtype)
         _append_length(self.main_program.current_block(), v, length, dim)
         ratio = self.append("elementwise_div", {"X": [g], "Y": [length]})
+        ratio = self.append("reshape2", {"X": [ratio]}, {"shape": [-1]}, extra=["XShape"])
         return self.append("elementwise_mul", {"X": [v], "Y": [ratio]}, {"axis": -1 if dim is None else dim})
 
     # -- what most layers end with -------------------------------------------------------------------
@@ -212,7 +221,7 @@ def _append_length(block: Any, v: Variable, out: Variable, dim: int | None) -> O
     others = [0] if dim is None else [d for d in range(len(v.shape)) if d != dim]
     block.append_op(type="square", inputs={"X": [v]}, outputs={"Out": [squares]})
     block.append_op(type="reduce_sum", inputs={"X": [squares]}, outputs={"Out": [total]},
-                    attrs={"dim": others, "reduce_all": dim is None})
+                    attrs={"dim": others, "reduce_all": dim is None, "keep_dim": True})
     return block.append_op(type="sqrt", inputs={"X": [total]}, outputs={"Out": [out]})
 
 

@@ -198,6 +198,14 @@ class OperatorFactory:
         """Return the names of the input slots of an operator; ``type`` is its name."""
         return [slot.name for slot in _proto(type).inputs]
 
+    def get_op_inputs(self, type: str) -> list[tuple[str, bool]]:
+        """Return the input slots of an operator, each with whether it takes several variables; ``type`` is the operator's name."""
+        return [(slot.name, slot.duplicable) for slot in _proto(type).inputs]
+
+    def get_op_outputs(self, type: str) -> list[tuple[str, bool]]:
+        """Return the output slots, as ``get_op_inputs`` does; ``type`` is the operator's name."""
+        return [(slot.name, slot.duplicable) for slot in _proto(type).outputs]
+
     def get_op_output_names(self, type: str) -> list[str]:
         """Return the names of the output slots of an operator; ``type`` is its name."""
         return [slot.name for slot in _proto(type).outputs]

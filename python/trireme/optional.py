@@ -9,7 +9,8 @@ from .errors import MissingLibraryError
 
 # What brings a module: an extra of pyproject.toml.
 _ARROW, _ONNX, _TOOLS = ("pip install 'trireme-ps[arrow]'", "pip install 'trireme-ps[onnx]'", "pip install 'trireme-ps[tools]'")
-_INSTALL = {"pyarrow": _ARROW, "onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "rich": _TOOLS, "tensorboardX": _TOOLS}
+_INSTALL = {"pyarrow": _ARROW, "onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "rich": _TOOLS, "tensorboardX": _TOOLS,
+            "PIL": "pip install pillow", "scipy": "pip install scipy"}
 
 
 def load(module: str, who: str) -> Any:

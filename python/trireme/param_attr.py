@@ -95,13 +95,14 @@ class WeightNormParamAttr(ParamAttr):
     """A weight trained as a length and a direction: ``w = g v / |v|``. (Salimans and Kingma, Weight normalization, 2016)
 
     ``dim`` is the dimension whose slices have a length each, as dimension 0 of filters; None: the whole weight has one. The parameters are
-    ``<name>.v``, which begins as the weight would, and ``<name>.g``, which begins as its length. The other arguments are those of
+    ``<name>_v``, which begins as the weight would, and ``<name>_g``, which begins as its length. Its shape is the weight's, with 1 in the place of each other
+    dimension. The other arguments are those of
     `ParamAttr`.
 
     >>> x = fluid.layers.data("x", [4])
     >>> y = fluid.layers.fc(x, 2, param_attr=fluid.WeightNormParamAttr(dim=1, name="w"), bias_attr=False)
     >>> [param.name for param in fluid.default_main_program().all_parameters()]
-    ['w.v', 'w.g']
+    ['w_v', 'w_g']
     """
 
     def __init__(self, dim: int | None = None, name: str | None = None, initializer: Initializer | None = None,

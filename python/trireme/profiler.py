@@ -11,13 +11,30 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 from ._core import lib
-from .errors import check
+from .errors import UnsupportedError, check
 from .names import path_chars
 
 _SORTED = {"default": None, "calls": 0, "total": 1, "max": 2, "min": 3, "ave": 4}
 _COLUMNS = ("Calls", "Total ms", "Max ms", "Min ms", "Ave ms", "Share")
+
+
+@contextlib.contextmanager
+def cuda_profiler(output_file: str, output_mode: str | None = None, config: Any = None) -> Iterator[None]:
+    """Refuse: there are no GPUs. ``fluid.profiler.profiler`` measures the processor.
+
+    ``output_file``, ``output_mode`` and ``config`` are what Fluid's function takes.
+
+    >>> with fluid.profiler.cuda_profiler("trace.txt"):
+    ...     pass
+    Traceback (most recent call last):
+        ...
+    trireme.errors.UnsupportedError: cuda_profiler: Trireme computes on processors alone; use fluid.profiler.profiler
+    """
+    raise UnsupportedError("cuda_profiler: Trireme computes on processors alone; use fluid.profiler.profiler")
+    yield
 
 
 def start_profiler(state: str = "CPU", tracer_option: str | None = None) -> None:

@@ -176,6 +176,11 @@ class PyReader:
             self._ended = True
             raise
 
+    @property
+    def queue(self) -> _Queue:
+        """The batches that the thread has ready: ``queue.size()`` of at most ``queue.capacity()``."""
+        return _Queue(self)
+
     # -- iteration ------------------------------------------------------------------------------------------
 
     def __call__(self) -> Iterator[list[Any]]:
@@ -199,6 +204,30 @@ class PyReader:
 
     def __repr__(self) -> str:
         return f"PyReader({self.name!r}, {', '.join(map(repr, self._names))})"
+
+
+class _Queue:
+    """The queue of a reader, as scripts look at it."""
+
+    def __init__(self, reader: PyReader) -> None:
+        self._reader = reader
+
+    def size(self) -> int:
+        """Return how many batches are ready."""
+        ahead = self._reader._ahead
+        return 0 if ahead is None else ahead.ready()
+
+    def capacity(self) -> int:
+        return self._reader._capacity
+
+    cap = capacity
+
+    def is_closed(self) -> bool:
+        """Return whether no pass is running."""
+        return self._reader._ahead is None
+
+    def close(self) -> None:
+        self._reader.reset()
 
 
 class DataLoader:
@@ -239,15 +268,16 @@ def feed_from_readers(program: Program, feed: Feed | None) -> Feed:
     return whole
 
 
-def feeds_from_readers(program: Program, feed: Feed | None, places: int) -> list[Feed]:
-    """Return up to ``places`` feeds, each with the next batches of the program's readers; at least one, or EOFException."""
-    feeds = [feed_from_readers(program, feed)]
-    while len(feeds) < places:
+def feeds_from_readers(program: Program, feeds: Sequence[Feed | None]) -> list[Feed]:
+    """Return the feeds of the places with the next batches of the program's readers. At the end of a pass there are fewer of them, at least
+    one, or EOFException."""
+    found = [feed_from_readers(program, feeds[0])]
+    for feed in feeds[1:]:
         try:
-            feeds.append(feed_from_readers(program, feed))
+            found.append(feed_from_readers(program, feed))
         except EOFException:
             break
-    return feeds
+    return found
 
 
 __all__ = ["PyReader", "DataLoader"]

@@ -6,6 +6,7 @@ valid and unchanged whatever the program computes afterwards.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -94,6 +95,29 @@ def view_of_memory(tensor: Any, memory: Any) -> np.ndarray | None:
     return kind(shape, dtype, memory)
 
 
+class _CallableShape(tuple):
+    """The shape of an array that scripts also read as a LoDTensor: ``array.shape`` and ``array.shape()``."""
+
+    def __call__(self) -> list[int]:
+        return list(self)
+
+
+class FedArray(np.ndarray):
+    """An array that `DataFeeder` has made. Fluid has LoDTensors there, so ``shape()``, ``lod()`` and the like work, too."""
+
+    @property
+    def shape(self) -> _CallableShape:
+        return _CallableShape(super().shape)
+
+    def lod(self) -> list[list[int]]:
+        return []
+
+    recursive_sequence_lengths = lod
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+
 def as_fetched(array: np.ndarray) -> np.ndarray:
     """Return an array as one that a run has fetched: see _OneElement."""
     return array.view(_OneElement) if array.ndim and array.size == 1 else array
@@ -131,7 +155,7 @@ class _Tensor:
     def _adopt(cls, ptr: Any) -> Any:
         """Wrap a tensor that is freed with the wrapper."""
         native = Native(ptr, _free_tensor)
-        tensor = cls(native)
+        tensor = cls(_native=native)
         native.release()
         return tensor
 
@@ -192,6 +216,10 @@ class _Tensor:
 class LoDTensor(_Tensor):
     """A dense array, perhaps of sequences one after the other ("level of detail").
 
+    ``recursive_seq_lens`` is the lengths of sequences, a list for each level; they must fit the array that is set.
+
+    A slice is a copy, without sequences: ``t[1:3]``, ``t[0:2, 1]``. Every dimension stays: a number selects a slice of one element.
+
     >>> t = fluid.core.LoDTensor()
     >>> t.set(np.zeros((5, 2), "float32"))
     >>> t.set_recursive_sequence_lengths([[2, 3]])
@@ -199,10 +227,17 @@ class LoDTensor(_Tensor):
     LoDTensor(float32[5, 2], lod=[[0, 2, 5]])
     >>> np.asarray(t).shape
     (5, 2)
+    >>> t[1:3].shape(), t[0, 1].shape()
+    ([2, 2], [1, 1])
     """
 
+    def __init__(self, recursive_seq_lens: Sequence[Sequence[int]] | None = None, *, _native: Native | None = None, _ptr: Any = None) -> None:
+        super().__init__(_native, _ptr)
+        if recursive_seq_lens is not None:
+            self.set_recursive_sequence_lengths(recursive_seq_lens)
+
     def set(self, array: Any, place: CPUPlace | None = None) -> None:
-        """Copy ``array`` into the tensor. Sequence offsets stay if they fit its rows, and are dropped otherwise.
+        """Copy ``array`` into the tensor. Sequence offsets, which may be set first, stay if they fit its rows, and are dropped otherwise.
 
         An array of uint16 is taken for the bits of bfloat16, as one of ``ml_dtypes.bfloat16`` is. Floats that are set into a tensor of bfloat16 are
         rounded to it.
@@ -235,6 +270,51 @@ class LoDTensor(_Tensor):
         """Return whether the offsets fit each other and the rows. They always do: ``set_lod`` refuses others."""
         return True
 
+    def __getitem__(self, index: Any) -> LoDTensor:
+        parts = index if isinstance(index, tuple) else (index,)
+        dims = self.shape()
+        if len(parts) > len(dims):
+            raise IndexError(f"{len(parts)} indices for a tensor of {len(dims)} dimensions, {dims}")
+        found = LoDTensor()
+        found._set(self.numpy()[tuple(_as_slice(part, dim, i) for i, (part, dim) in enumerate(zip(parts, dims)))])
+        return found
+
+    # -- what scripts of Fluid's tests use ------------------------------------------------------------------
+
+    def _get_dims(self) -> list[int]:
+        return self.shape()
+
+    def _set_dims(self, dims: Sequence[int]) -> None:
+        """Give the tensor this shape. Its values stay if there are as many, and become zeros otherwise."""
+        if self._is_initialized() and int(np.prod(dims, dtype=np.int64)) == int(np.prod(self.shape(), dtype=np.int64)):
+            self._set(self.numpy().reshape(tuple(dims)).copy())
+        else:
+            self._set(np.zeros(tuple(dims), NUMPY_DTYPES[lib.tr_tensor_dtype(self._ptr)] if self._is_initialized() else np.float32))
+
+    def _alloc(self, dtype: Any) -> None:
+        if not self._is_initialized() or self._dtype() != FROM_NUMPY[np.dtype(dtype)]:
+            self._set(np.zeros(tuple(self.shape()), dtype))
+
+    def _alloc_float(self, place: Any = None) -> None:
+        self._alloc(np.float32)
+
+    def _alloc_double(self, place: Any = None) -> None:
+        self._alloc(np.float64)
+
+    def _alloc_int(self, place: Any = None) -> None:
+        self._alloc(np.int32)
+
+    def _get_element(self, at: int) -> Any:
+        return self.numpy().reshape(-1)[at].item()
+
+    def _set_element(self, at: int, value: Any) -> None:
+        array = self.numpy().copy()
+        array.reshape(-1)[at] = value
+        self.set(array)
+
+    _get_float_element = _get_double_element = _get_element
+    _set_float_element = _set_double_element = _set_element
+
     def __repr__(self) -> str:
         if not self._is_initialized():
             return "LoDTensor(not set)"
@@ -243,6 +323,15 @@ class LoDTensor(_Tensor):
 
 
 Tensor = LoDTensor                     # its newer name
+
+
+def _as_slice(part: Any, dim: int, axis: int) -> slice:
+    if isinstance(part, slice):
+        return part
+    at = operator.index(part)
+    if not -dim <= at < dim:
+        raise IndexError(f"index {at} is outside of dimension {axis}, which has {dim} elements")
+    return slice(at % dim, at % dim + 1)
 
 
 class SelectedRows(_Tensor):
@@ -259,13 +348,6 @@ class SelectedRows(_Tensor):
         super().__init__(_native, _ptr)
         self._pending: tuple[list[int], int] | None = ([int(row) for row in rows], int(height)) if _native is None else None
 
-    @classmethod
-    def _adopt(cls, ptr: Any) -> SelectedRows:
-        native = Native(ptr, _free_tensor)
-        tensor = cls(_native=native)
-        native.release()
-        return tensor
-
     def set(self, array: Any, rows: Iterable[int] | None = None, height: int | None = None) -> None:
         """Copy ``array`` (one line per row) in; ``rows`` and ``height`` default to those there are."""
         keep = self._pending or (self.rows(), self.height())
@@ -276,7 +358,7 @@ class SelectedRows(_Tensor):
         self._pending = None
 
     def set_rows(self, rows: Iterable[int]) -> None:
-        """Say which rows these are. Before there are values, or with another number of rows, it counts from the next ``set``."""
+        """Say which rows these are. Values, rows and height may come in any order; they count once they fit each other."""
         self._plan([int(row) for row in rows], self.height())
 
     def set_height(self, height: int) -> None:
@@ -284,11 +366,18 @@ class SelectedRows(_Tensor):
         self._plan(self.rows(), int(height))
 
     def _plan(self, rows: list[int], height: int) -> None:
-        if self._is_initialized() and self.shape()[0] == len(rows):
+        if height > 0 and self._is_initialized() and self.shape()[:1] == [len(rows)]:
             check(lib.tr_tensor_set_rows(self._ptr, height, len(rows), rows))
             self._pending = None
         else:
             self._pending = rows, height
+
+    def sync_index(self) -> None:
+        """Do nothing: rows are found without an index."""
+
+    def numel(self) -> int:
+        """Return the number of values of the rows that are there."""
+        return lib.tr_tensor_numel(self._ptr)
 
     def rows(self) -> list[int]:
         """Return the numbers of the rows that are there."""
@@ -322,11 +411,13 @@ class _RowsValues(LoDTensor):
     """The values of SelectedRows."""
 
     def __init__(self, rows: SelectedRows) -> None:
-        super().__init__(rows._native, rows._ptr)
+        super().__init__(_native=rows._native, _ptr=rows._ptr)
         self._rows = rows
 
     def set(self, array: Any, place: CPUPlace | None = None) -> None:
-        self._rows.set(array)
+        rows, height = self._rows.rows(), self._rows.height()
+        self._set(array)
+        self._rows._plan(rows, height)
 
 
 class LoDTensorArray(Sequence):
@@ -359,13 +450,21 @@ class LoDTensorArray(Sequence):
     def __len__(self) -> int:
         return lib.tr_var_array_count(self._ptr)
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+    def _item(self, index: int) -> Any:
         position = index + len(self) if index < 0 else index
         if not 0 <= position < len(self):
             raise IndexError(f"the array has {len(self)} tensors, there is no number {index}")
-        return LoDTensor(self._native, lib.tr_var_array_item(self._ptr, position))
+        return lib.tr_var_array_item(self._ptr, position)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return LoDTensor(_native=self._native, _ptr=self._item(index))
+
+    def __setitem__(self, index: int, tensor: LoDTensor) -> None:
+        if not isinstance(tensor, LoDTensor):
+            raise TypeError(f"an element of a LoDTensorArray is a LoDTensor, got {tensor!r}")
+        check(lib.tr_tensor_copy(self._item(index), tensor._ptr))
 
 
 class ScopeVariable:
@@ -394,7 +493,7 @@ class ScopeVariable:
 
     def get_tensor(self) -> LoDTensor:
         """Return the LoDTensor that the variable holds."""
-        return LoDTensor(self._scope._native, lib.tr_var_tensor(self._ptr))
+        return LoDTensor(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
 
     def get_selected_rows(self) -> SelectedRows:
         """Return the SelectedRows that the variable holds."""

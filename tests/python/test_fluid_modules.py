@@ -271,3 +271,193 @@ def test_the_installation_checks_itself(capsys):
     fluid.install_check.run_check()
     assert "works: a layer learnt a plane" in capsys.readouterr().out
     assert len(fluid.default_main_program().global_block().ops) == before and not fluid.global_scope().local_var_names()
+
+
+# -- tensors by hand: what scripts do in any order ---------------------------------------------------
+
+
+def test_offsets_may_be_set_before_values():
+    tensor = core.LoDTensor([[2, 2]])
+    tensor.set(np.zeros((4, 1), "float32"), fluid.CPUPlace())
+    assert tensor.lod() == [[0, 2, 4]]
+    first = core.Scope().var("x").get_tensor()
+    first.set_lod([[0, 1, 3]])
+    first.set(np.ones((3, 2), "float32"), fluid.CPUPlace())
+    assert first.recursive_sequence_lengths() == [[1, 2]]
+    with pytest.raises(core.EnforceNotMet, match="ends at 4, but there are 3 rows"):
+        first.set_lod([[0, 4]])
+
+
+def test_slices_of_tensors_are_copies():
+    tensor = core.LoDTensor()
+    values = np.arange(24, dtype="float32").reshape(4, 3, 2)
+    tensor.set(values, fluid.CPUPlace())
+    for index, same in ((slice(1, 3), np.s_[1:3]), (1, np.s_[1:2]), (-1, np.s_[3:4]), ((slice(None), 2), np.s_[:, 2:3]), (slice(3, 0, -2), np.s_[3:0:-2])):
+        part = tensor[index]
+        assert isinstance(part, core.LoDTensor)
+        np.testing.assert_array_equal(np.array(part), values[same])
+    part = tensor[0:1]
+    part.set(np.zeros((1, 3, 2), "float32"), fluid.CPUPlace())
+    np.testing.assert_array_equal(np.array(tensor), values)
+    with pytest.raises(IndexError, match="index 4 is outside of dimension 0"):
+        tensor[4]
+
+
+def test_dimensions_and_elements_of_a_tensor():
+    tensor = core.Scope().var("x").get_tensor()
+    tensor._set_dims([2, 3])
+    tensor._alloc_int(fluid.CPUPlace())
+    assert tensor._dtype() == core.VarType.INT32 and tensor._get_dims() == [2, 3]
+    tensor._alloc_float(fluid.CPUPlace())
+    tensor._set_float_element(5, 2.5)
+    assert tensor._get_float_element(5) == 2.5
+    tensor._set_dims([6])
+    assert np.array(tensor).tolist() == [0, 0, 0, 0, 0, 2.5]
+
+
+def test_an_element_of_an_array_of_tensors_is_replaced():
+    array, tensor = core.LoDTensorArray(), core.LoDTensor()
+    tensor.set(np.zeros((4, 1), "float32"), fluid.CPUPlace())
+    array.append(tensor)
+    other = fluid.create_lod_tensor(np.ones((2, 1), "float32"), [[1, 1]], fluid.CPUPlace())
+    array[-1] = other
+    other.set(np.full((2, 1), 5, "float32"), fluid.CPUPlace())
+    assert np.array(array[0]).tolist() == [[1], [1]] and array[0].lod() == [[0, 1, 2]]
+    with pytest.raises(IndexError, match="no number 1"):
+        array[1] = other
+    with pytest.raises(TypeError, match="is a LoDTensor"):
+        array[0] = np.ones(2)
+
+
+def test_selected_rows_are_filled_in_any_order():
+    values = np.arange(6, dtype="float32").reshape(2, 3)
+    fill = {"height": lambda rows: rows.set_height(10), "rows": lambda rows: rows.set_rows([4, 1]),
+            "values": lambda rows: rows.get_tensor().set(values, fluid.CPUPlace())}
+    for order in ("height rows values", "values rows height", "rows values height", "values height rows"):
+        rows = core.Scope().var("g").get_selected_rows()
+        for step in order.split():
+            fill[step](rows)
+        rows.sync_index()
+        assert (rows.rows(), rows.height(), rows.numel()) == ([4, 1], 10, 6), order
+        np.testing.assert_array_equal(rows.to_dense()[[4, 1]], values)
+
+
+def test_a_feeders_arrays_are_read_like_tensors():
+    x, word = layers.data("x", [2]), layers.data("word", [1], dtype="int64", lod_level=1)
+    feed = fluid.DataFeeder([x, word], fluid.CPUPlace()).feed([([1, 2], [1, 2, 3]), ([3, 4], [4])])
+    assert (feed["x"].shape(), feed["x"].lod(), feed["word"].shape(), feed["word"].lod()) == ([2, 2], [], [4, 1], [[0, 3, 4]])
+    assert feed["x"].shape == (2, 2) and feed["x"][:1].shape() == [1, 2] and feed["x"].sum() == 10
+
+
+def test_a_feeder_reshapes_samples_of_another_rank_alone():
+    x, word = layers.data("x", [7, 1]), layers.data("word", [2], lod_level=1)
+    feeder = fluid.DataFeeder([x, word], fluid.CPUPlace())
+    feed = feeder.feed([(np.zeros((2, 1), "float32"), np.zeros((3, 4), "float32"))] * 16)
+    assert feed["x"].shape == (16, 2, 1) and feed["word"].shape() == [48, 4]
+    feed = feeder.feed([(np.zeros(7, "float32"), np.zeros(6, "float32").reshape(3, 2).tolist())])
+    assert feed["x"].shape == (1, 7, 1) and feed["word"].shape() == [3, 2]
+
+
+# -- programs ----------------------------------------------------------------------------------------
+
+
+def test_assign_moves_values_between_variables_of_another_program(exe):
+    w = layers.create_parameter([2], "float32", "w", default_initializer=fluid.initializer.Constant(3.0))
+    exe.run(fluid.default_startup_program())
+    keep = fluid.Program()
+    with fluid.program_guard(keep, fluid.Program()):
+        backup = layers.create_global_var([2], 0.0, "float32", persistable=True, name="backup")
+        layers.assign(w, backup)
+    exe.run(keep)
+    assert got(fluid.global_scope(), "backup").tolist() == [3, 3]
+    with fluid.program_guard(fluid.Program(), fluid.Program()) as _:
+        layers.assign(layers.fill_constant([2], "float32", 1.0), w)
+        exe.run(fluid.default_main_program())
+    assert got(fluid.global_scope(), "w").tolist() == [1, 1]
+
+
+def test_a_started_reader_completes_a_list_of_feeds(exe, monkeypatch):
+    monkeypatch.setenv("CPU_NUM", "2")
+    reader = layers.py_reader(8, [[-1, 4]], ["float32"])
+    x, scale = layers.read_file(reader), layers.data("scale", [1])
+    out = layers.reduce_sum(layers.elementwise_mul(x, scale, axis=0))
+    reader.decorate_batch_generator(lambda: iter([np.full((3, 4), i, "float32") for i in (1, 2, 3, 4)]))
+    assert (reader.queue.size(), reader.queue.capacity(), reader.queue.is_closed()) == (0, 8, True)
+    reader.start()
+    parallel = fluid.ParallelExecutor(use_cuda=False)
+    feeds = [{"scale": np.ones((3, 1), "float32")}, {"scale": np.full((3, 1), 10, "float32")}]
+    for want in ([12, 240], [36, 480]):
+        value, = parallel.run([out.name], feed=feeds)
+        assert value.tolist() == want
+    with pytest.raises(fluid.core.EOFException):
+        parallel.run([out.name], feed=feeds)
+
+
+def test_shapes_are_inferred_anew():
+    y = layers.fc(layers.data("x", [4]), 3)
+    op, block = fluid.default_main_program().global_block().ops[0], fluid.default_main_program().desc.block(0)
+    block.find_var("x").set_shape([7, 4])
+    count = block.op_size()
+    op.desc.infer_var_type(block)
+    op.desc.infer_shape(block)
+    assert block.find_var(op.output("Out")[0]).shape() == [7, 3] and block.op_size() == count and y.shape == (None, 3)
+
+
+def test_the_gradient_of_one_operator():
+    x = layers.data("x", [4])
+    y = layers.fc(x, 3, param_attr="w", bias_attr=False)
+    (desc,), of = core.get_grad_op_desc(y.op.desc, {"x"})
+    assert desc.type() == "mul_grad" and desc.input("Out@GRAD") == [y.name + "@GRAD"] and of == {"w@GRAD": "w"}
+    with pytest.raises(core.EnforceNotMet, match="is in no block"):
+        core.get_grad_op_desc(core.OpDesc("scale"), set())
+
+
+def test_an_operators_slots_say_whether_they_take_several_variables():
+    assert Operator.get_op_inputs("sum") == [("X", True)] and Operator.get_op_outputs("mul") == [("Out", False)]
+
+
+def test_modules_of_layers_answer_for_every_layer():
+    for module in ("nn", "control_flow", "ops", "tensor", "io", "metric_op", "learning_rate_scheduler"):
+        found = getattr(layers, module)
+        assert all(getattr(found, name) is getattr(layers, name) for name in ("relu", "fc", "While", "accuracy", "noam_decay", "topk", "array_write")), module
+        with pytest.raises(AttributeError, match="has no attribute 'no_such_layer'"):
+            found.no_such_layer
+
+
+def test_what_does_nothing_or_is_refused_says_so():
+    with pytest.warns(UserWarning, match="InferenceTranspiler does nothing"):
+        fluid.InferenceTranspiler().transpile(fluid.default_main_program(), fluid.CPUPlace())
+    with pytest.raises(core.UnsupportedError, match="with_data_parallel"):
+        layers.ParallelDo([fluid.CPUPlace()])
+    with pytest.raises(core.UnsupportedError, match="processors alone"), fluid.profiler.cuda_profiler("out"):
+        pass
+    with fluid.initializer.init_on_cpu():
+        assert not fluid.initializer.force_init_on_cpu()
+
+
+def test_a_schedule_of_a_scripts_own_counts_steps(exe):
+    step = layers.learning_rate_scheduler._decay_step_counter(1)
+    exe.run(fluid.default_startup_program())
+    assert [float(exe.run(fetch_list=[step])[0]) for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_predictor_of_fluids_inference_library(exe, tmp_path):
+    word = layers.data("word", [1], dtype="int64", lod_level=1)
+    x = layers.data("x", [2])
+    sums = layers.sequence_pool(layers.embedding(word, [4, 1], param_attr=fluid.initializer.NumpyArrayInitializer(np.arange(4, dtype="float32").reshape(4, 1))), "sum")
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path), ["word", "x"], [sums, layers.scale(x, 2.0)], exe,
+                                  model_filename="model", params_filename="params")
+    config = core.AnalysisConfig(str(tmp_path / "model"), str(tmp_path / "params"))
+    config.disable_gpu()
+    predictor = core.create_paddle_predictor(config)
+    assert predictor.get_input_names() == ["word", "x"]
+    words = core.PaddleTensor(np.array([[1], [2], [3]]), lod=[[0, 1, 3]])
+    rows = core.PaddleTensor()
+    rows.name, rows.shape, rows.data, rows.dtype = "x", [1, 2], core.PaddleBuf([1.0, 2.0]), core.PaddleDType.FLOAT32
+    total, double = predictor.clone().run([words, rows])
+    assert total.as_ndarray().tolist() == [[1], [5]] and double.data.float_data() == [2, 4] and double.shape == [1, 2]
+    with pytest.raises(core.InvalidArgumentError, match="1 inputs, the model has 2: word, x"):
+        predictor.run([words])
+    with pytest.raises(core.UnsupportedError):
+        config.enable_use_gpu(100, 0)

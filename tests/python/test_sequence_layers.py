@@ -333,7 +333,7 @@ def test_a_feeder_says_what_is_no_sequence():
         texts.feed([([1, 2],)])
     points = fluid.DataFeeder([layers.data("points", [2], lod_level=1)])
     with pytest.raises(ValueError, match=r"feed 'points': sequences are float32 arrays of \[length, 2\]"):
-        points.feed([([(1, 2, 3)],)])
+        points.feed([([1, 2, 3],)])
 
 
 def test_sequences_are_saved_and_loaded(exe, tmp_path, rows):

@@ -175,11 +175,11 @@ def test_weights_of_a_length_and_a_direction(exe, dim):
     exe.run(fluid.default_startup_program())
     axes = None if dim is None else 1 if dim == 0 else 0
     for step in range(3):
-        v, g = (np.array(fluid.executor.fetch_var(f"w.{part}")).astype("float64") for part in "vg")
+        v, g = (np.array(fluid.executor.fetch_var(f"w_{part}")).astype("float64") for part in "vg")
         length = np.sqrt((v * v).sum(axes, keepdims=True))
         if step == 0:
-            np.testing.assert_allclose(g, length.ravel(), rtol=1e-5)
-        w = v / length * (g[:, None] if dim == 0 else g)
+            np.testing.assert_allclose(g, length, rtol=1e-5)
+        w = v / length * g
         value, = exe.run(test, feed={"x": ROWS}, fetch_list=[out])
         np.testing.assert_allclose(value, ROWS @ w, rtol=1e-4, atol=1e-5)
         exe.run(feed={"x": ROWS}, fetch_list=[loss])

@@ -7,12 +7,16 @@ kept in the cache.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gzip
 import hashlib
 import io
 import os
+import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 
 from ..errors import TriremeError
 from ..files import new_file, open_regular
@@ -127,26 +131,85 @@ def _member(archive: bytes, name: str) -> bytes:
     raise LookupError(f"it holds no {name}")
 
 
-def _fetch(folder: str, name: str, url: str, sha256: str) -> str:
-    """Fetch a file into the cache; it appears there whole or not at all."""
-    from urllib.error import URLError
-    from urllib.request import urlopen
+def archive(folder: str, name: str, url: str, md5: str) -> str:
+    """Return the path of a data set's file that is read in parts, such as a tar archive of many megabytes.
 
-    path = os.path.join(cache_home(), folder, name)
-    looked = " and ".join(os.path.join(root, folder) for root in roots())
+    ``folder`` and ``name`` are those of `find`; ``md5`` is the checksum of the file behind ``url``. A file that lies in one of the folders is
+    taken as it is.
+
+    DataSetError: the file is nowhere and cannot be fetched, or what was fetched has another checksum.
+
+    >>> try:
+    ...     fluid.dataset.common.archive("greetings", "en.tgz", "file:///no-such-file", md5="")
+    ... except fluid.dataset.common.DataSetError as error:
+    ...     print(str(error)[:16])
+    en.tgz is not in
+    """
+    path = find(folder, name)
+    if path is None:
+        data = _download(folder, name, url)
+        found = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        if found != md5:
+            raise DataSetError(f"{url} gave a file with the MD5 {found}, not {md5}")
+        path = _keep(folder, name, data)
+    return path
+
+
+@contextlib.contextmanager
+def members(path: str) -> Iterator[Iterator[tuple[str, Callable[[], bytes]]]]:
+    """Open a tar archive, and give the name of each file in it with a function that reads the file. ``path`` is the archive's.
+
+    DataSetError: the archive is damaged.
+
+    >>> import tarfile
+    >>> with tarfile.open("some.tar", "w") as tar:
+    ...     tar.add(fluid.dataset.common.__file__, "common.py")
+    >>> with fluid.dataset.common.members("some.tar") as files:
+    ...     print([(name, read()[:1]) for name, read in files])
+    [('common.py', b'"')]
+    """
     try:
-        with urlopen(url, timeout=60) as answer:
-            data = answer.read()
-    except (URLError, OSError) as error:
-        raise DataSetError(f"{name} is not in {looked}, and {url} cannot be fetched: {error}. Put the file there, or "
-                           "set TRIREME_DATA_HOME to a folder that has it") from error
+        with tarfile.open(path) as tar:
+            yield ((member.name, functools.partial(_read_member, tar, member)) for member in tar if member.isfile())
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataSetError(f"{path} is damaged: {error}") from error
+
+
+def _read_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    assert file is not None                            # it is a file
+    return file.read()
+
+
+def _fetch(folder: str, name: str, url: str, sha256: str) -> str:
+    """Fetch a file into the cache."""
+    data = _download(folder, name, url)
     content = _unpack(data, url, name)
     if sha256_of(content) != sha256:
         raise DataSetError(f"{url} gave a file with the SHA-256 {sha256_of(content)}, not {sha256}")
+    return _keep(folder, name, data)
+
+
+def _download(folder: str, name: str, url: str) -> bytes:
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(url, timeout=60) as answer:
+            return answer.read()
+    except (URLError, OSError) as error:
+        looked = " and ".join(os.path.join(root, folder) for root in roots())
+        raise DataSetError(f"{name} is not in {looked}, and {url} cannot be fetched: {error}. Put the file there, or "
+                           "set TRIREME_DATA_HOME to a folder that has it") from error
+
+
+def _keep(folder: str, name: str, data: bytes) -> str:
+    """Write a file to the cache, where it appears whole or not at all; return its path."""
+    path = os.path.join(cache_home(), folder, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with new_file(path) as file:
         file.write(data)
     return path
 
 
-__all__ = ["cache_home", "roots", "find", "read", "sha256_of", "DataSetError"]
+__all__ = ["archive", "cache_home", "members", "roots", "find", "read", "sha256_of", "DataSetError"]

@@ -32,3 +32,17 @@ __all__ = [*array.__all__, *attention.__all__, *branch.__all__, *control_flow.__
            *learning_rate_scheduler.__all__, *loss.__all__, *many_classes.__all__, *math.__all__, *metric_op.__all__,
            *nn.__all__, *norm.__all__, *ops.__all__, *pairs.__all__, *reader.__all__, *recurrent.__all__, *resize.__all__, *rnn.__all__, *score_loss.__all__, *sequence.__all__,
            *structured.__all__, *tensor.__all__, *tensor_ops.__all__]
+
+
+def _answer_for_all(module: object) -> None:
+    """Let a module here answer for every layer: Fluid's scripts know layers by modules that are cut otherwise, such as ``layers.nn.relu``."""
+    def __getattr__(name: str) -> object:
+        if name in __all__:
+            return globals()[name]
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+    module.__getattr__ = __getattr__
+
+
+for _module in (control_flow, device, io, learning_rate_scheduler, metric_op, nn, ops, tensor):
+    _answer_for_all(_module)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from .. import unique_name
 from ..dtypes import VarType
+from ..errors import UnsupportedError
 from ..framework import Variable, default_main_program
 from ..layer_helper import LayerHelper
 from .array import merge_lod_tensor
@@ -149,4 +151,20 @@ class Switch:
         return ConditionalBlock([self._none_before], is_scalar_condition=True).block()
 
 
-__all__ = ["IfElse", "Switch"]
+class ParallelDo:
+    """Refuses to be made: Fluid 1.0 had it for several devices. ``CompiledProgram.with_data_parallel`` runs replicas of a program.
+
+    ``places``, ``use_nccl`` and ``name`` are what Fluid's class takes.
+
+    >>> fluid.layers.ParallelDo(fluid.layers.device.get_places())
+    Traceback (most recent call last):
+        ...
+    trireme.errors.UnsupportedError: ParallelDo: replicas of a program are made by CompiledProgram(program).with_data_parallel(), ...
+    """
+
+    def __init__(self, places: Any, use_nccl: bool = False, name: str | None = None) -> None:
+        raise UnsupportedError("ParallelDo: replicas of a program are made by CompiledProgram(program).with_data_parallel(), or by ParallelExecutor; "
+                               "more processes are trainers of a job ('trireme launch --trainers N SCRIPT')")
+
+
+__all__ = ["IfElse", "ParallelDo", "Switch"]

@@ -33,6 +33,9 @@ def _step(begin: int = 0) -> Variable:
     return step + float(begin) if begin else step
 
 
+_decay_step_counter = _step            # the name by which schedules of a script's own count
+
+
 def _check(schedule: str, rates: dict[str, Any], above_zero: dict[str, Any] | None = None) -> None:
     """Check the rates (or Variables), and the numbers that must be above 0."""
     for name, value in rates.items():

@@ -133,13 +133,16 @@ def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
 def assign(input: Any, output: Variable | None = None) -> Variable:
     """Return a copy of a variable, or a constant tensor of a NumPy array (float32 or int32).
 
-    ``output`` is the Variable that gets it; None: a new one.
+    ``output`` is the Variable that gets it; None: a new one. Variables of another program are made in this one, with the same names: such a
+    program moves values between variables of a scope.
 
     >>> fluid.layers.assign(np.array([[1.0, 2.0]], "float32"))
     Variable('assign_0.tmp_0', float32[1, 2])
     """
     helper = LayerHelper("assign")
+    output = helper.known_here(output) if isinstance(output, Variable) else output
     if isinstance(input, Variable):
+        input = helper.known_here(input)
         return _into(helper, output, "assign", {"X": [input]})
     if not isinstance(input, np.ndarray):
         raise TypeError(f"assign takes a Variable or a NumPy array, got {input!r}")

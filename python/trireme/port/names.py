@@ -18,7 +18,7 @@ from .tables import COUNTERPARTS, DIFFERS, OUTSIDE
 
 THERE, DIFFERENT, MISSING = "there", "differs", "missing"
 _ROLES = ("PADDLE_", "TRAINING_ROLE", "PSERVERS", "CURRENT_ENDPOINT")
-_MODULES = ("reader", "dataset", "batch")              # of paddle itself, which are of fluid here
+_MODULES = ("reader", "dataset", "batch", "version")              # of paddle itself, which are of fluid here
 
 
 @dataclass(frozen=True, order=True)

@@ -15,6 +15,11 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
                                                                        "([threads.md](threads.md)); more processes are trainers of a job"),
     (("memory_optimize", "release_memory", "transpiler.memory_optimize", "transpiler.release_memory"),
      "they do nothing, and say so once: a plan shares memory by itself"),
+    (("transpiler.InferenceTranspiler", "InferenceTranspiler"), "it does nothing, and says so once: operators are fused when a program runs"),
+    (("layers.ParallelDo", "profiler.cuda_profiler"), "using it is refused with a message that names what there is"),
+    (("layers.nn", "layers.control_flow", "layers.ops", "layers.tensor", "layers.io", "layers.metric_op"), "these modules answer for every layer, however Fluid cuts them"),
+    (("WeightNormParamAttr",), "the parameters have Fluid's names and shapes; `v` is made before `g`"),
+    (("core.AnalysisConfig", "core.create_paddle_predictor"), "a predictor of Fluid's inference library is a `serving.Predictor` behind its names; its switches change nothing"),
     (("CUDAPlace", "CUDAPinnedPlace", "cuda_places", "cuda_pinned_places", "core.CUDAPlace"),
      "making one is refused, naming one behind `if use_gpu` is not; `core.get_cuda_device_count()` is 0"),
     (("DistributeTranspiler", "DistributeTranspilerConfig", "transpiler.DistributeTranspiler", "transpiler.DistributeTranspilerConfig"),
@@ -52,7 +57,6 @@ OUTSIDE: dict[str, tuple[str, str]] = {
     "paddle.nn": ("missing", "the interface of Paddle 2 is not here"),
     "paddle.static": ("missing", "the interface of Paddle 2 is not here"),
     "paddle.distributed": ("missing", "the interface of Paddle 2 is not here; jobs are started by `trireme launch`"),
-    "paddle.version": ("missing", "`trireme.__version__`"),
 }
 
 

@@ -70,6 +70,10 @@ class Ahead:
             raise self._end.error
         raise StopIteration
 
+    def ready(self) -> int:
+        """Return how many items wait to be taken."""
+        return self._queue.qsize()
+
     def close(self) -> None:
         """End the thread. One that is inside the script's generator ends with its next item."""
         self._stop.set()

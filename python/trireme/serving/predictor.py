@@ -134,10 +134,11 @@ class Predictor:
             raise NotFoundError(f"the model has no feed {feed!r}{did_you_mean(feed, self.feeds)}")
         return str(found.dtype), list(found.shape)
 
-    def run(self, feed: Mapping[str, Any]) -> list[np.ndarray]:
+    def run(self, feed: Mapping[str, Any], return_numpy: bool = True) -> list[Any]:
         """Run the model once; return the fetched arrays in the order of ``fetches``.
 
         ``feed``: arrays, or LoDTensors, by name. Types must be those of the model: a wrong one raises DTypeError with the conversion to write.
+        ``return_numpy`` False returns LoDTensors, which have the offsets of sequences.
         """
         native = self._native
         if native is None:
@@ -164,7 +165,7 @@ class Predictor:
                 check(status)
             except ShapeError as error:
                 raise with_batch_sizes(error, feed) from None
-        return [view_of_owned(result) for result in results]
+        return [view_of_owned(result) if return_numpy else LoDTensor._adopt(result) for result in results]
 
     def refresh(self) -> bool:
         """Take the newest export, if it is newer; return whether it was. Runs in other threads go on meanwhile."""

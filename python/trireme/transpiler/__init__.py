@@ -2,8 +2,8 @@
 
 from . import details
 from .dispatch import HashName, PSDispatcher, RoundRobin
-from .memory import memory_optimize, release_memory
+from .memory import InferenceTranspiler, memory_optimize, release_memory
 from ..distributed.transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
-__all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "HashName", "PSDispatcher", "RoundRobin", "details", "memory_optimize",
+__all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "HashName", "InferenceTranspiler", "PSDispatcher", "RoundRobin", "details", "memory_optimize",
            "release_memory"]

@@ -44,4 +44,20 @@ def release_memory(input_program: Program, skip_opt_set: Iterable[Any] | None = 
     _say_once("release_memory")
 
 
-__all__ = ["memory_optimize", "release_memory"]
+class InferenceTranspiler:
+    """Does nothing to a program, and says so at the first call: a plan fuses operators by itself.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     fluid.transpiler.InferenceTranspiler().transpile(fluid.default_main_program(), fluid.CPUPlace())
+    """
+
+    def transpile(self, program: Program, place: Any, scope: Any = None) -> None:
+        """Leave ``program`` as it is. ``place`` and ``scope`` are what Fluid's method takes."""
+        if "InferenceTranspiler" not in _said:
+            _said.add("InferenceTranspiler")
+            warnings.warn("InferenceTranspiler does nothing: operators of a program are fused when it runs", stacklevel=2)
+
+
+__all__ = ["InferenceTranspiler", "memory_optimize", "release_memory"]
