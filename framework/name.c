@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The code point at `*at`, which moves after it; -1: this is no UTF-8. The text ends with a zero byte, which is no
- * continuation: nothing after it is read. */
-static int32_t next_code_point(const uint8_t **at)
+int32_t tr__code_point(const uint8_t **at)
 {
     static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
     const uint8_t        first = *(*at)++;
@@ -61,7 +59,7 @@ tr_status tr_name_check(const char *name)
     if (size > TR_NAME_MAX)
         return refuse(name, size, "it is longer than 1024 bytes");
     while (*at) {
-        const int32_t code = next_code_point(&at);
+        const int32_t code = tr__code_point(&at);
         if (code < 0)
             return refuse(name, size, "it is no valid UTF-8");
         if (is_control(code))

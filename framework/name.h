@@ -9,12 +9,18 @@
 #ifndef TR_FRAMEWORK_NAME_H
 #define TR_FRAMEWORK_NAME_H
 
+#include <stdint.h>
+
 #include "framework/status.h"
 
 enum { TR_NAME_MAX = 1024 };
 
 /* TR_EINVAL unless `name` is possible; the text shows the name with its bytes escaped. */
 tr_status tr_name_check(const char *name);
+
+/* The code point at `*at`, which moves after it; -1: this is no UTF-8. The text ends with a byte that is no continuation, such as a zero or
+ * the end of a line: nothing after it is read. */
+int32_t tr__code_point(const uint8_t **at);
 
 /* Up to 80 bytes of a text as a message can show them: "a\x00b". `room` has at least TR_NAME_SHOWN bytes. */
 enum { TR_NAME_SHOWN = 4 * 80 + 4 };

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "framework/memory.h"
+#include "trainer/command.h"
 
 typedef struct piece_node {
     struct piece_node *next;
@@ -231,7 +232,7 @@ tr_status tr_feed_start(tr_feed_threads *feed)
                                        has_header ? tr_parser_header : NULL, feed->parser,
                                        has_tables ? &feed->spec->reader : NULL};
 
-    tr_source_keep_environment();
+    tr_command_keep_environment();
     tr_feed_stop(feed);
     feed->source = tr_source_new(&options);
     feed->pieces_end = &feed->pieces;

@@ -1,7 +1,6 @@
 /* parse.c - see parse.h. */
 #include "trainer/parse_state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,41 +27,14 @@ void tr_parser_deinit(tr_parser *parser)
     *parser = (tr_parser){0};
 }
 
-/* == mistakes ================================================================================ */
-
-/* Copy the text at the place of a mistake, shortened for a message. */
-static void describe_got(char *out, size_t size, const char *at)
-{
-    size_t used = 0;
-
-    if (*at == '\n' || *at == '\0') {
-        snprintf(out, size, "the end of the line");
-        return;
-    }
-    out[used++] = '\'';
-    for (; used < size - 8 && *at != '\n' && (used == 1 || !tr_is_space(*at)); at++) {
-        if ((unsigned char)*at >= ' ' && *at != 127)
-            out[used++] = *at;
-        else
-            used += (size_t)snprintf(out + used, size - used, "\\x%02x", (unsigned char)*at);
-    }
-    snprintf(out + used, size - used, "'");
-}
-
-static tr_status explain(const tr_mistake *mistake, const tr_block_text *block, const char *line_begin, int64_t line)
-{
-    char got[64];
-
-    if (mistake->is_memory)
-        return tr_fail(TR_ENOMEM, "data: no memory for the lines of '%s'", block->piece.path);
-    describe_got(got, sizeof got, mistake->at);
-    return tr_fail(TR_EFORMAT, "%s, line %lld, column %lld: %s%s%s%s, got %s", block->piece.path,
-                   (long long)tr_piece_line_number(&block->piece, block->line + line),
-                   (long long)(mistake->at - line_begin + 1), mistake->slot ? "slot '" : "",
-                   mistake->slot ? mistake->slot : "", mistake->slot ? "': " : "", mistake->expected, got);
-}
-
 /* == blocks ================================================================================== */
+
+/* Does the line hold no row? In CSV a space may be a delimiter: a line of spaces is not empty there. */
+static bool is_empty(tr_data_format format, const char *line)
+{
+    const char *at = format == TR_DATA_CSV ? line + (*line == '\r') : tr_skip_spaces(line);
+    return *at == '\n' || (format == TR_DATA_LIBSVM && *at == '#');
+}
 
 void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad)
 {
@@ -77,13 +49,10 @@ void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text
     }
     for (int64_t line = 0; at < end; line++) {
         const char *const begin = at;
-        /* Empty lines are skipped. Where a space may be a delimiter, a line of spaces is not empty. */
-        at = parser->spec->format == TR_DATA_CSV ? begin + (*begin == '\r') : tr_skip_spaces(begin);
-        if (*at == '\n') {
-            at++;
+        if (is_empty(parser->spec->format, begin)) {
+            at = (const char *)rawmemchr(begin, '\n') + 1;
             continue;
         }
-        at = begin;
         if (TR_LIKELY(parser->line(parser, to, &at, &mistake))) {
             at++;
             if (TR_LIKELY(tr_columns_end_line(to)))
@@ -93,7 +62,7 @@ void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text
         tr_columns_drop_line(to);
         bad->count++;
         if (!bad->first || mistake.is_memory) {
-            bad->status = explain(&mistake, block, begin, line);
+            bad->status = tr_mistake_explain(&mistake, parser->spec, block, begin, line);
             free(bad->first);
             bad->first = tr__must_strdup(tr_error());
         }

@@ -4,8 +4,8 @@
 #ifndef TR_TRAINER_PARSE_H
 #define TR_TRAINER_PARSE_H
 
-#include "trainer/parse_value.h"
-#include "trainer/source.h"
+#include "trainer/columns.h"
+#include "trainer/mistake.h"
 
 /* The place for a value of a CSV line. */
 typedef struct tr_target {

@@ -78,11 +78,20 @@ static int64_t hash_field(const field *f, int64_t buckets)
 
 /* == columns ================================================================================== */
 
-static int find_column(const tr_parser *parser, const char *name)
+static int find_name(const tr_parser *parser, const char *name, int from)
 {
-    for (int i = 0; parser->column && i < parser->column_count; i++)
+    for (int i = from; parser->column && i < parser->column_count; i++)
         if (!strcmp(parser->column[i], name))
             return i;
+    return -1;
+}
+
+static int find_column(const tr_parser *parser, const char *name)
+{
+    const int named = find_name(parser, name, 0);
+
+    if (named >= 0)
+        return named;
     return name[0] == '#' && name[1] >= '0' && name[1] <= '9' ? atoi(name + 1) : -1;
 }
 
@@ -93,8 +102,20 @@ static tr_status no_column(const tr_parser *parser, const char *slot, const char
 
     for (int i = 0; parser->column && i < parser->column_count && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", parser->column[i]);
-    return tr_fail(TR_ENOTFOUND, "%s: slot '%s': there is no column '%s'; there are %s", path ? path : "data", slot, name,
-                   parser->column ? names : "no names, only numbers");
+    const char *advice = parser->column_count == 1 ? tr_delimiter_advice(names, names + strlen(names), parser->spec->delimiter) : NULL;
+    return tr_fail(TR_ENOTFOUND, "%s: slot '%s': there is no column '%s'; there are %s%s", path ? path : "data", slot, name,
+                   parser->column ? names : "no names, only numbers", advice ? advice : "");
+}
+
+/* Two columns may have one name, as long as no slot asks for it. */
+static tr_status check_twins(const tr_parser *parser, int column, const char *slot, const char *name, const char *path)
+{
+    const int twin = find_name(parser, name, column + 1);
+
+    if (twin < 0 || strcmp(parser->column[column], name))
+        return TR_OK;
+    return tr_fail(TR_EEXIST, "%s: slot '%s': the columns %d and %d (from 0) are both named '%s'; say which one by its number: "
+                   "columns=[%d]", path ? path : "data", slot, column, twin, name, column);
 }
 
 static void add_target(tr_parser *parser, int column, int slot, int64_t place)
@@ -124,6 +145,7 @@ static tr_status place_slot(tr_parser *parser, int i, int *next, const char *pat
         if (parser->column_count && column >= parser->column_count)
             return tr_fail(TR_ENOTFOUND, "%s: slot '%s': there is no column %d; there are %d", path ? path : "data",
                            slot->name, column, parser->column_count);
+        TR_TRY(check_twins(parser, column, slot->name, slot->column_count ? slot->columns[place] : slot->name, path));
         add_target(parser, column, i, place);
         *next = column + 1;
     }
@@ -286,7 +308,7 @@ bool tr_line_csv(const tr_parser *parser, tr_columns *to, const char **at, tr_mi
     for (int number = 0;; number++, p++) {
         field f;
         if (TR_UNLIKELY(!take_field(&f, &p, parser->spec->delimiter)))
-            return tr_mistake_at(mistake, f.begin - 1, NULL, "expected quotes that end before the next delimiter");
+            return tr_mistake_at(mistake, f.begin - 1, NULL, "expected quotes that end on their line, and then a delimiter");
         for (; target < last && target->column == number; target++) {
             tr_column          *column = &to->column[target->slot];
             const tr_data_slot *slot = &parser->spec->slots[target->slot];
@@ -296,8 +318,10 @@ bool tr_line_csv(const tr_parser *parser, tr_columns *to, const char **at, tr_mi
                 continue;
             }
             char *row = column->data + (column->count - column->width + target->place) * column->size;
-            if (!put(slot, column, row, &f, mistake))
+            if (!put(slot, column, row, &f, mistake)) {
+                mistake->end = f.end;
                 return false;
+            }
         }
         if (*p != '\n')
             continue;

@@ -43,11 +43,22 @@ tr_status tr_libsvm_init(tr_parser *parser)
     return TR_OK;
 }
 
-static bool put_dense(tr_column *column, int64_t index, double value)
+/* The place of a feature in the dense row of the line. */
+static char *dense_place(const tr_column *column, int64_t index)
 {
-    char *row = column->data + (column->count - column->width) * column->size;
+    return column->data + (column->count - column->width + index) * column->size;
+}
 
-    return index < column->width && tr_put_value(column, row + index * column->size, value);
+static bool put_dense(tr_column *column, int64_t index, double value, const char *at, const char *name, int64_t first, tr_mistake *mistake)
+{
+    static const char zero[sizeof(double)];
+
+    if (index >= column->width)
+        return tr_mistake_at(mistake, at, name, "expected an index from %lld to %lld", (long long)first, (long long)(first + column->width - 1));
+    char *to = dense_place(column, index);
+    if (memcmp(to, zero, (size_t)column->size))
+        return tr_mistake_at(mistake, at, name, "expected each index once, and %lld has a value already", (long long)(index + first));
+    return tr_put_value(column, to, value);
 }
 
 static bool put_value(tr_column *column, double value)
@@ -101,10 +112,9 @@ static bool read_pair(const tr_parser *parser, tr_columns *to, const char **at, 
     if (index < 0)
         return tr_mistake_at(mistake, *at, NULL, "expected an index of at least %lld",
                              (long long)parser->spec->first_index);
-    if (parser->dense >= 0 && !put_dense(&to->column[parser->dense], index, value))
-        return tr_mistake_at(mistake, *at, slots[parser->dense].name, "expected an index from %lld to %lld",
-                             (long long)parser->spec->first_index,
-                             (long long)(parser->spec->first_index + to->column[parser->dense].width - 1));
+    if (parser->dense >= 0 && !put_dense(&to->column[parser->dense], index, value, *at, slots[parser->dense].name,
+                                         parser->spec->first_index, mistake))
+        return false;
     if ((parser->index >= 0 && !put_index(&to->column[parser->index], index)) ||
         (parser->value >= 0 && !put_value(&to->column[parser->value], value)))
         return tr_mistake_memory(mistake);

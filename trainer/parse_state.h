@@ -14,16 +14,4 @@ void tr_parse_rows(const tr_data_spec *spec, tr_columns *to, const tr_block_text
 tr_status tr_csv_init(tr_parser *parser);
 tr_status tr_libsvm_init(tr_parser *parser);
 
-TR_INLINE bool tr_is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-TR_INLINE const char *tr_skip_spaces(const char *at)
-{
-    while (tr_is_space(*at))
-        at++;
-    return at;
-}
-
 #endif

@@ -2,20 +2,17 @@
 #include "trainer/source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "framework/memory.h"
 #include "framework/path.h"
+#include "trainer/command.h"
+#include "trainer/text_start.h"
+#include "trainer/unpack.h"
 
 enum { MAX_LINE = 1 << 28 };          /* a file with a longer line is refused: it is probably no text */
 
@@ -24,10 +21,10 @@ struct tr_source {
     tr_piece piece;
     bool     is_open;
     int      file;                    /* or -1 */
-    gzFile   packed;                  /* or NULL */
+    tr_unpack *packed;                /* or NULL */
     pthread_mutex_t lock;             /* guards the two fields below: another thread may end the command */
     bool     is_interrupted;          /* no further command is started */
-    pid_t    command;                 /* or 0 */
+    tr_command *command;              /* or NULL */
     int64_t  at;                      /* place in the file of the first byte that was not returned yet */
     int64_t  line;
     char    *rest;                    /* bytes that were read and not returned yet: the beginning of a line */
@@ -76,38 +73,30 @@ void tr_source_interrupt(tr_source *source)
     pthread_mutex_lock(&source->lock);
     source->is_interrupted = true;
     if (source->command)
-        kill(-source->command, SIGKILL);
+        tr_command_kill(source->command);
     pthread_mutex_unlock(&source->lock);
 }
 
-/* Wait for the end of the command, and return waitpid's status. */
-static int reap_command(tr_source *source)
+/* The command has closed its output: check how it ended. */
+static tr_status end_command(tr_source *source)
 {
-    siginfo_t info;
-    int       status = 0;
-
-    while (waitid(P_PID, (id_t)source->command, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
-        ;
     pthread_mutex_lock(&source->lock);
-    while (waitpid(source->command, &status, 0) < 0 && errno == EINTR)
-        ;
-    source->command = 0;
+    tr_command *command = source->command;
+    source->command = NULL;
     pthread_mutex_unlock(&source->lock);
-    return status;
+    return command ? tr_command_end(command, source->piece.path) : TR_OK;
 }
 
 static void close_piece(tr_source *source)
 {
     if (source->is_open && source->options.reader)
         source->options.reader->close(source->options.reader->payload);
-    if (source->packed)
-        gzclose(source->packed);
-    else if (source->file >= 0)
+    tr_unpack_free(source->packed);
+    if (source->file >= 0)
         close(source->file);
-    if (source->command) {
-        tr_source_interrupt(source);
-        reap_command(source);
-    }
+    if (source->command)
+        tr_command_kill(source->command);
+    end_command(source);
     source->packed = NULL;
     source->file = -1;
     source->is_open = false;
@@ -128,112 +117,20 @@ bool tr_source_is_open(const tr_source *source)
     return source->is_open;
 }
 
-/* == a command ================================================================================ */
-
-/* The environment of commands, as it was when the first feed was made. Other threads may change the process's environment while a
- * command is started (a library's first use does). The copy stays until the process ends. */
-static char **environment;
-
-static void copy_environment(void)
-{
-    size_t count = 0;
-
-    while (environ[count])
-        count++;
-    environment = tr__must_array(count + 1, sizeof *environment);
-    for (size_t i = 0; i < count; i++)
-        environment[i] = tr__must_strdup(environ[i]);
-}
-
-void tr_source_keep_environment(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, copy_environment);
-}
-
-/* Between vfork and exec the child may only make system calls. It runs in the parent's memory, and leaves there the reason of a failure. */
-static void become(int input, int output, const char *command, const sigset_t *mask, volatile int *failed)
-{
-    setpgid(0, 0);                                 /* the child leads a process group, so that the whole group can be ended */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* if this process is killed, the child does not outlive it */
-    dup2(input, 0);
-    dup2(output, 1);
-    sigprocmask(SIG_SETMASK, mask, NULL);
-    execle("/bin/sh", "sh", "-c", command, (char *)NULL, environment ? environment : environ);
-    *failed = errno;
-    _exit(127);                                    /* exit code of the child: there is no shell */
-}
-
-static tr_status spawn(pid_t *out, int input, int output, const char *command)
-{
-    sigset_t     all, none, old;
-    volatile int failed = 0;
-
-    sigfillset(&all);
-    sigemptyset(&none);
-    pthread_sigmask(SIG_SETMASK, &all, &old);      /* the parent's signal handlers must not run in the child */
-    *out = vfork();
-    if (*out == 0)
-        become(input, output, command, &none, &failed);
-    if (*out < 0)
-        failed = errno;
-    else if (failed)
-        waitpid(*out, NULL, 0);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return failed ? tr_fail(TR_EIO, "data: '%s' cannot be started: %s", command, strerror(failed)) : TR_OK;
-}
-
-/* Start the command with the file as its input, and read its output. */
-static tr_status start_command(tr_source *source)
-{
-    pid_t pid = 0;
-    int   ends[2];
-
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return tr_fail(TR_EIO, "data: no pipe for '%s': %s", source->options.pipe_command, strerror(errno));
-    pthread_mutex_lock(&source->lock);
-    const tr_status status = source->is_interrupted ? tr_fail(TR_EIO, "data: interrupted")
-                                                    : spawn(&pid, source->file, ends[1], source->options.pipe_command);
-    source->command = status == TR_OK ? pid : 0;
-    pthread_mutex_unlock(&source->lock);
-    close(ends[1]);
-    close(source->file);
-    source->file = ends[0];
-    return status;
-}
-
-/* The command has closed its output: check how it ended. */
-static tr_status end_command(tr_source *source)
-{
-    const int status = reap_command(source);
-
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return TR_OK;
-    return tr_fail(TR_EIO, "data: '%s' on '%s' ended with %s %d", source->options.pipe_command, source->piece.path,
-                   WIFEXITED(status) ? "exit code" : "signal",
-                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-}
-
 /* == reading ================================================================================== */
 
 /* Read up to `size` bytes. 0: the end of the file. */
 static tr_status read_some(size_t *got, tr_source *source, char *to, size_t size)
 {
-    if (source->packed) {
-        const int n = gzread(source->packed, to, (unsigned)size);
-        int       error = Z_OK;
-        const char *text = n < 0 || (n == 0 && size) ? gzerror(source->packed, &error) : "";
-        if (n < 0 || (n == 0 && error != Z_OK && error != Z_STREAM_END))
-            return tr_fail(TR_EFORMAT, "data: '%s' cannot be unpacked: %s", source->piece.path, text);
-        *got = (size_t)n;
-    } else {
-        ssize_t n;
-        while ((n = read(source->file, to, size)) < 0 && errno == EINTR)
-            ;
-        if (n < 0)
-            return tr_fail(TR_EIO, "data: '%s' cannot be read: %s", source->piece.path, strerror(errno));
-        *got = (size_t)n;
-    }
+    ssize_t n;
+
+    if (source->packed)
+        return tr_unpack_read(got, source->packed, to, size);
+    while ((n = read(source->file, to, size)) < 0 && errno == EINTR)
+        ;
+    if (n < 0)
+        return tr_fail(TR_EIO, "data: '%s' cannot be read: %s", source->piece.path, strerror(errno));
+    *got = (size_t)n;
     return TR_OK;
 }
 
@@ -267,6 +164,17 @@ static int64_t count_lines(const char *text, size_t size)
     return lines;
 }
 
+/* A CR ends a line, too, as CR LF does. Make LF of each CR that no LF follows. At the end of the text a CR stays, unless the file ends
+ * there. */
+static void end_lines(char *text, size_t size, bool is_end)
+{
+    char *const end = text + size;
+
+    for (char *cr = text; (cr = memchr(cr, '\r', (size_t)(end - cr))); cr++)
+        if (cr + 1 < end ? cr[1] != '\n' : is_end)
+            *cr = '\n';
+}
+
 /* Find the end of the last whole line that belongs to the piece. 0: no line has ended yet, or there is none. *is_last: the piece ends
  * there. */
 static size_t cut(const tr_source *source, const char *text, size_t size, bool *is_last)
@@ -297,6 +205,7 @@ static tr_status fill(tr_source *source, tr_block_text *block)
             TR_TRY(read_some(&got, source, block->text + block->size, want - block->size));
             block->size += got;
         }
+        end_lines(block->text, block->size, !got);
         if (!got && block->size && block->text[block->size - 1] != '\n')
             block->text[block->size++] = '\n';
         const size_t whole = cut(source, block->text, block->size, &block->is_last);
@@ -342,7 +251,7 @@ tr_status tr_source_read(tr_source *source, tr_block_text *block)
     source->line += count_lines(block->text, block->size);
     if (!block->is_last)
         return TR_OK;
-    const tr_status status = source->command ? end_command(source) : TR_OK;
+    const tr_status status = end_command(source);
     close_piece(source);
     return status;
 }
@@ -371,6 +280,21 @@ static tr_status take_line(tr_block_text *line, tr_source *source)
     return TR_OK;
 }
 
+/* Look at the first bytes of a file, and skip a byte order mark. */
+static tr_status read_start(tr_source *source)
+{
+    size_t got = 1, skip;
+
+    TR_TRY(reserve(&source->rest, &source->rest_capacity, TR_TEXT_START));
+    for (; got && source->rest_size < TR_TEXT_START; source->rest_size += got)
+        TR_TRY(read_some(&got, source, source->rest + source->rest_size, TR_TEXT_START - source->rest_size));
+    TR_TRY(tr_text_start(&skip, source->rest, source->rest_size, source->piece.path));
+    source->rest_size -= skip;
+    source->at += (int64_t)skip;
+    memmove(source->rest, source->rest + skip, source->rest_size);
+    return TR_OK;
+}
+
 /* Read the line of names, which stands at the beginning of the file, whichever piece is read. */
 static tr_status read_header(tr_source *source)
 {
@@ -378,6 +302,8 @@ static tr_status read_header(tr_source *source)
     tr_status     status;
 
     TR_TRY_GOTO(done, take_line(&line, source));
+    if (!line.size && source->command)
+        TR_TRY_GOTO(done, end_command(source));
     if (!line.size)
         status = tr_fail(TR_EFORMAT, "%s: it is empty, and its first line should name the columns", source->piece.path);
     else
@@ -404,17 +330,27 @@ static tr_status seek_line(tr_source *source)
     return status;
 }
 
+/* Start the command with the file as its input, and read its output. */
+static tr_status start_command(tr_source *source)
+{
+    const int input = source->file;
+    tr_status status;
+
+    pthread_mutex_lock(&source->lock);
+    if (source->is_interrupted) {
+        status = tr_fail(TR_EIO, "data: interrupted");
+    } else {
+        source->file = -1;
+        status = tr_command_start(&source->command, &source->file, input, source->options.pipe_command);
+    }
+    pthread_mutex_unlock(&source->lock);
+    return status;
+}
+
 static tr_status open_packed(tr_source *source)
 {
-    struct stat info;
-
-    source->packed = gzdopen(source->file, "rb");
-    if (!source->packed)
-        return tr_fail(TR_ENOMEM, "data: no memory for unpacking '%s'", source->piece.path);
-    gzbuffer(source->packed, 1 << 17);
-    if (gzdirect(source->packed) && fstat(source->file, &info) == 0 && info.st_size > 0)
-        return tr_fail(TR_EFORMAT, "data: '%s' is not packed by gzip, as its name says", source->piece.path);
-    return TR_OK;
+    source->packed = tr_unpack_new(source->file, source->piece.path);
+    return source->packed ? TR_OK : tr_fail(TR_ENOMEM, "data: no memory for unpacking '%s'", source->piece.path);
 }
 
 static tr_status open_file(tr_source *source)
@@ -451,6 +387,8 @@ tr_status tr_source_open(tr_source *source, const tr_piece *piece)
     if (source->options.reader)
         return open_table(source);
     TR_TRY_GOTO(fail, open_file(source));
+    if (source->options.header || piece->begin == 0)
+        TR_TRY_GOTO(fail, read_start(source));
     if (source->options.header)
         TR_TRY_GOTO(fail, read_header(source));
     if (piece->begin > 0)
@@ -462,22 +400,30 @@ fail:
     return status;
 }
 
+/* The lines that end in the first `size` bytes of a file. */
+static int64_t count_ends(const char *path, int64_t size)
+{
+    char    text[1 << 14];
+    int64_t lines = 0;
+    bool    has_cr = false;                        /* the last byte was CR */
+    ssize_t got = 1;
+    int     file = -1;
+
+    if (tr_path_open(&file, NULL, path) != TR_OK)
+        return 0;
+    while (size >= 0 && (got = read(file, text, sizeof text)) > 0)
+        for (ssize_t i = 0; i < got && size >= 0; i++, size--) {
+            lines += has_cr && text[i] != '\n';
+            has_cr = text[i] == '\r';
+            lines += text[i] == '\n' && size > 0;
+        }
+    close(file);
+    return lines;
+}
+
 int64_t tr_piece_line_number(const tr_piece *piece, int64_t line)
 {
-    char     text[1 << 14];
-    int64_t  left = piece->begin > 0 ? piece->begin - 1 : 0;
-    int64_t  before = piece->begin > 0;            /* the byte before the piece belongs to this line */
-    ssize_t  got = 1;
-    int      file = -1;
-
-    if (left && tr_path_open(&file, NULL, piece->path) != TR_OK)
-        file = -1;
-    while (file >= 0 && left > 0 && got > 0) {
-        got = read(file, text, left < (int64_t)sizeof text ? (size_t)left : sizeof text);
-        before += got > 0 ? count_lines(text, (size_t)got) : 0;
-        left -= got;
-    }
-    if (file >= 0)
-        close(file);
-    return before + line + 1;
+    if (piece->begin <= 0)
+        return line + 1;
+    return count_ends(piece->path, piece->begin - 1) + line + 2;      /* the byte before the piece belongs to the line before */
 }

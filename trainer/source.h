@@ -17,7 +17,7 @@ typedef struct tr_piece {
     int64_t     id;                   /* a number of the caller's choice */
 } tr_piece;
 
-/* Text of whole lines. Every line ends with '\n', also the last line of a file. A NUL stands after the text. */
+/* Text of whole lines. Every line ends with '\n', also the last line of a file, and lines that end with CR alone there. A NUL stands after the text. */
 typedef struct tr_block_text {
     char    *text;
     size_t   size, capacity;
@@ -60,7 +60,4 @@ tr_status  tr_source_read(tr_source *source, tr_block_text *block);
 bool tr_source_is_whole(const char *path, const char *pipe_command);
 /* The number, from 1, of line `line` of a piece. The call counts the lines of the file before the piece. */
 int64_t tr_piece_line_number(const tr_piece *piece, int64_t line);
-
-/* Let commands that start from now on get the present environment. Call it in the main thread, before other threads compute. */
-void tr_source_keep_environment(void);
 #endif

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code."""
     _hold_descriptors()
+    with contextlib.suppress(ValueError):              # not in the main thread
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a parent that ignored it hands this on, and then no child's exit code is known
     parser = command_parser()
     options, unknown = parser.parse_known_args(argv)
     if unknown:

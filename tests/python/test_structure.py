@@ -244,7 +244,7 @@ def test_each_allocation_is_checked(floor):
 
 def test_a_rank_ends_itself_in_one_place():
     """MPI and the launcher must understand how a rank ends: only util/rank_end.c ends one, and the main() of a program.
-    (trainer/source.c ends a child process, which was to become a shell command.)"""
+    (trainer/command.c ends child processes.)"""
     for path in [*(ROOT / "storage").rglob("*.c"), *(ROOT / "pserver").rglob("*.c"), *(ROOT / "trainer").rglob("*.c")]:
-        if path.name not in ("rank_end.c", "trireme_pserver.c", "main.c", "source.c"):
+        if path.name not in ("rank_end.c", "trireme_pserver.c", "main.c", "command.c"):
             assert not ENDS.search(bare(path.read_text())), f"{path.relative_to(ROOT)}: use tr__rank_end (pserver/util/rank_end.h)"

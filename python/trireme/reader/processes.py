@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import itertools
 import multiprocessing
+import os
 import queue as queues
 import shlex
-import subprocess
+import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import connection
 from typing import Any
+
+from ..command import Command
+from ..errors import FileError
 
 Reader = Callable[[], Iterator[Any]]
 
@@ -32,10 +39,12 @@ def _received(queue: Any, workers: Sequence[Any]) -> Iterator[Any]:
         try:
             kind, value = queue.get(timeout=1.0)
         except queues.Empty:
-            codes = [worker.exitcode for worker in workers]
-            if any(codes) or None not in codes:        # a process may also end itself with 0
-                code = next(filter(None, codes), 0)
-                raise RuntimeError(f"multiprocess_reader: a process ended with exit code {code} before its reader was done") from None
+            ended = connection.wait([worker.sentinel for worker in workers], 0)
+            if len(ended) > len(workers) - running:    # more processes than readers; the kernel need not tell us how they ended
+                codes = [worker.exitcode for worker in workers]
+                code = next(filter(None, codes), 0 if 0 in codes else None)
+                how = f"ended with exit code {code}" if code is not None else "ended"
+                raise RuntimeError(f"multiprocess_reader: a process {how} before its reader was done") from None
             continue
         if kind == _FAILURE:
             raise RuntimeError(f"multiprocess_reader: a reader failed with {value}")
@@ -88,17 +97,23 @@ class PipeReader:
         if file_type not in ("plain", "gzip"):
             raise ValueError(f"PipeReader: file_type must be 'plain' or 'gzip', got {file_type!r}")
         self.command, self.bufsize, self.file_type = command, bufsize, file_type
-        self.process = subprocess.Popen(shlex.split(command), bufsize=bufsize, stdout=subprocess.PIPE)
+        words = shlex.split(command)
+        if shutil.which(words[0]) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), words[0])
+        self._running = Command("exec " + shlex.join(words), bufsize if bufsize > 1 else -1)
 
     def _pieces(self) -> Iterator[bytes]:
-        assert self.process.stdout is not None
-        unpack = zlib.decompressobj(32 + zlib.MAX_WBITS) if self.file_type == "gzip" else None
-        with self.process.stdout as out:
-            while piece := out.read(self.bufsize):
-                yield unpack.decompress(piece) if unpack else piece
-        code = self.process.wait()
-        if code:
-            raise RuntimeError(f"PipeReader: the command {self.command!r} ended with exit code {code}")
+        with self._running.output as out:
+            unpacked = gzip.GzipFile(fileobj=out) if self.file_type == "gzip" else out
+            try:
+                while piece := unpacked.read(self.bufsize):
+                    yield piece
+            except (EOFError, OSError, zlib.error) as error:
+                raise RuntimeError(f"PipeReader: the output of {self.command!r} cannot be unpacked: {error}") from None
+        try:
+            self._running.end()
+        except FileError as error:
+            raise RuntimeError(f"PipeReader: {error}") from None
 
     def get_line(self, cut_lines: bool = True, line_break: str = "\n") -> Iterator[str]:
         """Yield the lines without their ``line_break``; with ``cut_lines`` False the pieces as they come."""
