@@ -78,6 +78,23 @@ def test_what_differs_comes_from_the_tables():
     assert "s.py:6: differs  'PADDLE_TRAINING_ROLE': a job knows its roles: trireme launch" in text
 
 
+def test_attributes_of_objects_that_fluid_makes_are_looked_up():
+    found, text, _ = said("import paddle.fluid as fluid\nmain = fluid.default_main_program()\nblock = main.global_block()\nblock.append_op(type='mul')\n"
+                          "block.appendop()\nfluid.default_main_program().global_block().no_such()\nreader = fluid.layers.py_reader(8, [[-1, 1]], ['float32'])\n"
+                          "reader.queue.size()\nreader.kue()\ny = fluid.layers.fc(1, 2)\ny.op.no_such\ny.block.program.random_seed = 1\nprint(y.persistable)\n"
+                          "fluid.core.LoDTensor.no_such\nfluid.core.LoDTensor.set\n")
+    missing = {line: name for line, names in found.items() for status, name in names if status == "missing"}
+    assert missing == {5: "Block.appendop", 6: "Block.no_such", 9: "PyReader.kue", 14: "fluid.core.LoDTensor.no_such"}, text
+    assert "a Block has no attribute 'appendop'; did you mean 'append_op'" in text
+
+
+def test_names_whose_values_come_from_elsewhere_are_left_alone():
+    found, text, counts = said("import paddle.fluid as fluid\nimport numpy as np\nx = fluid.layers.data('x', [1])\nx = np.ones(3)\nx.cumsum()\n"
+                               "y = fluid.layers.data('y', [1])\ndef f(y):\n    return y.cumsum()\nz, w = fluid.layers.fc(1, 2), 3\nz.cumsum()\n"
+                               "for v in range(3):\n    v.cumsum()\nv = fluid.layers.fc(1, 2)\nv.cumsum()\n")
+    assert counts["missing"] == 0, text
+
+
 OLD = '''import paddle.fluid as fluid
 print "cost", 3
 print

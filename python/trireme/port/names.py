@@ -13,6 +13,7 @@ import trireme
 
 from ..suggest import did_you_mean
 from .fluid_names import names_of_fluid
+from .instances import class_of_attribute, class_of_result, has_attribute
 from .source import Source
 from .tables import COUNTERPARTS, DIFFERS, OUTSIDE
 
@@ -54,7 +55,8 @@ def look_up(name: str) -> tuple[Any, str, str]:
     parts = name.split(".") if name else []
     for i, part in enumerate(parts):
         if isinstance(found, type) and i:
-            return found, ".".join(parts[:i]), ""      # what a class has inside is the class's matter
+            known = has_attribute(found, part)
+            return (found, ".".join(parts[:i]), "") if known else (None, ".".join(parts[:i]), ".".join(parts[i:]))
         try:
             found = getattr(found, part)
         except AttributeError:
@@ -127,11 +129,13 @@ def check_call(dotted: str, node: ast.Call) -> str:
 class _Walk(ast.NodeVisitor):
     """Follows imports and aliases, and collects findings."""
 
-    def __init__(self, own: set[str]) -> None:
+    def __init__(self, own: set[str], bound_otherwise: set[str]) -> None:
         self.own = own                                 # names that the script binds itself
+        self._bound_otherwise = bound_otherwise        # of these, the ones that are not only assigned to: arguments, variables of loops
         self.aliases: dict[str, str] = {}
         self.found: list[Finding] = []
         self._seen: set[int] = set()                   # nodes that are part of a longer name
+        self._classes: dict[str, type] = {}            # of variables that hold what a name of Fluid has made
 
     def _add(self, finding: Finding | None) -> None:
         if finding is not None:
@@ -196,16 +200,42 @@ class _Walk(ast.NodeVisitor):
             return None
         return ".".join([self.aliases[node.id], *reversed(parts)])
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        outside = dict(self._classes)                  # its own variables end with it
+        self.generic_visit(node)
+        self._classes = outside
+
     def visit_Assign(self, node: ast.Assign) -> None:
         self.generic_visit(node)
         dotted = self._dotted(node.value)
+        made = self._class_of(node.value)
+        for name in [part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)]:
+            self._classes.pop(name, None)
         for target in node.targets:
             if not isinstance(target, ast.Name):
                 continue
+            if made is not None and target.id not in self._bound_otherwise:
+                self._classes[target.id] = made
             if dotted is not None:
                 self.aliases[target.id] = dotted       # layers = fluid.layers
             elif target.id in self.aliases:
                 del self.aliases[target.id]
+
+    def _class_of(self, node: ast.AST) -> type | None:
+        """Return the class of an expression that a name of Fluid makes; None: it is not known."""
+        if isinstance(node, ast.Name):
+            return self._classes.get(node.id)
+        if isinstance(node, ast.Call):
+            dotted = self._dotted(node.func)
+            if dotted is not None:
+                name = our_name(dotted)
+                return class_of_result(look_up(name)[0]) if name else None
+            owner = self._class_of(node.func.value) if isinstance(node.func, ast.Attribute) else None
+            return class_of_result(getattr(owner, node.func.attr, None)) if owner is not None else None
+        if isinstance(node, ast.Attribute):
+            owner = self._class_of(node.value)
+            return class_of_attribute(owner, node.attr) if owner is not None else None
+        return None
 
     def visit_Call(self, node: ast.Call) -> None:
         dotted = self._dotted(node.func)
@@ -230,6 +260,10 @@ class _Walk(ast.NodeVisitor):
             if dotted is not None:
                 self._skip(node)
                 self._add(say(dotted, node.lineno))
+        owner = self._class_of(node.value)
+        if owner is not None and isinstance(node.ctx, ast.Load) and not has_attribute(owner, node.attr):
+            self._add(Finding(node.lineno, f"{owner.__name__}.{node.attr}", MISSING, f"a {owner.__name__} has no attribute {node.attr!r}"
+                              f"{did_you_mean(node.attr, [name for name in dir(owner) if name[0] != '_'])}"))
         self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -261,9 +295,26 @@ def _bound(tree: ast.AST) -> Iterator[str]:
             yield node.name
 
 
+def _bound_otherwise(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a script binds in another way than by an assignment: their values come from elsewhere."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            yield from (part.id for part in ast.walk(node.target) if isinstance(part, ast.Name))
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            yield from (part.id for part in ast.walk(node.optional_vars) if isinstance(part, ast.Name))
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            yield from node.names
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.split(".")[0]
+
+
 def findings(source: Source) -> list[Finding]:
     """Return what is said of each name, in the order of the lines; each once a line."""
-    walk = _Walk(set(_bound(source.tree)))
+    walk = _Walk(set(_bound(source.tree)), set(_bound_otherwise(source.tree)))
     walk.visit(source.tree)
     return list(dict.fromkeys(sorted([*walk.found, *_of_python(source)], key=lambda one: one.line)))
 

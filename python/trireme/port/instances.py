@@ -1,0 +1,56 @@
+"""What a script makes of Fluid's names: the classes of its objects, and whether such a class has an attribute."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from typing import Any
+
+from ..block import Block, Operator, Parameter, Variable
+from ..desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from ..executor import Executor
+from ..program import Program
+from ..py_reader import PyReader
+from ..tensor import LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
+
+# Classes by the names that annotations give them.
+_CLASSES = {one.__name__: one for one in (Block, BlockDesc, Executor, LoDTensor, LoDTensorArray, OpDesc, Operator, Parameter, Program, ProgramDesc,
+                                          PyReader, Scope, ScopeVariable, SelectedRows, VarDesc, Variable)}
+
+
+def class_of_result(made_by: Any) -> type | None:
+    """Return the class of what a call of ``made_by`` returns, as its annotation says; None: it is not known."""
+    if isinstance(made_by, type):
+        return made_by
+    text = getattr(made_by, "__annotations__", {}).get("return")
+    return _CLASSES.get(text) if isinstance(text, str) else None
+
+
+def class_of_attribute(owner: type, name: str) -> type | None:
+    """Return the class of an attribute that is a property; None: it is not known."""
+    found = inspect.getattr_static(owner, name, None)
+    return class_of_result(found.fget) if isinstance(found, property) else None
+
+
+def has_attribute(owner: type, name: str) -> bool:
+    """Return whether objects of the class have the attribute. A class that answers for any name has it."""
+    return hasattr(owner, name) or hasattr(owner, "__getattr__") or name in _set_by_methods(owner)
+
+
+@functools.lru_cache(maxsize=None)
+def _set_by_methods(owner: type) -> frozenset[str]:
+    """Return the attributes that methods of the class and of its bases give to ``self``, and those that it declares."""
+    found: set[str] = set()
+    for one in owner.__mro__:
+        found |= set(getattr(one, "__annotations__", ()))
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
+        except (OSError, TypeError, SyntaxError):
+            continue                                   # it is not written in Python
+        found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    return frozenset(found)
+
+
+__all__ = ["class_of_result", "class_of_attribute", "has_attribute"]
