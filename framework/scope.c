@@ -34,6 +34,24 @@ void tr__var_deinit(tr_var *var)
     tr__var_init(var);
 }
 
+/* Empty a variable of an erased name. The variable and its tensors keep their addresses, which handles of Python may have. */
+static void empty(tr_var *var)
+{
+    tr_tensor_deinit(&var->tensor);
+    for (int64_t i = 0; i < var->item_capacity; i++)
+        if (var->item[i]) {
+            tr_tensor_deinit(var->item[i]);
+            tr_tensor_init(var->item[i]);
+        }
+    if (var->object_free)
+        var->object_free(var->object);
+    tr_tensor_init(&var->tensor);
+    var->kind = TR_KIND_TENSOR;
+    var->item_count = 0;
+    var->object = NULL;
+    var->object_free = NULL;
+}
+
 tr_status tr__var_array_at(tr_tensor **out, tr_var *var, int64_t index)
 {
     var->kind = TR_KIND_ARRAY;
@@ -110,17 +128,23 @@ tr_scope *tr_scope_new(tr_scope *parent)
     return scope;
 }
 
+static void free_entries(tr_map *entries)
+{
+    for (size_t i = 0; i < entries->entry_count; i++)
+        if (entries->entries[i].key) {
+            tr_scope_entry *entry = entries->entries[i].value;
+            tr__var_deinit(&entry->var);
+            free(entry);
+        }
+    tr_map_deinit(entries);
+}
+
 void tr_scope_free(tr_scope *scope)
 {
     if (!scope)
         return;
-    for (size_t i = 0; i < scope->vars.entry_count; i++)
-        if (scope->vars.entries[i].key) {
-            tr_scope_entry *entry = scope->vars.entries[i].value;
-            tr__var_deinit(&entry->var);
-            free(entry);
-        }
-    tr_map_deinit(&scope->vars);
+    free_entries(&scope->vars);
+    free_entries(&scope->erased);
     free(scope);
 }
 
@@ -149,22 +173,33 @@ tr_var *tr_scope_var(tr_scope *scope, const char *name)
     return tr_name_check(name) == TR_OK ? tr__scope_var(scope, name) : NULL;
 }
 
+static tr_scope_entry *new_entry(const char *name)
+{
+    const size_t    size = strlen(name) + 1;
+    tr_scope_entry *entry = malloc(sizeof *entry + size);
+
+    if (!entry)
+        return NULL;
+    tr__var_init(&entry->var);
+    memcpy(entry->name, name, size);
+    return entry;
+}
+
 tr_var *tr__scope_var(tr_scope *scope, const char *name)
 {
     tr_var *var = tr_scope_find_local(scope, name);
     if (var)
         return var;
-    const size_t    size = strlen(name) + 1;
-    tr_scope_entry *entry = malloc(sizeof *entry + size);
+    tr_scope_entry *entry = tr_map_remove(&scope->erased, name);
+    if (!entry)
+        entry = new_entry(name);
     if (!entry) {
         tr_fail(TR_ENOMEM, "no memory for the variable '%s'", name);
         return NULL;
     }
-    tr__var_init(&entry->var);
-    memcpy(entry->name, name, size);
     if (tr_map_put(&scope->vars, entry->name, entry) != 0) {
         tr_fail(TR_ENOMEM, "no memory for the variable '%s'", name);
-        free(entry);
+        (void)tr_map_put(&scope->erased, entry->name, entry);
         return NULL;
     }
     scope->generation++;              /* it may hide one of a parent */
@@ -177,8 +212,8 @@ void tr_scope_erase(tr_scope *scope, const char *name)
     if (!entry)
         return;
     scope->generation++;
-    tr__var_deinit(&entry->var);
-    free(entry);
+    empty(&entry->var);
+    (void)tr_map_put(&scope->erased, entry->name, entry);  /* without memory the few bytes of the entry are lost */
 }
 
 int64_t tr_scope_count(const tr_scope *scope)

@@ -1,7 +1,7 @@
 /* scope.h - variables by name, and the scopes that hold them.
  *
- * A variable's address never changes while it is in its scope: plans keep it. tr_scope.generation
- * counts what could make such an address stale (an erased variable). */
+ * A variable's address never changes while its scope lives: plans and handles keep it. An erased variable is empty. Its name gets
+ * the same address when it is made again. tr_scope.generation counts what changes which variable a name means. */
 #ifndef TR_FRAMEWORK_SCOPE_H
 #define TR_FRAMEWORK_SCOPE_H
 
@@ -31,7 +31,7 @@ void      tr__var_set_object(tr_var *var, tr_var_kind kind, void *object, void (
 
 struct tr_scope {
     tr_scope *parent;
-    tr_map    vars;                   /* name -> tr_scope_entry */
+    tr_map    vars, erased;           /* name -> tr_scope_entry */
     uint64_t  id;                     /* never used twice in a process */
     uint64_t  generation;
 };

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import core, unique_name
 from .dtypes import VarType, convert_dtype
 from .errors import user_line
+from .native import Uncopied
 from .op_view import OpView, read_ops, text_of
 from .op_words import joined, op_words
 from .suggest import did_you_mean
@@ -30,7 +31,7 @@ def _current_block() -> Block:
     return default_main_program().current_block()
 
 
-class Variable(VariableMath):
+class Variable(VariableMath, Uncopied):
     """A variable of a block: a name, a shape, a data type. Its value exists only in a scope, when a program runs.
 
     Unknown dimensions are None; -1 means the same where a shape is given. ``block`` is the current block of the
@@ -225,7 +226,7 @@ def _dims(shape: Sequence[int | None], name: str) -> list[int]:
     return [-1 if dim is None or int(dim) < 0 else int(dim) for dim in shape]
 
 
-class Operator:
+class Operator(Uncopied):
     """An operator of a block. Made by ``Block.append_op``; afterwards its attributes are read from the core.
 
     ``desc`` is the core's description.
@@ -318,7 +319,7 @@ class Operator:
         return text_of(self.type, self.desc.inputs(), self.desc.outputs(), attrs)
 
 
-class Block:
+class Block(Uncopied):
     """Variables and operators, like the braces of a programming language. A name is looked up outward.
 
     ``idx`` is its number in the program; 0 is the global block.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidArgumentError, NotFoundError, UnsupportedError, check_whole, user_line
 from .framework import Program, Variable, cpu_places
+from .native import Uncopied
 from .places import CUDAPlace
 from .suggest import did_you_mean
 from .tensor import CPUPlace, Scope, samples_of
@@ -154,7 +155,7 @@ def is_distributed(program: Program) -> bool:
     return program._is_distributed or any(op.type in ("send", "recv") for op in program.global_block().read_ops())
 
 
-class CompiledProgram:
+class CompiledProgram(Uncopied):
     """A program and how it runs: as it is, or ``with_data_parallel`` as replicas. ``Executor.run`` takes it for a program.
 
     A loss that each replica computes is fetched as one array of all replicas' values, as ``np.mean(loss)`` expects. In a job each

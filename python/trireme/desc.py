@@ -11,14 +11,27 @@ from typing import Any
 
 from ._core import ffi, lib
 from .dtypes import VarType, convert_dtype
-from .errors import check
-from .native import Native
+from .errors import InvalidArgumentError, check, user_line
+from .native import Handle, Native, Uncopied
 from .names import name_array, name_chars, path_chars, take_bytes, take_text, text_of
 from .op_protos import (
     ATTR_NAMES, BLOCK, BLOCKS, BOOL, BOOLS, FLOAT, FLOATS, INT, INTS, LONG, LONGS, STRING, STRINGS, block_attrs_of, op_proto)
 
 
-class VarDesc:
+class _Part(Uncopied):
+    """A part of a program. It loses ``_ptr`` when it is removed from there."""
+
+    __slots__ = ()
+    _instead = "Its program can be copied by clone(), and pickled as serialize_to_string()"
+
+    def __getattr__(self, name: str) -> Any:           # only for what is not there
+        if name == "_ptr":
+            raise InvalidArgumentError(f"this {type(self).__name__} was removed from its program, and cannot be used any more\n"
+                                       f"  your line: {user_line()}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+class VarDesc(_Part):
     """A variable of a block: its name, kind, data type, shape.
 
     ``ptr`` is the core's handle of it.
@@ -95,7 +108,7 @@ _WHOLE = (INT, LONG, BOOL, BLOCK)
 _WHOLES = (INTS, LONGS, BOOLS, BLOCKS)
 
 
-class OpDesc:
+class OpDesc(_Part):
     """An operator: its type, the variables in its slots, its attributes.
 
     ``type`` is the operator's name.
@@ -110,11 +123,11 @@ class OpDesc:
     __slots__ = ("_ptr", "_block")
 
     def __init__(self, type: str, _ptr: Any = None, _block: BlockDesc | None = None) -> None:
-        self._block = _block
         self._ptr = lib.tr_op_desc_new(name_chars(type)) if _ptr is None else _ptr
+        self._block = _block
 
     def __del__(self) -> None:
-        if self._block is None and self._ptr:          # no block owns it
+        if self._block is None:                        # no block owns it
             lib.tr_op_desc_free(self._ptr)
 
     def type(self) -> str:
@@ -322,7 +335,7 @@ def attr_kind(op: str, name: str, value: Any) -> int:
     return STRING
 
 
-class BlockDesc:
+class BlockDesc(_Part):
     """A block: its variables by name, its operators in order.
 
     ``ptr`` is the core's handle of it; ``program`` keeps that alive.
@@ -425,7 +438,7 @@ class BlockDesc:
             raise KeyError(f"block {self.id} has no variable {name!r}")
         del self._vars[int(ffi.cast("intptr_t", var._ptr))]
         lib.tr_block_remove_var(self._ptr, name_chars(name))
-        var._ptr = None
+        del var._ptr
 
     def rename_var(self, old: str, new: str) -> None:
         """Rename the variable ``old`` to ``new``."""
@@ -462,7 +475,7 @@ class BlockDesc:
         op = self.op(index)
         del self._ops[int(ffi.cast("intptr_t", op._ptr))]
         lib.tr_block_remove_op(self._ptr, index)
-        op._ptr = None
+        del op._ptr
 
     @property
     def op_revision(self) -> int:
@@ -488,10 +501,10 @@ class BlockDesc:
         for address in addresses:
             op = self._ops.pop(address, None)
             if op is not None:
-                op._ptr = None
+                del op._ptr
 
 
-class ProgramDesc:
+class ProgramDesc(Handle):
     """A program: a list of blocks. ``ProgramDesc(data)`` parses a serialised one.
 
     >>> desc = fluid.core.ProgramDesc()
@@ -499,7 +512,7 @@ class ProgramDesc:
     (1, -1)
     """
 
-    __slots__ = ("_native", "_blocks", "_executors", "__weakref__")
+    _instead = "Copy it by clone(), pickle it as serialize_to_string()"
 
     def __init__(self, data: bytes | None = None, *, _ptr: Any = None) -> None:
         if data is not None:
@@ -510,17 +523,15 @@ class ProgramDesc:
             _ptr = lib.tr_program_new()
         self._blocks: list[BlockDesc] = []
         self._executors: list[Native] = []             # whose plans look at this program
-        self._native = Native(_ptr, lib.tr_program_free)
+        self._native = Native(_ptr, lib.tr_program_free, owner="ProgramDesc")
 
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is None:
-            return
-        for executor in self._executors:
-            if executor.ptr is not None:
-                lib.tr_executor_forget(executor.ptr, native.ptr)
+    def _let_go(self) -> bool:
+        native = self.__dict__.get("_native")
+        while native is not None and self._executors:
+            executor = self._executors.pop()
+            lib.tr_executor_forget(executor.ptr, native.ptr)
             executor.release()
-        native.release()
+        return super()._let_go()
 
     @classmethod
     def load(cls, path: str, allow_io: bool = False) -> ProgramDesc:

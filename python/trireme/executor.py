@@ -22,7 +22,7 @@ from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits
 from .errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check, user_line
 from .framework import Program, Variable, default_main_program
 from .names import name_chars
-from .native import Native
+from .native import Handle, Native, Uncopied
 from .prepared_run import PreparedRun, SmallResult, is_small
 from .precision import precision_chars, precision_name
 from .suggest import did_you_mean
@@ -163,7 +163,7 @@ class _Feed:
         return keep, counts, levels, pointers
 
 
-class Prepared:
+class Prepared(Uncopied):
     """A plan of the core with the memory for its feeds and fetches."""
 
     __slots__ = ("plan", "revision", "erased", "feeds", "natives", "fetches", "count", "executor", "scope", "_small", "_changed")
@@ -278,7 +278,7 @@ class Prepared:
         return results
 
 
-class Executor:
+class Executor(Handle):
     """Runs programs.
 
     >>> x = fluid.layers.data("x", [2])
@@ -295,20 +295,17 @@ class Executor:
     ``fluid.set_matmul_precision`` says at the time of each run. ``train_from_dataset`` and ``Trainer`` have it, too.
     """
 
+    _instead = "Make another one: fluid.Executor()"
+
     def __init__(self, place: Any = None, *, check_nan: bool | None = None, matmul_precision: str | None = None) -> None:
         if place is not None and not isinstance(place, CPUPlace):
             raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
         self.place = place or CPUPlace()
-        self._native = Native(lib.tr_executor_new(), lib.tr_executor_free)
+        self._native = Native(lib.tr_executor_new(), lib.tr_executor_free, owner="Executor")
         self._turn = new_turn(self)
         self._before_run, self._after_run = _job_hooks()
         self.check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
         self.matmul_precision = matmul_precision
-
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.release()
 
     @property
     def check_nan(self) -> bool:

@@ -15,6 +15,8 @@ docs/data.md.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import functools
 import glob
 import numbers
@@ -27,16 +29,18 @@ import numpy as np
 from ._core import ffi, lib
 from .core import num_threads
 from .dtypes import NUMPY_DTYPES, VarType, convert_dtype
-from .errors import InvalidArgumentError, UnsupportedError, check, check_whole
+from .errors import InvalidArgumentError, UnsupportedError, check, check_whole, user_line
 from .framework import Variable, default_main_program
 from .names import path_chars
-from .native import Native
+from .native import Handle, Native
 from .tables import TABLE_FORMATS, TableReader
 from .tensor import LoDTensor
+from .turns import new_turn
 
 _FORMATS = {"multislot": lib.TR_DATA_MULTISLOT, "csv": lib.TR_DATA_CSV, "libsvm": lib.TR_DATA_LIBSVM,
             "parquet": lib.TR_DATA_TABLE, "arrow": lib.TR_DATA_TABLE}
 _SPLITS = {"batches": lib.TR_SPLIT_BATCHES, "files": lib.TR_SPLIT_FILES, "tasks": lib.TR_SPLIT_TASKS}
+_LOOP = object()                       # as a Dataset's pass: a loop of the core
 _LONG = (1 << 63) - 1
 _WHOLE = {"batch_size": (1,), "threads": (0, 256), "bad_lines": (0, _LONG), "first_index": (-_LONG, _LONG), "task_bytes": (0, _LONG),
           "block_bytes": (0, 1 << 28)}   # from, to
@@ -85,7 +89,7 @@ class Slot:
         return f"Slot({', '.join([repr(self.name), f'{dtype}{self.shape}', *more])})"
 
 
-class Dataset:
+class Dataset(Handle):
     """Files as batches.
 
     ``format`` is ``"multislot"``, ``"csv"`` or ``"libsvm"`` for text, ``"parquet"`` or ``"arrow"`` for tables, which pyarrow decodes; ``slots`` are variables or ``Slot``s in the order of the
@@ -99,6 +103,9 @@ class Dataset:
     In a job ``split`` says how trainers share the data: ``"batches"``: all read the same and take their slices of each
     batch, as one process would go; ``"tasks"``: files are cut into tasks of ``task_bytes``, which are dealt out, in modes
     async, ssp and geo on a lease of so many seconds; ``"files"``: each trainer is given files of its own.
+
+    One pass at a time goes over a Dataset: a new one ends the one before. Threads take turns, batch by batch. A copy, also a pickled one, has the
+    same description and reads the files anew.
 
     >>> with open("houses.csv", "w") as file:
     ...     _ = file.write("1.5,10\\n2.5,20\\n3.5,30\\n")
@@ -117,8 +124,7 @@ class Dataset:
                  bad_lines: int | str = 0, pipe_command: str | None = None, delimiter: str = ",",
                  header: bool | Sequence[str] = False, first_index: int = 1, split: str | None = None,
                  task_bytes: int = 0, lease: float = 300.0, block_bytes: int = 0) -> None:
-        self._native: Native | None = None
-        self._shuffles = 0
+        self._begin_anew()
         self._given: dict[str, Any] = {}
         self._set(files=[], format=format, batch_size=batch_size, slots=(), threads=threads, drop_last=drop_last,
                   ordered=ordered, bad_lines=bad_lines, pipe_command=pipe_command, delimiter=delimiter, header=header,
@@ -126,10 +132,22 @@ class Dataset:
         self.set_filelist(files)
         self.set_use_var(slots)
 
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.release()
+    def _begin_anew(self) -> None:
+        self._turn = new_turn(self)                    # held for each call of the core
+        self._pass: Any = None                         # what goes over the lines now
+        self._reader_pid: int | None = None            # the process whose threads read for a pass, or into memory
+        self._shuffles = 0
+
+    # -- copies ---------------------------------------------------------------------------------------------
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _described_dataset, (type(self), dict(self._given))
+
+    def __copy__(self) -> Dataset:
+        return _described_dataset(type(self), dict(self._given))
+
+    def __deepcopy__(self, memo: Any) -> Dataset:
+        return _described_dataset(type(self), copy.deepcopy(self._given, memo))
 
     # -- description ----------------------------------------------------------------------------------------
 
@@ -152,9 +170,14 @@ class Dataset:
         self._forget()
 
     def _forget(self) -> None:
-        if self._native is not None:
-            self._native.release()
-            self._native = None
+        with self._turn:
+            self._let_go()
+            self._pass = self._reader_pid = None
+
+    def _let_go(self) -> bool:
+        if getattr(self, "_reader_pid", None) not in (None, os.getpid()):
+            self.__dict__.pop("_native", None)         # a parent's threads, which do not exist here, would be waited for
+        return super()._let_go()
 
     def set_batch_size(self, batch_size: int) -> None:
         """Set the number of samples in a batch, as the constructor's ``batch_size`` does."""
@@ -254,23 +277,36 @@ class Dataset:
         native.hash_buckets, native.has_missing = slot.hash, slot.missing is not None
         native.missing = slot.missing or 0
 
-    def _get(self) -> Any:
-        """Return the native dataset, made when it was not; in a job it has this trainer's part."""
-        if self._native is None:
-            spec, keep = self._spec()
-            out = ffi.new("tr_dataset **")
-            reader = self._reader()
-            if reader is not None:
-                reader.fill(spec.reader)
-            check(lib.tr_dataset_new(out, spec))
-            del keep
-            self._native = Native(out[0], functools.partial(_free, reader))
-            if reader is not None:
-                reader.dataset = out[0]
-            if lib.tr_job_is_launched():
-                from . import distributed
-                check(lib.tr_dataset_set_part(out[0], distributed.trainer_index(), distributed.trainer_count()))
-        return self._native.ptr
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[Any]:
+        """Use the native dataset, made when it was not, in this thread's turn; in a job it has this trainer's part."""
+        with self._turn:
+            if self._reader_pid not in (None, os.getpid()):
+                raise InvalidArgumentError(f"this Dataset was being read when process {os.getpid()} was forked (os.fork, multiprocessing). The threads "
+                                           "that read do not exist here. Make or copy the Dataset in the child\n"
+                                           f"  your line: {user_line()}")
+            with self._made() as dataset:
+                yield dataset
+
+    def _made(self) -> Native:
+        with contextlib.nullcontext() if "_native" in self.__dict__ else self._turn:
+            return self.__dict__.get("_native") or self._make()
+
+    def _make(self) -> Native:
+        spec, keep = self._spec()
+        out = ffi.new("tr_dataset **")
+        reader = self._reader()
+        if reader is not None:
+            reader.fill(spec.reader)
+        check(lib.tr_dataset_new(out, spec))
+        del keep
+        self._native = native = Native(out[0], functools.partial(_free, reader), owner="Dataset")
+        if reader is not None:
+            reader.dataset = out[0]
+        if lib.tr_job_is_launched():
+            from . import distributed
+            check(lib.tr_dataset_set_part(out[0], distributed.trainer_index(), distributed.trainer_count()))
+        return native
 
     def _reader(self) -> TableReader | None:
         given = self._given
@@ -279,31 +315,65 @@ class Dataset:
         return TableReader(given["format"], given["slots"], given["block_bytes"] or 1 << 20)
 
     def _may_lease(self) -> bool:
-        return self._given["split"] == "tasks" and lib.tr_dataset_lines_in_memory(self._get()) < 0
+        with self._used() as dataset:
+            return self._given["split"] == "tasks" and lib.tr_dataset_lines_in_memory(dataset) < 0
 
     # -- batches --------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Iterate over one pass: dicts of arrays, LoDTensors where a variable has ``lod_level``."""
-        dataset = self._get()
-        keep = self._native.retain()
-        batch = lib.tr_batch_new(dataset)
-        got = ffi.new("bool *")
-        try:
+        own, pid = object(), os.getpid()
+        with self._used() as dataset:
+            self._check_idle()
             check(lib.tr_dataset_begin(dataset))
-            while True:
-                status = lib.tr_dataset_next(got, batch, dataset, 0.2)
-                if status == lib.TR_ETIMEOUT:
-                    continue
-                check(status)
-                if not got[0]:
-                    break
-                feeds = lib.tr_batch_feeds(batch)
-                yield dict(_value_of(feeds[i]) for i in range(lib.tr_batch_feed_count(batch)))
+            native = self._native.retain()
+            self._pass, self._reader_pid = own, pid
+            batch = lib.tr_batch_new(dataset)
+        try:
+            while (feeds := self._next(own, batch)) is not None:
+                if feeds:
+                    yield feeds
         finally:
-            lib.tr_dataset_end(dataset)
-            lib.tr_batch_free(batch)
-            keep.release()
+            if pid == os.getpid():                     # a child has no threads of this pass that it could end
+                with self._turn:
+                    if self._pass is own:
+                        lib.tr_dataset_end(native.ptr)
+                        self._pass = self._reader_pid = None
+                lib.tr_batch_free(batch)
+                native.release()
+
+    def _next(self, own: Any, batch: Any) -> dict[str, Any] | None:
+        """Return the next batch of a pass; an empty dict: there is none yet; None: the pass is over."""
+        got = ffi.new("bool *")
+        with self._used() as dataset:
+            if self._pass is not own:
+                raise InvalidArgumentError("this pass over the Dataset is over: another pass has begun, or the Dataset was set anew. One pass at a time "
+                                           f"goes over a Dataset: copy.copy(dataset) reads for itself\n  your line: {user_line()}")
+            status = lib.tr_dataset_next(got, batch, dataset, 0.2)
+            if status == lib.TR_ETIMEOUT:
+                return {}
+            check(status)
+            if not got[0]:
+                return None
+            feeds = lib.tr_batch_feeds(batch)
+            return dict(_value_of(feeds[i]) for i in range(lib.tr_batch_feed_count(batch)))
+
+    def _check_idle(self) -> None:
+        """Refuse where a loop of the core goes over the lines: a callback of that loop wants to."""
+        if self._pass is _LOOP:
+            raise InvalidArgumentError("this Dataset is being gone over by train_from_dataset or infer_from_dataset: give the callback a Dataset of its "
+                                       f"own, copy.copy(dataset)\n  your line: {user_line()}")
+
+    @contextlib.contextmanager
+    def _looped(self) -> Iterator[Any]:
+        """Use the native dataset for a loop of the core; other threads wait for its end."""
+        with self._used() as dataset:
+            self._check_idle()
+            self._pass, self._reader_pid = _LOOP, os.getpid()
+            try:
+                yield dataset
+            finally:
+                self._pass = self._reader_pid = None
 
     # -- memory ---------------------------------------------------------------------------------------------
 
@@ -311,13 +381,22 @@ class Dataset:
         """Read all lines; passes then go over memory."""
         done = ffi.new("bool *")
         while not done[0]:
-            check(lib.tr_dataset_load(done, self._get(), 0.2))
+            self._load(done, 0.2)
+
+    def _load(self, done: Any, seconds: float) -> None:
+        with self._used() as dataset:
+            self._check_idle()
+            self._pass, self._reader_pid = None, os.getpid()
+            status = lib.tr_dataset_load(done, dataset, seconds)
+            if status or done[0]:
+                self._reader_pid = None
+            check(status)
 
     def preload_into_memory(self, thread_num: int | None = None) -> None:
         """Begin to read all lines; ``wait_preload_done`` goes on with it."""
         if thread_num is not None:
             self.set_thread(thread_num)
-        check(lib.tr_dataset_load(ffi.new("bool *"), self._get(), 0.0))
+        self._load(ffi.new("bool *"), 0.0)
 
     def wait_preload_done(self) -> None:
         """Return when ``preload_into_memory`` has read all files."""
@@ -328,7 +407,8 @@ class Dataset:
         if seed is None:
             seed = self._shuffles
         self._shuffles += 1
-        check(lib.tr_dataset_shuffle(self._get(), int(seed) & 0xFFFFFFFFFFFFFFFF))
+        with self._used() as dataset:
+            check(lib.tr_dataset_shuffle(dataset, int(seed) & 0xFFFFFFFFFFFFFFFF))
 
     def global_shuffle(self, fleet: Any = None, thread_num: int = 12, seed: int | None = None) -> None:
         """Shuffle the lines of all trainers: all have read the same ones, and shuffle them alike."""
@@ -342,12 +422,15 @@ class Dataset:
 
     def release_memory(self) -> None:
         """Free the samples that ``load_into_memory`` has read."""
-        if self._native is not None:
-            lib.tr_dataset_release(self._native.ptr)
+        with self._turn:
+            if "_native" in self.__dict__:
+                self._check_idle()
+                lib.tr_dataset_release(self._native.ptr)
 
     def get_memory_data_size(self, fleet: Any = None) -> int:
         """Return the number of lines in memory."""
-        return max(0, lib.tr_dataset_lines_in_memory(self._get()))
+        with self._made() as dataset:
+            return max(0, lib.tr_dataset_lines_in_memory(dataset))
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:
         """Return the number of samples in memory after a shuffle, as ``get_memory_data_size`` does."""
@@ -357,7 +440,8 @@ class Dataset:
 
     def _counts(self) -> Any:
         counts = ffi.new("tr_data_counts *")
-        lib.tr_dataset_count(self._get(), counts)
+        with self._made() as dataset:                  # without a turn: it may be asked while a loop runs
+            lib.tr_dataset_count(dataset, counts)
         return counts
 
     @property
@@ -373,7 +457,15 @@ class Dataset:
     @property
     def first_bad_line(self) -> str:
         """What was wrong with the first line that was skipped, and where it is."""
-        return ffi.string(lib.tr_dataset_first_bad_line(self._get())).decode("utf-8", "replace")
+        with self._made() as dataset:
+            return ffi.string(lib.tr_dataset_first_bad_line(dataset)).decode("utf-8", "replace")
+
+
+def _described_dataset(kind: type[Dataset], given: dict[str, Any]) -> Dataset:
+    """Return a Dataset of a description."""
+    made = kind()
+    made._given = given
+    return made
 
 
 def _free(reader: TableReader | None, dataset: Any) -> None:

@@ -182,15 +182,16 @@ def _run_once(asked: _Asked, dataset: Dataset, epochs: int, steps: int, lines: L
                              precision=lib.tr_executor_matmul_precision(executor._native.ptr))
     before, start = dataset._counts(), time.perf_counter()
     out = ffi.new("tr_loop **")
-    check(lib.tr_loop_new(out, native.ptr, place.ptr, dataset._get(), options))
-    try:
-        if part.manager is not None:
-            part.manager.begin_loop(part.runs)
-        report = _run(out[0], part, lines, heard, is_lone=asked.thread <= 1)
-        weight = _take_means(out[0], means, len(part.fetches))
-    finally:
-        lib.tr_loop_free(out[0])
-        del keep
+    with dataset._looped() as lines_of:
+        check(lib.tr_loop_new(out, native.ptr, place.ptr, lines_of, options))
+        try:
+            if part.manager is not None:
+                part.manager.begin_loop(part.runs)
+            report = _run(out[0], part, lines, heard, is_lone=asked.thread <= 1)
+            weight = _take_means(out[0], means, len(part.fetches))
+        finally:
+            lib.tr_loop_free(out[0])
+            del keep
     part.end(report.step, may_lease)
     check(lib.tr_executor_set_runs(executor._native.ptr, native.ptr, place.ptr,
                                    part.runs + max(0, report.step - part.skip)))

@@ -1,37 +1,129 @@
-"""Owning native memory from Python, whatever order Python finalises objects in.
+"""Owning native memory from Python, whatever order Python finalises objects in, and whatever threads do meanwhile.
 
-The collector may finalise a scope before the executor whose plans look at it. So native memory is not
-freed by the object that wraps it but by its last *user*: each wrapper is one, and so is each piece of
-native memory that needs another.
+The collector may finalise a scope before the executor whose plans look at it. So native memory is not freed by the object that wraps it but by
+its last *user*: each wrapper is one, so is each piece of native memory that needs another, and so is a thread inside ``with native as ptr``.
+
+Every class that has native memory is a ``Handle``. A handle lets its memory go once, whichever threads ask for it. From then on each use of it
+raises an error that names the class. Copies are refused by name, unless the class says what a copy is.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, NoReturn
+
+_counts = threading.RLock()            # of all natives: held for a few instructions, also by a finaliser within them
+
+
+def _renew_lock() -> None:
+    global _counts
+    _counts = threading.RLock()        # a thread that the child does not have may hold the parent's
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Native:
-    """A native pointer with a count of users; the last one to let go frees it."""
+    """A native pointer with a count of users; the last one to let go frees it. ``owner`` is what an error calls it."""
 
-    __slots__ = ("ptr", "_free", "_users", "_needs")
+    __slots__ = ("ptr", "_free", "_users", "_needs", "_owner", "__weakref__")
 
-    def __init__(self, ptr: Any, free: Callable[[Any], None], needs: tuple[Native, ...] = ()) -> None:
-        self.ptr = ptr
+    def __init__(self, ptr: Any, free: Callable[[Any], None], needs: tuple[Native, ...] = (), owner: str = "object") -> None:
+        self._owner = owner
         self._free = free
+        self._users = 0
+        self._needs = tuple([need.retain() for need in needs])
+        self.ptr = ptr
         self._users = 1
-        self._needs = needs
-        for need in needs:
-            need._users += 1
 
     def retain(self) -> Native:
-        self._users += 1
+        """Count one more user. Raises InvalidArgumentError where the last one has let go."""
+        with _counts:
+            if self._users == 0:
+                raise_closed(self._owner)
+            self._users += 1
         return self
 
     def release(self) -> None:
-        self._users -= 1
-        if self._users == 0:
-            self._free(self.ptr)
-            self.ptr = None
-            for need in self._needs:
-                need.release()
+        """Count one user less; the last one frees the memory, which nobody finds any more by then."""
+        with _counts:
+            assert self._users > 0, "a native is released once for each user"
+            self._users -= 1
+            if self._users:
+                return
+            ptr = self.ptr
+            del self.ptr
+        self._free(ptr)
+        for need in self._needs:
+            need.release()
+
+    def __enter__(self) -> Any:
+        """Use the memory: it stays until the end of the block, whatever other threads let go."""
+        return self.retain().ptr
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __getattr__(self, name: str) -> NoReturn:      # only for what is not there: ``ptr``, when it was freed
+        if name == "ptr":
+            raise_closed(self._owner)
+        raise AttributeError(f"a Native has no {name!r}", name=name, obj=self)
+
+
+def raise_closed(owner: str) -> NoReturn:
+    """Raise for the use of something that has let its native memory go."""
+    from .errors import InvalidArgumentError, user_line
+
+    raise InvalidArgumentError(f"this {owner} is closed: its memory was freed. Make a new one\n  your line: {user_line()}")
+
+
+class _Gone:
+    """Stands in the class for ``_native``, which each living handle has for itself: it is found where a handle has none any more."""
+
+    def __get__(self, handle: Any, kind: type) -> Any:
+        if handle is None:
+            return self
+        raise_closed(kind.__name__)
+
+
+class Uncopied:
+    """A class whose objects are one with something that cannot be copied by copying them; ``_instead`` says what to do."""
+
+    __slots__ = ()
+    _instead: ClassVar[str] = "Make a new one"
+
+    def _refuse_copy(self, verb: str) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(f"{'an' if name[0] in 'AEIO' else 'a'} {name} cannot be {verb}: it is bound to memory of the core. {self._instead}")
+
+    def __copy__(self) -> Any:
+        self._refuse_copy("copied")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        self._refuse_copy("copied")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._refuse_copy("pickled")
+
+
+class Handle(Uncopied):
+    """An object with native memory, ``_native``."""
+
+    __slots__ = ()
+    _native: Any = _Gone()
+
+    def _let_go(self) -> bool:
+        """Let the native memory go. Return whether it was this call that did: others come too late."""
+        native = self.__dict__.pop("_native", None)    # of several threads one gets it
+        if native is None:
+            return False
+        native.release()
+        return True
+
+    def __del__(self) -> None:
+        self._let_go()
+
+
+__all__ = ["Handle", "Native", "Uncopied", "raise_closed"]

@@ -7,6 +7,7 @@ from typing import Any
 from ._core import ffi, lib
 from .errors import check
 from .names import name_chars, take_bytes, text_of
+from .native import Uncopied
 
 check(lib.tr_dist_init())            # all operators are known from here on
 
@@ -43,7 +44,7 @@ class AttrProto:
         self.range = text_of(lib.tr_op_attr_range(op, index))
 
 
-class OpProto:
+class OpProto(Uncopied):
     """What an operator says of itself: its slots, its attributes with default and range, its comment.
 
     ``op`` is the core's record.

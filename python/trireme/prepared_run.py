@@ -10,6 +10,7 @@ import numpy as np
 from . import calls, interrupt
 from ._core import ffi, lib
 from .errors import InvalidArgumentError, user_line
+from .native import Uncopied
 from .tensor import view_of_memory
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def is_small(tensor: Any) -> bool:
             and view_of_memory(tensor, None) is not None)
 
 
-class SmallResult:
+class SmallResult(Uncopied):
     """One small result of a run, whose tensor stays from run to run.
 
     The core writes a result into one of a few buffers in turn, so an array over each is kept. It is used only while the tensor
@@ -66,13 +67,14 @@ class SmallResult:
         return bool(self._rank) and ffi.unpack(lib.tr_tensor_dims(self.tensor), self._rank) != self._dims
 
 
-class PreparedRun:
+class PreparedRun(Uncopied):
     """A run of one program with the same feeds and fetches again and again, by ``Executor.prepare``.
 
     ``run`` costs less than ``Executor.run`` does beyond the operators. Threads may share it, and take turns. The handle keeps its executor,
     program and scope alive. Where the program or the scope has changed, the next run prepares itself anew.
     """
 
+    _instead = "Prepare another run: Executor.prepare"
     __slots__ = ("_executor", "_program", "_scope", "_feed", "_names", "_prepared")
 
     def __init__(self, executor: Executor, program: Program, scope: Scope, feed: list[str], names: tuple[str, ...]) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 from . import core
 from .block import Block, Operator, Parameter, Variable
 from .core import OpRole
+from .native import Uncopied
 from .op_view import OpView
 from .turns import new_turn
 
 
-class Program:
+class Program(Uncopied):
     """Blocks of operators; block 0 is the global one.
 
     Layers build two programs at once: the main program, and the startup program that gives the parameters their
@@ -28,6 +29,7 @@ class Program:
     ['fc_0.w_0', 'fc_0.b_0']
     """
 
+    _instead = "Copy it by program.clone(); pickle program.desc.serialize_to_string(), and make it again by Program.parse_from_string"
     _is_compiled = False                               # compiler.CompiledProgram is
     _is_stand_in = False                               # for a step that is replayed
 

@@ -25,6 +25,7 @@ from . import unique_name
 from .data_feeder import DataFeeder
 from .errors import EOFException, InvalidArgumentError, check_whole, user_line
 from .framework import Program, Variable
+from .native import Uncopied
 from .reader.ahead import Ahead
 from .reader.decorator import batch as batched
 from .tensor import LoDTensor
@@ -33,7 +34,7 @@ Feed = dict[str, Any]
 Source = Callable[[], Iterator[Feed]]
 
 
-class PyReader:
+class PyReader(Uncopied):
     """Feeds the variables of ``feed_list`` from a generator of the script, whose batches a thread prepares, up to ``capacity`` of them.
 
     ``iterable=False``: ``start`` begins a pass, every ``Executor.run`` of the program takes a batch, and at the end of the pass it raises

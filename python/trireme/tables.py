@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ._core import ffi, lib
 from .dtypes import NUMPY_DTYPES, VarType
 from .errors import FileError, FormatError, NotFoundError, TriremeError
+from .native import Uncopied
 from .optional import load
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class _Rows(NamedTuple):
     first: int
 
 
-class TableReader:
+class TableReader(Uncopied):
     """The rows of one piece of a file after the other, for the core."""
 
     def __init__(self, format: str, slots: Sequence[Slot], block_bytes: int) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from ._core import ffi, lib
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits, convert_dtype, floats_of_bfloat16
 from .errors import EnforceNotMet, LengthsError, OutOfMemoryError, ShapeError, check
-from .native import Native
+from .native import Handle, Native, Uncopied
 from .names import name_chars
 from .turns import new_turn, share_turn
 
@@ -138,14 +138,15 @@ def _offsets(lod: Sequence[Sequence[int]]) -> tuple[Any, Any, list[Any]]:
     return counts, ffi.new("int64_t *[]", levels), levels
 
 
-class _Tensor:
-    """What LoDTensor and SelectedRows share: one native tensor, of its own or in a scope."""
+class _Tensor(Handle):
+    """What LoDTensor and SelectedRows share: one native tensor, of its own or in a scope.
 
-    _native: Native
+    ``copy.copy`` makes another handle of the same tensor, ``copy.deepcopy`` a tensor of its own with the same values. ``pickle`` keeps values.
+    """
 
     def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
         if _native is None:
-            _native = Native(_new_tensor(), _free_tensor)
+            _native = Native(_new_tensor(), _free_tensor, owner="LoDTensor")
         else:
             _native.retain()
         self._native = _native
@@ -159,10 +160,21 @@ class _Tensor:
         native.release()
         return tensor
 
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.release()
+    def __copy__(self) -> Any:
+        return type(self)(_native=self._native, _ptr=self._ptr)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        check(lib.tr_tensor_await(self._ptr))
+        copied = type(self)()
+        check(lib.tr_tensor_copy(copied._ptr, self._ptr))
+        return copied
+
+    def _bits(self) -> np.ndarray | None:
+        """Return a copy of the values, as ``set`` takes them; None: the tensor was never set."""
+        if not self._is_initialized():
+            return None
+        values = self.numpy()
+        return bfloat16_bits(values) if self._dtype() == VarType.BF16 else np.array(values)
 
     def shape(self) -> list[int]:
         return ffi.unpack(lib.tr_tensor_dims(self._ptr), lib.tr_tensor_rank(self._ptr))
@@ -235,6 +247,9 @@ class LoDTensor(_Tensor):
         super().__init__(_native, _ptr)
         if recursive_seq_lens is not None:
             self.set_recursive_sequence_lengths(recursive_seq_lens)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _lod_tensor_of, (self._bits(), self.lod())
 
     def set(self, array: Any, place: CPUPlace | None = None) -> None:
         """Copy ``array`` into the tensor. Sequence offsets, which may be set first, stay if they fit its rows, and are dropped otherwise.
@@ -334,6 +349,15 @@ def _as_slice(part: Any, dim: int, axis: int) -> slice:
     return slice(at % dim, at % dim + 1)
 
 
+def _lod_tensor_of(values: np.ndarray | None, lod: list[list[int]]) -> LoDTensor:
+    """Return a LoDTensor that was pickled."""
+    tensor = LoDTensor()
+    if values is not None:
+        tensor.set(values)
+    tensor.set_lod(lod)
+    return tensor
+
+
 class SelectedRows(_Tensor):
     """Some rows of a tensor ``height`` rows high; a row that stands twice adds up.
 
@@ -347,6 +371,19 @@ class SelectedRows(_Tensor):
                  _ptr: Any = None) -> None:
         super().__init__(_native, _ptr)
         self._pending: tuple[list[int], int] | None = ([int(row) for row in rows], int(height)) if _native is None else None
+
+    def __copy__(self) -> SelectedRows:
+        copied = super().__copy__()
+        copied._pending = self._pending
+        return copied
+
+    def __deepcopy__(self, memo: Any) -> SelectedRows:
+        copied = super().__deepcopy__(memo)
+        copied._pending = self._pending
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _selected_rows_of, (self._bits(), self.rows(), self.height())
 
     def set(self, array: Any, rows: Iterable[int] | None = None, height: int | None = None) -> None:
         """Copy ``array`` (one line per row) in; ``rows`` and ``height`` default to those there are."""
@@ -407,6 +444,14 @@ class SelectedRows(_Tensor):
         return f"SelectedRows({what}, rows={self.rows()}, height={self.height()})"
 
 
+def _selected_rows_of(values: np.ndarray | None, rows: list[int], height: int) -> SelectedRows:
+    """Return SelectedRows that were pickled."""
+    tensor = SelectedRows(rows, height)
+    if values is not None:
+        tensor.set(values)
+    return tensor
+
+
 class _RowsValues(LoDTensor):
     """The values of SelectedRows."""
 
@@ -414,13 +459,19 @@ class _RowsValues(LoDTensor):
         super().__init__(_native=rows._native, _ptr=rows._ptr)
         self._rows = rows
 
+    def __copy__(self) -> LoDTensor:
+        return _RowsValues(self._rows)
+
+    def __deepcopy__(self, memo: Any) -> LoDTensor:
+        return _lod_tensor_of(self._bits(), [])
+
     def set(self, array: Any, place: CPUPlace | None = None) -> None:
         rows, height = self._rows.rows(), self._rows.height()
         self._set(array)
         self._rows._plan(rows, height)
 
 
-class LoDTensorArray(Sequence):
+class LoDTensorArray(Handle, Sequence):
     """A growing list of tensors: one of its own, or that in a variable of a scope.
 
     >>> array = fluid.LoDTensorArray()
@@ -436,16 +487,20 @@ class LoDTensorArray(Sequence):
         self._native = _native.retain()
         self._ptr = _ptr
 
+    def __copy__(self) -> LoDTensorArray:
+        return LoDTensorArray(self._native, self._ptr)
+
+    def __deepcopy__(self, memo: Any) -> LoDTensorArray:
+        return _array_of(list(self))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _array_of, (list(self),)
+
     def append(self, tensor: LoDTensor) -> None:
         """Append a copy of a tensor, with its sequence offsets."""
         if not isinstance(tensor, LoDTensor):
             raise TypeError(f"LoDTensorArray.append takes a LoDTensor, got {tensor!r}")
         check(lib.tr_var_array_append(self._ptr, tensor._ptr))
-
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.release()
 
     def __len__(self) -> int:
         return lib.tr_var_array_count(self._ptr)
@@ -467,7 +522,15 @@ class LoDTensorArray(Sequence):
         check(lib.tr_tensor_copy(self._item(index), tensor._ptr))
 
 
-class ScopeVariable:
+def _array_of(tensors: list[LoDTensor]) -> LoDTensorArray:
+    """Return an array of copies of tensors."""
+    array = LoDTensorArray()
+    for tensor in tensors:
+        array.append(tensor)
+    return array
+
+
+class ScopeVariable(Uncopied):
     """A variable of a scope, by ``scope.var(name)`` or ``scope.find_var(name)``.
 
     ``ptr`` is the core's handle of it.
@@ -479,6 +542,8 @@ class ScopeVariable:
     >>> var.name, var.kind(), var.get_tensor().shape()
     ('w', VarType.LOD_TENSOR, [2, 3])
     """
+
+    _instead = "Copy or pickle its tensor: get_tensor()"
 
     def __init__(self, scope: Scope, ptr: Any, name: str) -> None:
         self._scope = scope
@@ -507,7 +572,7 @@ class ScopeVariable:
         return f"<variable {self.name!r} of a scope>"
 
 
-class Scope:
+class Scope(Handle):
     """Variables by name. A scope looks a name up in itself and then in its parents.
 
     ``parent`` is the scope around it; None: there is none.
@@ -520,21 +585,16 @@ class Scope:
     True
     """
 
-    _native: Native
+    _instead = "Copy or pickle the tensors that are wanted, find_var(name).get_tensor(), and set them in a new Scope"
 
     def __init__(self, parent: Scope | None = None) -> None:
         needs = (parent._native,) if parent is not None else ()
         self._native = Native(lib.tr_scope_new(parent._native.ptr if parent is not None else ffi.NULL),
-                              lib.tr_scope_free, needs)
+                              lib.tr_scope_free, needs, "Scope")
         self._kids: list[Scope] = []
         # Held while a program runs here: kids see what is in their parents.
         self._turn = new_turn(self) if parent is None else share_turn(self, parent)
         self._erased = 0                      # prepared runs are looked up anew when this changes
-
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.release()
 
     def var(self, name: str) -> ScopeVariable:
         """Return the variable of this scope, made when there is none."""

@@ -59,6 +59,26 @@ TEST(what_could_make_an_address_stale_is_counted)
     tr_scope_free(other);
 }
 
+TEST(an_erased_variable_is_empty_and_keeps_its_address)
+{
+    const int64_t dims[] = {3};
+    tr_scope     *scope = tr_scope_new(NULL);
+    tr_var       *var = tr_scope_var(scope, "a"), *array = tr_scope_var(scope, "array");
+
+    EXPECT_OK(tr_tensor_resize(tr_var_tensor(var), TR_FP32, 1, dims));
+    EXPECT_OK(tr_var_array_append(array, tr_var_tensor(var)));
+    tr_tensor *item = tr_var_array_item(array, 0);
+    tr_scope_erase(scope, "a");
+    tr_scope_erase(scope, "array");
+    assert_null(tr_scope_find(scope, "a"));
+    assert_int_equal(tr_tensor_dtype(tr_var_tensor(var)), TR_DTYPE_NONE);
+    assert_int_equal(tr_tensor_dtype(item), TR_DTYPE_NONE);
+    assert_int_equal(tr_var_array_count(array), 0);
+    assert_ptr_equal(tr_scope_var(scope, "a"), var);
+    assert_int_equal(tr_scope_count(scope), 1);
+    tr_scope_free(scope);
+}
+
 TEST(tensors_are_appended_to_an_array_alone)
 {
     const int64_t dims[] = {2};
@@ -154,6 +174,7 @@ int main(void)
         cmocka_unit_test(names_are_looked_up_in_the_parents_and_made_here),
         cmocka_unit_test(a_variable_stays_where_it_is),
         cmocka_unit_test(what_could_make_an_address_stale_is_counted),
+        cmocka_unit_test(an_erased_variable_is_empty_and_keeps_its_address),
         cmocka_unit_test(an_array_grows_by_empty_tensors),
         cmocka_unit_test(tensors_are_appended_to_an_array_alone),
         cmocka_unit_test(an_array_that_was_cleared_has_forgotten_its_elements_but_keeps_their_memory),

@@ -13,7 +13,7 @@ from ..names import take_text, text_of
 from ..dtypes import VarType
 from ..errors import NotFoundError, check
 from ..names import name_chars, path_chars
-from ..native import Native
+from ..native import Handle, Native
 from ..sparse_table import row_dtype
 from ..tensor import LoDTensor, Scope
 
@@ -66,19 +66,21 @@ class Table:
         return f"{self.name}: {self.rows} rows of {self.width} {self.dtype}, {self.states} states, table"
 
 
-class Checkpoint:
+class Checkpoint(Handle):
     """An open checkpoint: ``arrays`` and sparse ``tables`` by name, ``step``, ``mode``, where each trainer was.
 
     ``folder`` is that of one checkpoint, ``DIR/step-000000123``. What is read is compared with its checksums; a
     difference raises and says where it is.
     """
 
+    _instead = "Open its folder again: Checkpoint(checkpoint.folder)"
+
     def __init__(self, folder: str | os.PathLike[str], _ptr: Any = None) -> None:
         if _ptr is None:
             out = ffi.new("tr_checkpoint **")
             check(lib.tr_checkpoint_open(out, path_chars(folder)))
             _ptr = out[0]
-        self._native = Native(_ptr, lib.tr_checkpoint_free)
+        self._native = Native(_ptr, lib.tr_checkpoint_free, owner="Checkpoint")
         self.folder = text_of(lib.tr_checkpoint_folder(_ptr))
         self.step: int = lib.tr_checkpoint_step(_ptr)
         self.mode = text_of(lib.tr_checkpoint_mode(_ptr))
@@ -105,11 +107,6 @@ class Checkpoint:
         tasks = lib.tr_checkpoint_tasks(size, _ptr)
         self.tasks = bytes(ffi.buffer(tasks, size[0])) if tasks else None      # state of leased tasks
         self.refused: list[str] = []           # what was wrong with newer ones
-
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.release()
 
     def __repr__(self) -> str:
         return f"Checkpoint({self.folder!r}, step={self.step}, {len(self.arrays)} arrays)"

@@ -18,6 +18,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..errors import InvalidArgumentError, PeerError, TriremeError, check
 from ..interrupt import look
+from ..native import Uncopied
 
 _TRAINER, _STANDBY = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_STANDBY
 _RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but they are no ranks
@@ -31,7 +32,7 @@ def is_launched() -> bool:
             and os.environ.get(_RANK_IS, str(os.getpid())) == str(os.getpid()))
 
 
-class Job:
+class Job(Uncopied):
     """A started job, as a trainer sees it."""
 
     def __init__(self, replacement: Any = None) -> None:

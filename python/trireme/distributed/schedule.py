@@ -20,7 +20,7 @@ from ..checkpoint import steps as steps_in
 from ..names import take_text
 from ..errors import FileError, TriremeError
 from ..names import path_chars
-from ..native import Native
+from ..native import Handle, Native
 from .checkpoints import Settings, claim_folder
 from .job import tell_launcher
 
@@ -59,21 +59,17 @@ def name_of(number: int) -> str:
     return name_of(number)
 
 
-class Schedule:
+class Schedule(Handle):
     """The policy of one process. ``start`` has the fields of a ``tr_checkpoint_start`` that ``settings`` lacks."""
 
     def __init__(self, settings: Settings, **start: Any) -> None:
         self.folder = str(settings.folder)
         native = ffi.new("tr_checkpoint_start *", {"every_steps": settings.every_steps or 0, "every_seconds": settings.every_seconds or 0.0, **start})
-        self._native = Native(lib.tr_checkpoint_policy_new(native, time.monotonic_ns()), lib.tr_checkpoint_policy_free)
+        self._native = Native(lib.tr_checkpoint_policy_new(native, time.monotonic_ns()), lib.tr_checkpoint_policy_free,
+                              owner="Schedule")
         self._ptr = self._native.ptr
         self.error: Exception | None = None            # why the last checkpoint was not written
         listen()
-
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            native.release()
 
     def becomes_initiator(self, is_initiator: bool, steps: int) -> None:
         """Note whether this trainer makes the checkpoints now. When it begins to, learn which checkpoints others have made."""

@@ -14,9 +14,10 @@ from .._core import ffi, lib
 from ..dtypes import FROM_NUMPY, NUMPY_DTYPES, array_of
 from ..errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
 from ..names import path_chars
-from ..native import Native
+from ..native import Handle, Native
 from ..suggest import did_you_mean
 from ..tensor import LoDTensor, view_of_owned, with_batch_sizes
+from ..turns import new_turn
 
 
 class _Feed:
@@ -56,7 +57,7 @@ class _Feed:
             raise ShapeError(f"feed {self.name!r} has the shape {list(array.shape)}, the model wants [{want}]\n  your line: {user_line()}")
 
 
-class Predictor:
+class Predictor(Handle):
     """A model for serving. Any number of threads may call ``run`` at the same time.
 
     ``folder``: of ``save_inference_model``, or one that an ``Exporter`` writes to. ``model_filename``, ``params_filename``: as
@@ -84,32 +85,35 @@ class Predictor:
         UnsupportedError: The program reaches files or other processes, or a sparse table was not exported for serving.
     """
 
+    _instead = "Load its folder again: Predictor(folder). Threads share one Predictor"
+
     def __init__(self, folder: str | os.PathLike[str], model_filename: str | None = None, params_filename: str | None = None) -> None:
         if not os.path.isdir(folder):
             raise NotFoundError(f"Predictor: there is no folder {os.fspath(folder)!r}")
         out = ffi.new("tr_predictor **")
         names = [path_chars(name) if name is not None else ffi.NULL for name in (model_filename, params_filename)]
         check(lib.tr_predictor_load_files(out, path_chars(folder), *names))
-        self._native = Native(out[0], lib.tr_predictor_free)
+        self._native = Native(out[0], lib.tr_predictor_free, owner="Predictor")
+        self._follower: _Follower | None = None
+        self._turn = new_turn(self)                    # held while _follower changes
         self.folder = os.fspath(folder)
         self._feeds = [_Feed(out[0], i) for i in range(lib.tr_predictor_feed_count(out[0]))]
         self.feeds = [feed.name for feed in self._feeds]
         self.fetches = [ffi.string(lib.tr_predictor_fetch(out[0], i)).decode() for i in range(lib.tr_predictor_fetch_count(out[0]))]
-        self._follower: _Follower | None = None
 
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None:
-            self.close()
+    def _let_go(self) -> bool:
+        follower = self.__dict__.pop("_follower", None)
+        is_first = super()._let_go()
+        if follower is not None:
+            follower.end()
+        return is_first
 
     def close(self) -> None:
-        """Stop following, and free the model when the last run has ended."""
-        if self._follower is not None:
-            self._follower.end()
-            self._follower = None
-        if self._native is not None:
-            self._native.release()
-            self._native = None
+        """Stop following, and free the model when the last run has ended. Other threads may run it, or close it, too: what they begin from now on
+        raises InvalidArgumentError.
+        """
+        with self._turn:
+            self._let_go()
 
     def __enter__(self) -> Predictor:
         return self
@@ -120,12 +124,14 @@ class Predictor:
     @property
     def version(self) -> int:
         """The number of the export that runs use, from 1; 0 for a saved model."""
-        return int(lib.tr_predictor_version(self._native.ptr))
+        with self._native as predictor:
+            return int(lib.tr_predictor_version(predictor))
 
     @property
     def step(self) -> int:
         """The training's step at that export."""
-        return int(lib.tr_predictor_step(self._native.ptr))
+        with self._native as predictor:
+            return int(lib.tr_predictor_step(predictor))
 
     def shape_of(self, feed: str) -> tuple[str, list[int]]:
         """Return the data type and the shape of a feed; -1 is any size."""
@@ -141,8 +147,6 @@ class Predictor:
         ``return_numpy`` False returns LoDTensors, which have the offsets of sequences.
         """
         native = self._native
-        if native is None:
-            raise InvalidArgumentError("the predictor is closed")
         for name in feed:
             if name not in self.feeds:
                 raise NotFoundError(f"feed {name!r} is no variable of the model, which is fed {', '.join(self.feeds)}"
@@ -152,12 +156,9 @@ class Predictor:
             if one.name not in feed:
                 raise NotFoundError(f"the feed lacks {one.name!r}; the model is fed {', '.join(self.feeds)}\n  your line: {user_line()}")
             one.fill(feeds[i], feed[one.name], keep)
-        results = ffi.new("tr_tensor *[]", [lib.tr_tensor_new() for _ in self.fetches])
-        native.retain()                                # a thread may close it meanwhile
-        try:
-            status = lib.tr_predictor_run(native.ptr, feeds, results)
-        finally:
-            native.release()
+        with native as predictor:                      # a thread may close it meanwhile
+            results = ffi.new("tr_tensor *[]", [lib.tr_tensor_new() for _ in self.fetches])
+            status = lib.tr_predictor_run(predictor, feeds, results)
         if status:
             for result in results:
                 lib.tr_tensor_free(result)
@@ -170,7 +171,8 @@ class Predictor:
     def refresh(self) -> bool:
         """Take the newest export, if it is newer; return whether it was. Runs in other threads go on meanwhile."""
         is_new = ffi.new("bool *")
-        check(lib.tr_predictor_refresh(self._native.ptr, is_new))
+        with self._native as predictor:
+            check(lib.tr_predictor_refresh(predictor, is_new))
         return bool(is_new[0])
 
     def follow(self, seconds: float = 1.0) -> None:
@@ -180,8 +182,10 @@ class Predictor:
         """
         if not 0 < seconds < 1e6:
             raise InvalidArgumentError(f"follow: seconds={seconds!r}; a number above 0 is possible")
-        if self._follower is None:
-            self._follower = _Follower(self._native.retain(), self.folder, float(seconds))
+        with self._turn:
+            native = self._native
+            if self._follower is None or not self._follower.is_alive():
+                self._follower = _Follower(native, self.folder, float(seconds))
 
     def __repr__(self) -> str:
         return f"Predictor({self.folder!r}: {', '.join(self.feeds)} -> {', '.join(self.fetches)})"
@@ -191,12 +195,18 @@ class _Follower:
     """A thread that refreshes a predictor. It knows the native predictor alone, so that the Python one may go."""
 
     def __init__(self, native: Native, folder: str, seconds: float) -> None:
-        self._native, self._folder, self._seconds = native, folder, seconds
+        self._native, self._folder, self._seconds = native.retain(), folder, seconds
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trireme-follow", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
+        try:
+            self._follow()
+        finally:
+            self._native.release()
+
+    def _follow(self) -> None:
         is_new, said = ffi.new("bool *"), ""
         while not self._over.wait(self._seconds):
             try:
@@ -207,11 +217,13 @@ class _Follower:
                     said = str(error)
                     print(f"trireme: {self._folder}: the newest export cannot be served: {said}", file=sys.stderr, flush=True)
 
+    def is_alive(self) -> bool:
+        """Whether it follows: not in a process that was forked since, where the thread does not exist."""
+        return self._thread.is_alive()
+
     def end(self) -> None:
+        """Let the thread end by itself, after the look at the folder that it may be in."""
         self._over.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-        self._native.release()
 
 
 __all__ = ["Predictor"]
