@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "framework/memory.h"
+#include "framework/number.h"
 
 /* -- types ------------------------------------------------------------------------------------ */
 
@@ -215,8 +216,8 @@ static void print_float(tr_text *text, float value)
     char number[32];
 
     for (int digits = 6; digits <= 9; digits++) {
-        snprintf(number, sizeof number, "%.*g", digits, (double)value);
-        if (strtof(number, NULL) == value)
+        tr__format(number, sizeof number, "%.*g", digits, (double)value);
+        if (tr__strtof(number, NULL) == value)
             break;
     }
     tr_text_add(text, "%s", number);

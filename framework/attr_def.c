@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/memory.h"
+#include "framework/number.h"
 
 /* -- defaults --------------------------------------------------------------------------------- */
 
@@ -21,7 +22,7 @@ static bool parse_element(tr_attr *attr, char *word)
         attr->strings[at] = tr__must_strdup(word);
         return true;
     case TR_ATTR_FLOATS:
-        attr->floats[at] = strtof(word, &end);
+        attr->floats[at] = tr__strtof(word, &end);
         break;
     case TR_ATTR_LONGS:
         attr->longs[at] = strtoll(word, &end, 10);

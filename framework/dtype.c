@@ -1,6 +1,8 @@
 /* dtype.c - the table of element types. */
 #include "framework/dtype.h"
 
+#include <math.h>
+
 static const struct {
     const char *name;
     int64_t     size;
@@ -37,4 +39,11 @@ int64_t tr_dtype_size(tr_dtype dtype)
 const char *tr_dtype_name(tr_dtype dtype)
 {
     return tr_dtype_is_valid(dtype) ? types[dtype].name : "?";
+}
+
+bool tr_dtype_holds(tr_dtype dtype, double value)
+{
+    if (dtype == TR_INT64)
+        return value >= -0x1p63 && value < 0x1p63 && value == trunc(value);
+    return isfinite(dtype == TR_FP32 ? (double)(float)value : value);
 }

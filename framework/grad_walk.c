@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "framework/memory.h"
+#include "framework/number.h"
 
 /* -- small helpers ------------------------------------------------------------------------------------- */
 
@@ -14,7 +15,7 @@ const char *tr__grad_intern(tr_grad_walk *w, const char *format, ...)
     char    text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    tr__vformat(text, sizeof text, format, args);
     va_end(args);
     char *found = tr_map_find(&w->strings, text);
     if (found)

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "framework/number.h"
 #include "framework/trireme.h"
 
 enum { LINE = 64 };
@@ -78,9 +79,9 @@ char *tr__must_vformat(const char *format, va_list args)
     va_list again;
 
     va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, args);
+    const int length = tr__vformat(NULL, 0, format, args);
     char     *text = tr__must_alloc((size_t)(length > 0 ? length : 0) + 1);
-    vsnprintf(text, (size_t)length + 1, format, again);
+    tr__vformat(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
 }

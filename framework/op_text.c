@@ -1,7 +1,6 @@
 /* op_text.c - see op_text.h. */
 #include "framework/op_text.h"
 
-#include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "framework/memory.h"
 #include "framework/name_list.h"
 #include "framework/attr_def.h"
+#include "framework/number.h"
 #include "framework/op_registry.h"
 
 typedef struct reader {
@@ -40,7 +40,7 @@ static bool take(reader *r, char sign)
 
 static bool is_of_name(char c)
 {
-    return isalnum((unsigned char)c) || strchr("_.@", c);
+    return tr__is_alnum(c) || strchr("_.@", c);
 }
 
 /* The next name, a copy that the caller frees; NULL: there is none. */
@@ -173,7 +173,7 @@ static tr_status read_attr(reader *r, char *end)
     free(name);
     tr_attr_def with_value = *def;
     with_value.text = take_value(r, end);
-    with_value.number = strcmp(with_value.text, "true") == 0 ? 1 : strtod(with_value.text, NULL);
+    with_value.number = strcmp(with_value.text, "true") == 0 ? 1 : tr__strtod(with_value.text, NULL);
     const bool is_read = tr__attr_default(&attr, &with_value);
     if (is_read)
         tr__attr_copy(r->op, &attr);

@@ -8,6 +8,7 @@
 
 #include "framework/attr.h"
 #include "framework/memory.h"
+#include "framework/number.h"
 #include "framework/program.h"
 
 typedef struct words {
@@ -43,7 +44,7 @@ static double next_float(words *w)
 {
     const char  *word = next_word(w);
     char        *end;
-    const double number = strtod(word, &end);
+    const double number = tr__strtod(word, &end);
 
     w->is_damaged = w->is_damaged || end == word || *end != '\0';
     return number;

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "framework/number.h"
+
 typedef struct event {
     char        name[48];
     const char *category;
@@ -88,11 +90,11 @@ static void print_events(FILE *out)
 {
     const long process = (long)getpid();
 
-    fprintf(out, "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"dropped\": %llu, \"zero_us\": %.3f}, \"traceEvents\": [",
+    tr__print(out, "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"dropped\": %llu, \"zero_us\": %.3f}, \"traceEvents\": [",
             (unsigned long long)dropped, wall_at_zero());
     for (size_t i = 0; i < event_count; i++) {
         const event *e = &events[i];
-        fprintf(out, "%s\n{\"ph\": \"X\", \"pid\": %ld, \"tid\": %ld, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": \"",
+        tr__print(out, "%s\n{\"ph\": \"X\", \"pid\": %ld, \"tid\": %ld, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": \"",
                 i ? "," : "", process, e->thread, (double)e->start / 1e3, (double)(e->end - e->start) / 1e3, e->category);
         print_name(out, e->name);
         fprintf(out, "\"}");

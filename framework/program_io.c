@@ -14,6 +14,7 @@
 #include "framework/memory.h"
 #include "framework/message.h"
 #include "framework/name.h"
+#include "framework/number.h"
 #include "framework/path.h"
 #include "framework/program.h"
 #include "framework/program_damage.h"
@@ -46,7 +47,7 @@ static tr_status bad_op(const op_place *at, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    tr__vformat(what, sizeof what, format, args);
     va_end(args);
     return tr_fail(TR_EFORMAT, "program: block %d, operator %d (%s): %s", at->block, at->index, at->type, what);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/number.h"
+
 enum { TEXT_SIZE = 8192 };
 
 static _Thread_local char   text[TEXT_SIZE];
@@ -13,7 +15,7 @@ static _Thread_local size_t used;
 
 static void append(const char *format, va_list args)
 {
-    const int n = vsnprintf(text + used, TEXT_SIZE - used, format, args);
+    const int n = tr__vformat(text + used, TEXT_SIZE - used, format, args);
     if (n > 0)
         used += (size_t)n < TEXT_SIZE - used ? (size_t)n : TEXT_SIZE - used - 1;
 }
@@ -32,7 +34,7 @@ tr_status tr_fail(tr_status status, const char *format, ...)
     char    message[TEXT_SIZE];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    tr__vformat(message, sizeof message, format, args);
     va_end(args);
     used = 0;
     append_format("%s", message);

@@ -12,6 +12,7 @@
 
 #include "framework/beside.h"
 #include "framework/dtype.h"
+#include "framework/number.h"
 #include "framework/path.h"
 #include "proto/framework.pb-c.h"
 
@@ -124,7 +125,7 @@ static tr_status bad(const reader *r, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    tr__vformat(what, sizeof what, format, args);
     va_end(args);
     return tr_fail(TR_EFORMAT, "tensor file, byte %lld of %lld: %s", (long long)r->at, (long long)r->end, what);
 }

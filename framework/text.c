@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/number.h"
+
 /* Room for `more` bytes and the 0. */
 static bool reserve(tr_text *text, size_t more)
 {
@@ -42,10 +44,10 @@ void tr_text_add(tr_text *text, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, args);
+    const int length = tr__vformat(NULL, 0, format, args);
     va_end(args);
     if (length >= 0 && reserve(text, (size_t)length)) {
-        vsnprintf(text->data + text->size, (size_t)length + 1, format, again);
+        tr__vformat(text->data + text->size, (size_t)length + 1, format, again);
         text->size += (size_t)length;
     }
     va_end(again);

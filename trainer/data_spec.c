@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/dtype.h"
 #include "framework/memory.h"
-#include "trainer/number.h"
+#include "framework/number.h"
 
 int64_t tr__slot_width(const tr_data_slot *slot)
 {
@@ -53,7 +54,7 @@ static tr_status check_slot(const tr_data_spec *spec, const tr_data_slot *slot)
     if (slot->hash_buckets < 0 || (slot->hash_buckets && slot->dtype != TR_INT64))
         return tr_fail(TR_EINVAL, "data: slot '%s' is %s with %lld hash buckets; hashed fields are int64, buckets above 0",
                        slot_name(slot), tr_dtype_name(slot->dtype), (long long)slot->hash_buckets);
-    if (slot->has_missing && !tr_number_fits(slot->dtype, slot->missing))
+    if (slot->has_missing && !tr_dtype_holds(slot->dtype, slot->missing))
         return tr_fail(TR_ERANGE, "data: slot '%s' is %s with %.17g for missing values; %s is possible", slot_name(slot),
                        tr_dtype_name(slot->dtype), slot->missing,
                        slot->dtype == TR_INT64 ? "a whole number" : "a finite number");

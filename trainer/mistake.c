@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/name.h"
+#include "framework/number.h"
 
 bool tr_mistake_at(tr_mistake *mistake, const char *at, const char *slot, const char *format, ...)
 {
@@ -16,7 +17,7 @@ bool tr_mistake_at(tr_mistake *mistake, const char *at, const char *slot, const 
     mistake->slot = slot;
     mistake->is_memory = false;
     va_start(args, format);
-    vsnprintf(mistake->expected, sizeof mistake->expected, format, args);
+    tr__vformat(mistake->expected, sizeof mistake->expected, format, args);
     va_end(args);
     return false;
 }

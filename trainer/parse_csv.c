@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "framework/memory.h"
+#include "framework/number.h"
 
 /* == fields ================================================================================== */
 
@@ -241,7 +241,7 @@ static bool is_missing(const field *f)
     const size_t             size = (size_t)(f->end - f->begin);
 
     for (int i = 0; size <= 4 && i < TR_COUNT(words); i++)
-        if (strlen(words[i]) == size && !strncasecmp(f->begin, words[i], size))
+        if (strlen(words[i]) == size && tr__is_like(f->begin, words[i], size))
             return true;
     return false;
 }

@@ -4,7 +4,8 @@
  *
  * The first slot is the label. After it comes either one dense float slot, which gets the whole row of features, or one or two
  * sequences: indices (int64) and values (float). */
-#include "trainer/number.h"
+#include "framework/dtype.h"
+#include "framework/number.h"
 #include "trainer/parse_state.h"
 
 #include <string.h>
@@ -77,7 +78,7 @@ static bool check_value(const tr_parser *parser, const tr_columns *to, double va
     const int takers[] = {parser->dense, parser->value};
 
     for (int i = 0; i < TR_COUNT(takers); i++)
-        if (takers[i] >= 0 && TR_UNLIKELY(!tr_number_fits(to->column[takers[i]].dtype, value)))
+        if (takers[i] >= 0 && TR_UNLIKELY(!tr_dtype_holds(to->column[takers[i]].dtype, value)))
             return tr_mistake_at(mistake, at, parser->spec->slots[takers[i]].name, "expected %s",
                                  tr_value_noun(&to->column[takers[i]]));
     return true;

@@ -1,11 +1,12 @@
 /* parse_value.c - see parse_value.h. */
 #include "trainer/parse_value.h"
 
-#include "trainer/number.h"
+#include "framework/dtype.h"
+#include "framework/number.h"
 
 bool tr_put_value(const tr_column *column, void *to, double value)
 {
-    if (TR_UNLIKELY(!tr_number_fits(column->dtype, value)) && !column->is_dropped)
+    if (TR_UNLIKELY(!tr_dtype_holds(column->dtype, value)) && !column->is_dropped)
         return false;
     if (column->dtype == TR_FP32)
         *(float *)to = (float)value;

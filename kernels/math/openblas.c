@@ -5,13 +5,13 @@
 #include "kernels/math/openblas.h"
 
 #include "framework/compiler.h"
+#include "framework/number.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #ifndef TR_BLAS_SONAME
 #define TR_BLAS_SONAME "libscipy_openblas.so"
@@ -116,7 +116,7 @@ static int core_level(const char *core)
         {"Steamroller", LEVEL_AVX},
     };
     for (int i = 0; i < TR_COUNT(cores); i++)
-        if (strcasecmp(core, cores[i].name) == 0)
+        if (tr__is_like(core, cores[i].name, SIZE_MAX))
             return cores[i].level;
     return LEVEL_SSE;
 }
@@ -150,8 +150,8 @@ static tr_status load_and_check(void)
 {
     TR_TRY(load(NULL));
     TR_TRY(check_core());
-    tr__openblas.multiplies_unpacked = strcasecmp(tr__openblas.core, "SkylakeX") == 0 || strcasecmp(tr__openblas.core, "Cooperlake") == 0 ||
-                               strcasecmp(tr__openblas.core, "SapphireRapids") == 0;
+    tr__openblas.multiplies_unpacked = tr__is_like(tr__openblas.core, "SkylakeX", SIZE_MAX) || tr__is_like(tr__openblas.core, "Cooperlake", SIZE_MAX) ||
+                               tr__is_like(tr__openblas.core, "SapphireRapids", SIZE_MAX);
     return TR_OK;
 }
 

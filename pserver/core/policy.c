@@ -1,6 +1,7 @@
 /* policy.c - the consistency modes: the policy of each mode, and the parser of their texts: NAME, NAME(NUMBER), NAME(key=NUMBER) or NAME(word).
  *
  * To add a mode, add a function that fills in its policy and a line in `forms`. */
+#include "framework/number.h"
 #include "pserver/trireme_dist.h"
 
 #include "framework/status.h"
@@ -95,7 +96,7 @@ static tr_status read_number(double *out, const form *f, const char *at, const c
                            f->word ? ", or " : "", f->word ? f->word : "");
         at += key + 1;
     }
-    *out = strtod(at, &end);
+    *out = tr__strtod(at, &end);
     if (end == at || strcmp(end, ")"))
         return tr_fail(TR_EINVAL, "mode '%s': a number and ')' must stand at '%s' (%s)", text, at, f->what);
     if (!(*out >= f->low && *out <= f->high) || (f->is_whole && *out != floor(*out)))

@@ -2,6 +2,7 @@
 #include "pserver/job/job_facts.h"
 
 #include "framework/memory.h"
+#include "framework/number.h"
 #include "framework/program.h"
 #include "pserver/job/job_compress.h"
 
@@ -80,14 +81,14 @@ tr_status tr__facts_collect(tr__facts *f, const tr_job *job, const tr_job_spec *
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *b = &spec->blocks[i];
         snprintf(key, sizeof key, "block %d", i);
-        snprintf(value, sizeof value, "%.300s (%.300s), %s, %lld bytes on server %d", b->param, b->grad,
+        tr__format(value, sizeof value, "%.300s (%.300s), %s, %lld bytes on server %d", b->param, b->grad,
                  tr_dtype_name(b->dtype), (long long)b->bytes, b->server);
         add(f, key, value);
     }
     for (int i = 0; i < spec->table_count; i++) {
         const tr_job_table *t = &spec->tables[i];
         snprintf(key, sizeof key, "table %d", i);
-        snprintf(value, sizeof value, "%.300s, %s [%lld], %d states, first values %d (%.9g, %.9g) of key %016" PRIx64
+        tr__format(value, sizeof value, "%.300s, %s [%lld], %d states, first values %d (%.9g, %.9g) of key %016" PRIx64
                  ", entry %lld (%g), age %lld, %lld, at most %lld rows", t->name, tr_dtype_name(t->dtype), (long long)t->width,
                  t->states, t->init, t->a, t->b, t->random_key, (long long)t->entry_count, t->entry_probability,
                  (long long)t->max_age, (long long)t->keep_count, (long long)t->max_rows);

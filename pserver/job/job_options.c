@@ -1,6 +1,7 @@
 /* job_options.c - see job_options.h. */
 #include "pserver/job/job_options.h"
 
+#include "framework/number.h"
 #include "framework/status.h"
 #include "pserver/job/job.h"
 
@@ -19,7 +20,7 @@ static tr_status take_seconds_env(double *out, double given, const char *variabl
     char       *end;
 
     if (given == 0 && text && *text) {
-        otherwise = strtod(text, &end);
+        otherwise = tr__strtod(text, &end);
         if (*end || !(otherwise > 0) || otherwise >= 1e8)
             return tr_fail(TR_EINVAL, "job: %s='%s' in the environment; seconds above 0 are possible", variable, text);
     }

@@ -1,6 +1,7 @@
 /* runlog.c - see runlog.h. A process has one log, because it has one job. */
 #include "pserver/observe/runlog.h"
 
+#include "framework/number.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/util/wake.h"
 
@@ -77,12 +78,12 @@ static void add_args(tr_text *line, const char *format, va_list args)
     va_list again;
 
     va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, again);
+    const int length = tr__vformat(NULL, 0, format, again);
     va_end(again);
     char *text = length > 0 ? malloc((size_t)length + 1) : NULL;
     if (!text)
         return;
-    vsnprintf(text, (size_t)length + 1, format, args);
+    tr__vformat(text, (size_t)length + 1, format, args);
     tr_text_add_bytes(line, text, (size_t)length);
     free(text);
 }
@@ -184,7 +185,7 @@ static tr_status take_period(void)
 {
     const char  *text = getenv("TRIREME_LOG_SECONDS");
     char        *end;
-    const double seconds = text && *text ? strtod(text, &end) : 10;
+    const double seconds = text && *text ? tr__strtod(text, &end) : 10;
 
     if (text && *text && (*end || !(seconds >= 0.01 && seconds < 1e6)))
         return tr_fail(TR_EINVAL, "job: TRIREME_LOG_SECONDS='%s' in the environment; seconds from 0.01 on are possible", text);

@@ -1,6 +1,7 @@
 /* comm_watch.c - detects dead ranks from three sources: a time-out without messages (always), an error of MPI (if it gives one), and the
  * kernel for a process of this host. After a failure one of the living ranks prints the reason. */
 #include "framework/memory.h"
+#include "framework/number.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/transport/comm_state.h"
 
@@ -86,7 +87,7 @@ static void watch_silence(tr_comm *comm)
         tr__comm_send(comm, peer, TR_WIRE_BEAT, NULL, 0);
     if (!comm->has_node)                           /* ranks that start slowly have a time-out of their own */
         return;
-    snprintf(how, sizeof how, "was silent for %.1f s", (double)comm->options.timeout / 1e9);
+    tr__format(how, sizeof how, "was silent for %.1f s", (double)comm->options.timeout / 1e9);
     while ((peer = tr_liveness_silent(comm->liveness, comm->now)) >= 0) {
         tr_liveness_kill(comm->liveness, peer);
         end_if_forgotten(comm);

@@ -6,6 +6,7 @@
 #include "pserver/util/wake.h"
 
 #include "framework/memory.h"
+#include "framework/number.h"
 #include "framework/trireme.h"
 
 #include <sched.h>
@@ -342,7 +343,7 @@ static tr_status measure_pair(probe *p, int a, int b, FILE *out)
     }
     if (result.is_damaged)
         return tr_fail(TR_EFORMAT, "bytes were damaged between %s and %s", name_of(p, a, first), name_of(p, b, second));
-    fprintf(out, "probe pair %d %d latency_us %.2f small_mbs %.1f large_mbs %.1f\n", a, b, result.time[0] / 2 * 1e6,
+    tr__print(out, "probe pair %d %d latency_us %.2f small_mbs %.1f large_mbs %.1f\n", a, b, result.time[0] / 2 * 1e6,
             2e-6 * (double)sizes[1].bytes / result.time[1], 2e-6 * (double)sizes[2].bytes / result.time[2]);
     fflush(out);
     return TR_OK;

@@ -5,6 +5,7 @@
 #include "pserver/wire/compress.h"
 
 #include "framework/compiler.h"
+#include "framework/number.h"
 #include "framework/status.h"
 #include "framework/threadpool.h"
 #include "kernels/math/cast.h"
@@ -35,7 +36,7 @@ tr_status tr_compress_parse(tr_compress *out, const char *text)
     if (!text[4])
         return tr_fail(TR_EINVAL, "compression '%s': topk needs a number, like topk(0.01): the share of the values that travel",
                        text);
-    const double share = strtod(text + 5, &end);
+    const double share = tr__strtod(text + 5, &end);
     if (end == text + 5 || strcmp(end, ")"))
         return tr_fail(TR_EINVAL, "compression '%s': a number and ')' must stand at '%s' (the share of the values that travel)",
                        text, text + 5);

@@ -1,6 +1,7 @@
 /* wire.c - see wire.h. */
 #include "pserver/wire/wire.h"
 
+#include "framework/number.h"
 #include "storage/util/little_endian.h"
 
 #include <assert.h>
@@ -264,7 +265,7 @@ static void add(text *t, const char *format, ...)
     if (t->used >= t->size)
         return;
     va_start(args, format);
-    t->used += (size_t)vsnprintf(t->out + t->used, t->size - t->used, format, args);
+    t->used += (size_t)tr__vformat(t->out + t->used, t->size - t->used, format, args);
     va_end(args);
 }
 

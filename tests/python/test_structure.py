@@ -248,3 +248,51 @@ def test_a_rank_ends_itself_in_one_place():
     for path in [*(ROOT / "storage").rglob("*.c"), *(ROOT / "pserver").rglob("*.c"), *(ROOT / "trainer").rglob("*.c")]:
         if path.name not in ("rank_end.c", "trireme_pserver.c", "main.c", "command.c"):
             assert not ENDS.search(bare(path.read_text())), f"{path.relative_to(ROOT)}: use tr__rank_end (pserver/util/rank_end.h)"
+
+
+LOCALE = re.compile(r"\b(v\w*printf|\w*scanf|strto(?:d|f|ld)|atof|setlocale|uselocale|localeconv|str(?:n?casecmp|coll|ftime)|is(?:alnum|alpha|space|digit|xdigit|"
+                    r"upper|lower|print|punct|cntrl|graph)|to(?:upper|lower)|wcs\w+|mbs?\w+towcs?)\s*\(")
+PRINTS = re.compile(r"\b(?:f|sn?|d|as)?printf\s*\(")
+FLOAT = re.compile(r"%[-+ #0'\d.*]*[lL]?[aAeEfFgG]")
+STRING = re.compile(r'"(?:\\.|[^"\\])*"')
+WHOLE_SCANS = re.compile(r'scanf\([^"]*"(?:[^"%]|%d|%lld)*"')          # whole numbers are read alike in every locale
+
+
+def call_at(text: str, at: int) -> str:
+    """Return a call up to its closing bracket; `at` is behind its opening one."""
+    depth, begin = 1, at
+    while depth and at < len(text):
+        literal = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'').match(text, at)
+        depth += {"(": 1, ")": -1}.get(text[at], 0) if not literal else 0
+        at = literal.end() if literal else at + 1
+    return text[begin:at]
+
+
+def locale_calls(text: str) -> list[str]:
+    """Return what depends on the locale in a C source: reading and writing of floats, classes of characters, comparisons without case."""
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    found = [call[1] for call in LOCALE.finditer(bare(code)) if not call[1].endswith("scanf")]
+    found += [call[0] for call in re.finditer(r'\w*scanf\([^"]*"[^"]*"', code) if not WHOLE_SCANS.match(call[0], call[0].index("scanf"))]
+    prints = [(call[0], call_at(code, call.end())) for call in PRINTS.finditer(code)]
+    return found + [name + args for name, args in prints if any(FLOAT.search(text.replace("%%", "")) for text in STRING.findall(args))]
+
+
+def test_calls_that_depend_on_the_locale_are_found():
+    assert locale_calls('x = strtod(text, &end); /* strtof(a) */ y = "atof(";') == ["strtod"]
+    assert locale_calls('printf("%d %s)", a, f("("), "%5.2f");') == ['printf("%d %s)", a, f("("), "%5.2f")']
+    assert locale_calls('tr_text_add(t, "%g", x); tr__print(out, "%.3f", x); snprintf(s, n, "%5d%%", x % f);') == []
+    assert locale_calls('sscanf(a, "%d %lld", &b, &c); sscanf(a, "%lf", &d);') == ['sscanf(a, "%lf"']
+    assert locale_calls("if (isspace(c) || toupper(c) || strcasecmp(a, b)) vsnprintf(a, b, c, d);") == ["isspace", "toupper", "strcasecmp", "vsnprintf"]
+
+
+@pytest.mark.parametrize("floor", ["framework", "kernels", "storage", "pserver", "serving", "trainer"])
+def test_numbers_are_read_and_written_in_the_c_locale(floor):
+    """A script may call setlocale: framework/number.h alone reads and writes floats. (The programs call main() and never setlocale.)"""
+    allowed = {"framework/number.c", "trainer/main.c", "pserver/trireme_pserver.c"}
+    found = {name: calls for name, text in sources(floor).items() if name not in allowed and (calls := locale_calls(text))}
+    assert not found, "use framework/number.h, or tr_text_add, tr_fail, tr__must_format"
+
+
+def test_python_reads_and_writes_numbers_without_the_locale():
+    for path in (ROOT / "python").rglob("*.py"):
+        assert not re.search(r"\b(?:import locale|locale\.\w+\()|:[^}\"' ]*n\}|%[-+ \d.]*n\b", path.read_text()), path

@@ -1,11 +1,10 @@
 /* number.c - see number.h. */
-#include "trainer/number.h"
+#include "framework/number.h"
 
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "framework/compiler.h"
 
@@ -37,7 +36,7 @@ bool tr_number_int64(int64_t *out, const char **at)
     return true;
 }
 
-/* == floats ================================================================================= */
+/* == the C locale ============================================================================= */
 
 static locale_t c_locale;
 
@@ -46,25 +45,91 @@ static void make_locale(void)
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* Convert a text that is known to be a decimal number up to `end`. */
-static double slow(const char *from)
+/* 0: there is no memory for it; then the process's own is used. */
+static locale_t get_locale(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, make_locale);
-    return c_locale ? strtod_l(from, NULL, c_locale) : strtod(from, NULL);
+    return c_locale;
 }
+
+double tr__strtod(const char *text, char **end)
+{
+    const locale_t c = get_locale();
+    return c ? strtod_l(text, end, c) : strtod(text, end);
+}
+
+float tr__strtof(const char *text, char **end)
+{
+    const locale_t c = get_locale();
+    return c ? strtof_l(text, end, c) : strtof(text, end);
+}
+
+int tr__vformat(char *out, size_t size, const char *format, va_list args)
+{
+    const locale_t old = uselocale(get_locale());      /* of this thread; 0 changes nothing */
+    const int      length = vsnprintf(out, size, format, args);
+
+    uselocale(old);
+    return length;
+}
+
+int tr__format(char *out, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    const int length = tr__vformat(out, size, format, args);
+    va_end(args);
+    return length;
+}
+
+int tr__print(FILE *out, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    const locale_t old = uselocale(get_locale());
+    const int      length = vfprintf(out, format, args);
+    uselocale(old);
+    va_end(args);
+    return length;
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+bool tr__is_alnum(char c)
+{
+    return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z');
+}
+
+bool tr__is_like(const char *a, const char *b, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (lower(a[i]) != lower(b[i]))
+            return false;
+        if (!a[i])
+            return true;
+    }
+    return true;
+}
+
+/* == floats ================================================================================= */
 
 static bool word(double *out, const char **at, const char *p, bool is_negative)
 {
     double value;
 
-    if (!strncasecmp(p, "nan", 3)) {
+    if (tr__is_like(p, "nan", 3)) {
         value = NAN;
         p += 3;
-    } else if (!strncasecmp(p, "inf", 3)) {
+    } else if (tr__is_like(p, "inf", 3)) {
         value = INFINITY;
-        p += strncasecmp(p, "infinity", 8) ? 3 : 8;
+        p += tr__is_like(p, "infinity", 8) ? 8 : 3;
     } else {
         return false;
     }
@@ -121,15 +186,8 @@ bool tr_number_double(double *out, const char **at)
         const double value = exponent < 0 ? (double)digits / power[-exponent] : (double)digits * power[exponent];
         *out = is_negative ? -value : value;
     } else {
-        *out = slow(*at);
+        *out = tr__strtod(*at, NULL);
     }
     *at = p;
     return true;
-}
-
-bool tr_number_fits(tr_dtype dtype, double value)
-{
-    if (dtype == TR_INT64)
-        return value >= -0x1p63 && value < 0x1p63 && value == trunc(value);
-    return isfinite(dtype == TR_FP32 ? (double)(float)value : value);
 }

@@ -1,7 +1,7 @@
 /* test_number.c - numbers come out as strtod and strtoll have them, to the bit. */
 #include "tests/support/expect.h"
 
-#include "trainer/number.h"
+#include "framework/number.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -83,9 +83,18 @@ TEST(integers_of_all_sizes)
     }
 }
 
+TEST(texts_are_compared_without_the_case_of_ascii)
+{
+    assert_true(tr__is_like("NaN", "nan", 3) && tr__is_like("Zen", "zEN", SIZE_MAX) && tr__is_like("inf9", "INFx", 3));
+    assert_false(tr__is_like("na", "nan", 3) || tr__is_like("Zen2", "Zen", SIZE_MAX));
+    assert_true(tr__is_alnum('z') && tr__is_alnum('A') && tr__is_alnum('0'));
+    assert_false(tr__is_alnum('_') || tr__is_alnum((char)0xe4));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_compared_without_the_case_of_ascii),
         cmocka_unit_test(floats_are_those_of_strtod),
         cmocka_unit_test(random_floats_are_those_of_strtod),
         cmocka_unit_test(what_is_no_number_is_left_alone),
