@@ -64,6 +64,7 @@ static void free_plan(tr_plan *plan)
     free(plan->fetch_var);
     free(plan->step);
     free(plan->outside);
+    free(plan->unset);
     free(plan->var);
     tr__expanded_free(plan->expanded);
     free(plan);
@@ -330,6 +331,19 @@ static tr_status set_feed_lod(tr_tensor *tensor, const tr_feed *feed)
     return status == TR_OK ? TR_OK : tr_context(status, "in feed '%s'", feed->name);
 }
 
+/* Of a variable that persists. Memory that is lent to hold just this is written, and not replaced (frame.c). */
+static tr_status set_in_scope(tr_tensor *tensor, const tr_feed *feed, const tr_shape *shape)
+{
+    const bool fits = tensor->data && tensor->dtype == feed->dtype && tr_shape_equal(&tensor->shape, shape);
+
+    TR_TRY(tr_tensor_await(tensor));
+    tr__tensor_drop_rows(tensor);
+    if (!fits || (tensor->buffer && !tr__tensor_is_sole_owner(tensor)))
+        TR_TRY(tr__tensor_reserve(tensor, feed->dtype, shape));
+    memmove(tensor->data, feed->data, (size_t)tr_tensor_bytes(tensor));
+    return set_feed_lod(tensor, feed);
+}
+
 static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
 {
     const tr_plan_var *var = &plan->var[v];
@@ -337,6 +351,8 @@ static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
 
     TR_TRY(check_feed(feed, var->desc));
     const tr_shape shape = tr_shape_of(feed->rank, feed->dims);
+    if (var->place == TR_SCOPE)
+        return set_in_scope(&plan->frame->var[v]->tensor, feed, &shape);
     if (var->captured && var->written) {      /* a sub-block writes it: not into the caller's memory */
         TR_TRY(tr__tensor_reserve(tensor, feed->dtype, &shape));
         memcpy(tensor->data, feed->data, (size_t)tr_tensor_bytes(tensor));
@@ -396,6 +412,17 @@ static tr_status give_fetch(tr_tensor *out, const tr_plan *plan, int fetch)
     return TR_OK;
 }
 
+/* The mean of no samples is NaN, and counts for nothing. The batch is the first feed that is no variable of the scope. */
+static bool has_samples(const tr_plan *plan, const tr_feed *feeds)
+{
+    for (int i = 0; i < plan->feed_count; i++) {
+        const tr_var_desc *desc = tr_block_find_var(plan->block, plan->feed_name[i]);
+        if (!desc->persistable)
+            return feeds[i].rank < 1 || (feeds[i].lod_levels > 0 ? feeds[i].lod_counts[0] > 1 : feeds[i].dims[0] > 0);
+    }
+    return true;
+}
+
 static tr_status compute(tr_plan *plan)
 {
     TR_TRY(choose_layout(plan));
@@ -418,6 +445,7 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
     for (int i = 0; i < plan->feed_count; i++)
         if (plan->feed_var[i] >= 0)
             TR_TRY(set_feed(plan, &feeds[i], plan->feed_var[i]));
+    plan->workspace->looks = plan->workspace->check_finite && has_samples(plan, feeds);
     const tr_status status = compute(plan);
     if (status != TR_OK)
         return name_feeds(status, plan, feeds);

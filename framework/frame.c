@@ -274,7 +274,8 @@ static tr_status meta_of_input(tr_meta *out, const tr_frame *frame, int v)
     out->lod_level = tr_tensor_lod_levels(&var->tensor);
     out->lod_source = v;
     if (var->tensor.dtype == TR_DTYPE_NONE)
-        return tr_fail(TR_ENOTFOUND, "variable '%s' has no value yet", pv->name);
+        return tr_fail(TR_ENOTFOUND, pv->written_inside ? "variable '%s' has no value: the block that writes it did not run"
+                                                        : "variable '%s' has no value yet", pv->name);
     if (var->tensor.shape.rank == 0)
         return tr_fail(TR_ESHAPE, "variable '%s' has no dimensions: one number is a tensor of shape [1]", pv->name);
     if (var->tensor.rows) {
@@ -434,7 +435,7 @@ static tr_status run_step_watched(tr_frame *frame, int i)
     TR_TRY(run_step(frame, i));
     if (tr_profiler_is_on())
         tr_profiler_record(step->op->type, frame->plan->parent ? "sub-block" : "step", start, tr_clock_ns());
-    if (frame->plan->workspace->check_finite)
+    if (frame->plan->workspace->looks)
         TR_TRY(check_outputs(frame, step));
     return TR_OK;
 }
@@ -453,25 +454,29 @@ static void set_random_keys(tr_frame *frame)
     }
 }
 
-static void clear_arrays(tr_frame *frame)
+/* Without this, what a block has written in the run before would seem to be of this run where the block does not run. */
+static void clear_unset(tr_frame *frame)
 {
-    for (int v = 0; v < frame->plan->var_count; v++)
-        if (frame->plan->var[v].place == TR_LOCAL && frame->local[v].kind == TR_KIND_ARRAY)
-            tr__var_array_clear(&frame->local[v]);
+    for (int i = 0; i < frame->plan->unset_count; i++) {
+        tr_var *var = &frame->local[frame->plan->unset[i]];
+        if (var->kind == TR_KIND_ARRAY)
+            tr__var_array_clear(var);
+        else if (var->kind == TR_KIND_TENSOR)
+            tr__tensor_forget(&var->tensor);
+    }
 }
 
 tr_status tr__frame_run(tr_frame *frame)
 {
     const int  count = frame->plan->step_count;
-    const bool watched = tr_profiler_is_on() || frame->plan->workspace->check_finite;
+    const bool watched = tr_profiler_is_on() || frame->plan->workspace->looks;
     const unsigned noted = tr__interrupt_noted();
 
     if (tr__is_interrupted_since(noted))               /* each iteration of a loop comes here, even one without steps */
         return tr__fail_interrupted("the run");
     if (frame->plan->is_random)
         set_random_keys(frame);
-    if (frame->plan->has_arrays)
-        clear_arrays(frame);
+    clear_unset(frame);
     for (int i = 0; i < count; i++) {
         const tr_status status = watched ? run_step_watched(frame, i) : run_step(frame, i);
         if (__builtin_expect(status != TR_OK, 0))

@@ -17,7 +17,7 @@
  *   frame.h        a frame is the storage of one activation of a plan; tables of pointers made with it let a
  *                  step run without any look-up. Loops open a frame per iteration; closed ones are kept.
  *
- * A variable is in one place: LOCAL to the frame, FED by the user, in the SCOPE, OUTER: a variable of the plan
+ * A variable is in one place: LOCAL to the frame, FED by the user, in the SCOPE, where a persistable one stays that is fed, OUTER: a variable of the plan
  * around, or the CALLER'S: a gradient block's parent is its forward block, but when it is nested in another
  * gradient block it also sees the gradients there. Sub-plans are always dynamic. */
 #ifndef TR_FRAMEWORK_PLAN_H
@@ -33,9 +33,10 @@ typedef struct tr_plan_var {
     char        *name;
     tr_var_desc *desc;                /* NULL: not declared (made by a fusion) */
     tr_place     place;
-    int          outer;               /* OUTER, CALLERS: variable of that plan; FED: number of the feed */
+    int          outer;               /* OUTER, CALLERS: variable of that plan; FED: number of the feed; SCOPE: the same, or -1 */
     bool         captured;            /* a sub-plan looks at it: never in the arena, never shared in place */
     bool         written_inside;      /* a sub-plan writes it: its shape is never known before the run */
+    bool         is_handed;           /* of a sub-plan: the step that runs the block puts it there */
     bool         fetched;
     bool         read, written;
 } tr_plan_var;
@@ -62,6 +63,7 @@ typedef struct tr_layout tr_layout;
 /* What the plans of one executor share: they run one at a time. */
 typedef struct tr_workspace {
     bool          check_finite;
+    bool          looks;              /* in this run, which has samples */
     int           precision;          /* of products; -1: the process's */
     tr_tensor     arena;              /* grows to the largest layout */
     tr_tensor     scratch;            /* of one operator (tr_run_scratch) */
@@ -92,7 +94,8 @@ struct tr_plan {
     tr_step     *step;
     int          step_count;
     int          total_args, total_slots;
-    bool         has_arrays;          /* local tensor arrays, which are empty when a run begins */
+    int         *unset;               /* LOCAL variables that have no value when a run begins: arrays, and what sub-plans write, which may not run */
+    int          unset_count;
     bool         uses_scope;
     bool         is_random;           /* some of its own steps are */
     bool         meets;               /* of the root: a step of it or of its sub-plans meets other replicas (meeting.h) */

@@ -151,11 +151,12 @@ static int feed_number(const tr_plan *plan, const char *name)
 
 static tr_status resolve_in_root(int *out, tr_plan *plan, const char *name)
 {
-    const int feed = feed_number(plan, name);
+    const int  feed = feed_number(plan, name);
+    const bool stays = is_persistable(plan->block, name);
 
     if (feed >= 0)
-        return tr__plan_add_var(out, plan, name, TR_FED, feed);
-    if (is_persistable(plan->block, name) || tr_scope_find(plan->scope, name))
+        return tr__plan_add_var(out, plan, name, stays ? TR_SCOPE : TR_FED, feed);
+    if (stays || tr_scope_find(plan->scope, name))
         return tr__plan_add_var(out, plan, name, TR_SCOPE, -1);
     if (!tr_block_find_var(plan->block, name))
         return tr_fail(TR_ENOTFOUND, "there is no variable '%s' in the program or the scope", name);
@@ -196,8 +197,11 @@ static tr_status resolve(int *out, tr_plan *plan, const char *name)
     if (!plan->parent)
         return resolve_in_root(out, plan, name);
     /* Declared here, written by no operator so far: the step that runs the block puts it there. */
-    if (tr_block_find_var(plan->block, name) && !is_persistable(plan->block, name))
-        return tr__plan_add_var(out, plan, name, TR_LOCAL, -1);
+    if (tr_block_find_var(plan->block, name) && !is_persistable(plan->block, name)) {
+        TR_TRY(tr__plan_add_var(out, plan, name, TR_LOCAL, -1));
+        plan->var[*out].is_handed = true;
+        return TR_OK;
+    }
     tr_plan *around = plan_around(plan, name);
     TR_TRY(resolve(&outer, around, name));
     return add_outer_var(out, plan, name, around, outer);
@@ -406,11 +410,14 @@ static tr_status bind_feeds_and_fetches(tr_plan *plan)
         plan->fetch_var[i] = var;
     }
     for (int i = 0; i < plan->feed_count; i++) {
+        int var;
         plan->feed_var[i] = -1;
         if (!tr_block_find_var(plan->block, plan->feed_name[i]))
             return tr_fail(TR_ENOTFOUND, "feed '%s': the program has no such variable", plan->feed_name[i]);
+        if (!plan->parent && is_persistable(plan->block, plan->feed_name[i]))      /* what nothing reads stays in the scope, too */
+            TR_TRY(resolve(&var, plan, plan->feed_name[i]));
         for (int v = 0; v < plan->var_count; v++)
-            if (plan->var[v].place == TR_FED && plan->var[v].outer == i)
+            if ((plan->var[v].place == TR_FED || plan->var[v].place == TR_SCOPE) && plan->var[v].outer == i)
                 plan->feed_var[i] = v;
     }
     return TR_OK;
@@ -432,11 +439,13 @@ static void number_steps(tr_plan *plan)
 static tr_status sum_up(tr_plan *plan)
 {
     plan->outside = malloc(((size_t)plan->var_count + 1) * sizeof *plan->outside);
-    if (!plan->outside)
+    plan->unset = malloc(((size_t)plan->var_count + 1) * sizeof *plan->unset);
+    if (!plan->outside || !plan->unset)
         return tr_fail(TR_ENOMEM, "no memory for a plan of %d variables", plan->var_count);
     for (int v = 0; v < plan->var_count; v++) {
         const tr_place place = plan->var[v].place;
-        plan->has_arrays = plan->has_arrays || (place == TR_LOCAL && is_array(&plan->var[v]));
+        if (place == TR_LOCAL && (is_array(&plan->var[v]) || (plan->var[v].written_inside && !plan->var[v].is_handed)))
+            plan->unset[plan->unset_count++] = v;
         plan->uses_scope = plan->uses_scope || place == TR_SCOPE;
         if (place == TR_FED || place == TR_SCOPE)
             plan->outside[plan->outside_count++] = v;

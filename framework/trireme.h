@@ -455,7 +455,7 @@ typedef struct tr_plan     tr_plan;
 TR_API tr_executor *tr_executor_new(void);
 TR_API void         tr_executor_free(tr_executor *executor);
 /* Check the results of every operator for NaN and infinity; a run then ends with TR_ENAN and a message
- * that names the operator and the variable. */
+ * that names the operator and the variable. A run whose batch has no samples is not checked. */
 TR_API void         tr_executor_check_finite(tr_executor *executor, bool check);
 /* The precision of the runs of this executor, by its name; NULL: that of the process. TR_EINVAL: there is no such name. */
 TR_API tr_status    tr_executor_set_matmul_precision(tr_executor *executor, const char *name);

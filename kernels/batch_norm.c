@@ -5,6 +5,9 @@
  * SavedVariance are what Y was made with (the latter as 1 / sqrt(variance + epsilon), as in Fluid): they are all that
  * backward needs beside X and Scale.
  *
+ * A batch without elements has no statistics. It leaves the running ones as they are, and they are the ones that were used; so the gradients of
+ * Scale and Bias are 0.
+ *
  * sync_batch_norm is batch_norm whose batch is that of all replicas which run the program at the same time (meeting.h). Each replica offers
  * its number of elements and its statistics, in the gradient its two sums, and puts all of them together in the order of the replicas.
  * A program that runs alone computes the bits of batch_norm. */
@@ -12,10 +15,9 @@
 
 #include <string.h>
 
-#include "framework/composite.h"
 #include "framework/grad_body.h"
 #include "framework/meeting.h"
-#include "kernels/body_lines.h"
+#include "kernels/batch_norm_slope.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/elementwise.h"
@@ -27,11 +29,7 @@ enum { Y, MEAN_OUT, VARIANCE_OUT, SAVED_MEAN, SAVED_INV_STD };
 enum { G_X, G_SCALE, G_BIAS, G_SAVED_MEAN, G_SAVED_INV_STD, G_DY };
 enum { G_DX, G_DSCALE, G_DBIAS };
 
-typedef struct attrs {
-    bool  is_test, use_global_stats;
-    float momentum, epsilon;
-    enum { CHANNELS_SECOND, CHANNELS_LAST } data_layout;
-} attrs;
+typedef tr_batch_norm_attrs attrs;
 
 /* Both operators have these. */
 static const tr_slot_def in_slots[] = {
@@ -55,7 +53,7 @@ static const tr_attr_def attr_defs[] = {
     TR_ATTR(attrs, momentum, FLOAT, "the running statistics' share in their next value", .number = 0.9, .range = TR_BETWEEN(0, 1)),
     TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5, .range = TR_BETWEEN(0, 0.001)),
     TR_ATTR(attrs, data_layout, STRING, "where the channels are", .text = "NCHW",
-            .range = TR_ONE_OF({"NCHW", CHANNELS_SECOND}, {"NHWC", CHANNELS_LAST}, {"AnyLayout", CHANNELS_SECOND})),
+            .range = TR_ONE_OF({"NCHW", TR_CHANNELS_SECOND}, {"NHWC", TR_CHANNELS_LAST}, {"AnyLayout", TR_CHANNELS_SECOND})),
     TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY("fuse_with_relu", BOOL, "add the operator relu after it"),
     TR_ATTR(attrs, use_global_stats, BOOL, "use the running statistics also in training"),
     {NULL},
@@ -72,23 +70,13 @@ static const tr_op_proto sync_batch_norm_proto = {
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */
-static int channel_axis(const attrs *a, int rank)
-{
-    return a->data_layout == CHANNELS_LAST ? rank - 1 : 1;
-}
-
-static bool is_global(const attrs *a)
-{
-    return a->is_test || a->use_global_stats;
-}
-
 static tr_status infer(const tr_infer *io)
 {
     static const char *const names[] = {"X", "Scale", "Bias", "Mean", "Variance"};
     const tr_meta           *x = &io->in[X];
 
     TR_TRY(tr__check_min_rank(io, "X", x, 2));
-    const tr_shape channels = TR_SHAPE(x->shape.dim[channel_axis(io->attrs, x->shape.rank)]);
+    const tr_shape channels = TR_SHAPE(x->shape.dim[tr__batch_norm_axis(io->attrs, x->shape.rank)]);
     for (int slot = SCALE; slot <= VARIANCE; slot++) {
         TR_TRY(tr__check_beside(io, names[slot], &io->in[slot], x->dtype));
         TR_TRY(tr__check_shape(io, names[slot], &io->in[slot], &channels));
@@ -107,7 +95,7 @@ static tr_status infer_grad(const tr_infer *io)
 
     TR_TRY(tr__check_min_rank(io, "X", x, 2));
     TR_TRY(tr__check_like(io, "Y@GRAD", &io->in[G_DY], x));
-    const tr_meta channels = tr_meta_dense(io->in[G_SCALE].dtype, TR_SHAPE(x->shape.dim[channel_axis(io->attrs, x->shape.rank)]));
+    const tr_meta channels = tr_meta_dense(io->in[G_SCALE].dtype, TR_SHAPE(x->shape.dim[tr__batch_norm_axis(io->attrs, x->shape.rank)]));
     TR_TRY(tr__check_beside(io, names[G_SCALE], &io->in[G_SCALE], x->dtype));
     for (int slot = G_SCALE; slot <= G_SAVED_INV_STD; slot++)
         TR_TRY(tr__check_like(io, names[slot], &io->in[slot], &channels));
@@ -120,7 +108,7 @@ static tr_status infer_grad(const tr_infer *io)
 /* x as [pre][n][post], n being the channels. */
 static tr_cut cut_of(const attrs *a, const tr_tensor *x)
 {
-    return tr__cut_at(&x->shape, channel_axis(a, x->shape.rank));
+    return tr__cut_at(&x->shape, tr__batch_norm_axis(a, x->shape.rank));
 }
 
 static double total_count(const double *const *offers, int replicas)
@@ -136,90 +124,13 @@ static double total_count(const double *const *offers, int replicas)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-/* The dimensions that a channel's statistics are over. */
-static const char *other_dims(tr_composite *c, int rank, int axis)
-{
-    const char *dims = "";
-
-    for (int i = 0; i < rank; i++)
-        if (i != axis)
-            dims = tr_composite_text(c, "%s%s%d", dims, *dims ? ", " : "", i);
-    return dims;
-}
-
-/* normal = (X - mean) share, with share = 1 / sqrt(variance + epsilon). The statistics that are given are constants. */
-static tr_status add_normal(tr_composite *c, const attrs *a, const char *dims, int axis)
-{
-    const bool given = is_global(a);
-
-    tr_composite_stop_gradient(c, "SavedMean");
-    tr_composite_stop_gradient(c, "SavedVariance");
-    TR_TRY(tr__add_wide(c, "X", "x"));
-    TR_TRY(tr__add_wide(c, "Scale", "scale"));
-    if (given) {
-        TR_TRY(tr__add_wide(c, "SavedMean", "mean"));
-        TR_TRY(tr__add_wide(c, "SavedVariance", "share"));
-    } else {
-        TR_TRY(tr_composite_add(c, "reduce_mean(X=x) {dim=[%s]} -> mean", dims));
-    }
-    TR_TRY(tr_composite_add(c, "elementwise_sub(X=x, Y=mean) {axis=%d} -> centred", axis));
-    if (!given) {
-        TR_TRY(tr_composite_add(c, "square(X=centred) -> squares"));
-        TR_TRY(tr_composite_add(c, "reduce_mean(X=squares) {dim=[%s]} -> variance", dims));
-        TR_TRY(tr_composite_add(c, "scale(X=variance) {bias=%.9g} -> padded", (double)a->epsilon));
-        TR_TRY(tr_composite_add(c, "rsqrt(X=padded) -> share"));
-    }
-    TR_TRY(tr_composite_add(c, "elementwise_mul(X=centred, Y=share) {axis=%d} -> normal", axis));
-    return tr_composite_add(c, "elementwise_mul(X=scale, Y=share) -> steep");
-}
-
-/* With d = Y@GRAD: X@GRAD = Scale share (d - mean of d - normal (mean of d normal)), without the means where statistics are given;
- * Scale@GRAD = sum of d normal, Bias@GRAD = sum of d. */
-static tr_status slope(tr_composite *c)
-{
-    const attrs *a = tr_composite_attrs(c);
-    int          rank;
-
-    TR_TRY(tr_composite_known_rank(&rank, c, "X"));
-    const int   axis = channel_axis(a, rank);
-    const char *dims = other_dims(c, rank, axis), *rest = "dy";
-    TR_TRY(add_normal(c, a, dims, axis));
-    TR_TRY(tr__add_wide(c, "Y@GRAD", "dy"));
-    TR_TRY(tr_composite_add(c, "elementwise_mul(X=dy, Y=normal) -> along"));
-    if (!is_global(a)) {
-        TR_TRY(tr_composite_add(c, "reduce_mean(X=dy) {dim=[%s]} -> level", dims));
-        TR_TRY(tr_composite_add(c, "reduce_mean(X=along) {dim=[%s]} -> pull", dims));
-        TR_TRY(tr_composite_add(c, "elementwise_mul(X=normal, Y=pull) {axis=%d} -> drawn", axis));
-        TR_TRY(tr_composite_add(c, "elementwise_sub(X=dy, Y=level) {axis=%d} -> shifted", axis));
-        TR_TRY(tr_composite_add(c, "elementwise_sub(X=shifted, Y=drawn) -> rest"));
-        rest = "rest";
-    }
-    TR_TRY(tr_composite_add(c, "elementwise_mul(X=%s, Y=steep) {axis=%d} -> dx", rest, axis));
-    TR_TRY(tr__add_narrow(c, "dx", "X", "X@GRAD"));
-    TR_TRY(tr_composite_add(c, "reduce_sum(X=along) {dim=[%s]} -> dscale", dims));
-    TR_TRY(tr__add_narrow(c, "dscale", "Scale", "Scale@GRAD"));
-    TR_TRY(tr_composite_add(c, "reduce_sum(X=dy) {dim=[%s]} -> dbias", dims));
-    return tr__add_narrow(c, "dbias", "Bias", "Bias@GRAD");
-}
-
-/* What a gradient of a gradient says of statistics that were given ends there. Those of the batch are not read by it. */
-static tr_status end_at_given(tr_grad_maker *maker)
-{
-    const tr_op_desc *op = tr_grad_forward(maker);
-
-    if (tr_op_desc_attr_int(op, "is_test", 0) || tr_op_desc_attr_int(op, "use_global_stats", 0))
-        return TR_OK;
-    return tr_fail(TR_EUNSUPPORTED, "%s: no gradient flows through the statistics of a batch that it writes, on which the target depends; set "
-                   "stop_gradient of them to take them for constants", op->type);
-}
-
 /* SECOND is that of gradients of gradients. sync_batch_norm has none: its statistics are those of several programs. */
 #define BATCH_NORM(name, SECOND, ...)                                                                                     \
     static const tr_grad_rule name##_rule = {                                                                             \
         .op = #name "_grad",                                                                                              \
         .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(SAVED_MEAN), TR_OUT(SAVED_INV_STD), TR_DOUT(Y)},      \
         .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},                                                                \
-        .second = SECOND, .body = slope, .rest = end_at_given,                                                            \
+        .second = SECOND, .body = tr__batch_norm_slope, .rest = tr__batch_norm_end,                                                            \
     };                                                                                                                    \
     TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule, \
                    .inplace = {{X, Y}, {MEAN, MEAN_OUT}, {VARIANCE, VARIANCE_OUT}}, .inplace_count = 3, __VA_ARGS__);     \
@@ -267,13 +178,13 @@ static void NAME(keep_running)(T *out, const T *running, int64_t channels)
         memcpy(out, running, (size_t)channels * sizeof *out);
 }
 
-/* mean and variance of this replica's elements become those of all replicas' elements. */
-static tr_status NAME(put_stats_together)(const tr_run *io, T *mean, T *variance, const tr_cut *c)
+/* mean and variance of this replica's elements become those of all replicas' elements; *count of how many. */
+static tr_status NAME(put_stats_together)(const tr_run *io, double *count, T *mean, T *variance, const tr_cut *c)
 {
     const double *const *all;
 
     TR_TRY(NAME(put_together)(&all, io, mean, variance, c));
-    const double total = total_count(all, tr_run_replicas(io));
+    const double total = *count = total_count(all, tr_run_replicas(io));
     for (int64_t i = 0; i < c->n; i++) {
         double m = 0, v = 0;
         for (int r = 0; r < tr_run_replicas(io); r++)
@@ -290,31 +201,51 @@ static tr_status NAME(put_stats_together)(const tr_run *io, T *mean, T *variance
     return TR_OK;
 }
 
+/* The running statistics are used, and stay. */
+static void NAME(use_running)(const tr_run *io, T *saved_mean, T *saved_inv_std, int64_t channels)
+{
+    const attrs *a = io->attrs;
+    const T     *mean = io->in[MEAN]->data, *variance = io->in[VARIANCE]->data;
+
+    memcpy(saved_mean, mean, (size_t)channels * sizeof(T));
+    NAME(tr_inv_std)(saved_inv_std, variance, a->epsilon, channels);
+    NAME(keep_running)(io->out[MEAN_OUT]->data, mean, channels);
+    NAME(keep_running)(io->out[VARIANCE_OUT]->data, variance, channels);
+}
+
+/* Those of the batch are used, and move the running ones. */
+static tr_status NAME(use_batch)(const tr_run *io, bool together, T *saved_mean, T *saved_inv_std, const tr_cut *c)
+{
+    const attrs *a = io->attrs;
+    double       count = (double)(c->pre * c->post);
+
+    NAME(tr_channel_stats)(saved_mean, saved_inv_std, io->in[X]->data, c->pre, c->n, c->post);
+    if (together)
+        TR_TRY(NAME(put_stats_together)(io, &count, saved_mean, saved_inv_std, c));
+    if (count == 0) {
+        NAME(use_running)(io, saved_mean, saved_inv_std, c->n);
+        return TR_OK;
+    }
+    NAME(move_running)(io->out[MEAN_OUT]->data, io->in[MEAN]->data, saved_mean, a->momentum, c->n);
+    NAME(move_running)(io->out[VARIANCE_OUT]->data, io->in[VARIANCE]->data, saved_inv_std, a->momentum, c->n);
+    NAME(tr_inv_std)(saved_inv_std, saved_inv_std, a->epsilon, c->n);
+    return TR_OK;
+}
+
 static tr_status NAME(norm)(const tr_run *io, bool together)
 {
-    const attrs  *a = io->attrs;
-    const tr_cut  c = cut_of(a, io->in[X]);
-    const T      *x = io->in[X]->data, *mean = io->in[MEAN]->data, *variance = io->in[VARIANCE]->data;
-    T            *mean_out = io->out[MEAN_OUT]->data, *variance_out = io->out[VARIANCE_OUT]->data, *spare;
+    const tr_cut c = cut_of(io->attrs, io->in[X]);
+    T           *spare;
 
     TR_TRY(tr_run_scratch((void **)&spare, io, 2 * (size_t)c.n * sizeof(T)));
     T *saved_mean = NAME(output_or)(io, SAVED_MEAN, &spare, c.n);
     T *saved_inv_std = NAME(output_or)(io, SAVED_INV_STD, &spare, c.n);
-    if (is_global(a)) {
-        memcpy(saved_mean, mean, (size_t)c.n * sizeof(T));
-        NAME(tr_inv_std)(saved_inv_std, variance, a->epsilon, c.n);
-        NAME(keep_running)(mean_out, mean, c.n);
-        NAME(keep_running)(variance_out, variance, c.n);
-    } else {
-        NAME(tr_channel_stats)(saved_mean, saved_inv_std, x, c.pre, c.n, c.post);
-        if (together)
-            TR_TRY(NAME(put_stats_together)(io, saved_mean, saved_inv_std, &c));
-        NAME(move_running)(mean_out, mean, saved_mean, a->momentum, c.n);
-        NAME(move_running)(variance_out, variance, saved_inv_std, a->momentum, c.n);
-        NAME(tr_inv_std)(saved_inv_std, saved_inv_std, a->epsilon, c.n);
-    }
-    NAME(tr_batch_norm)(io->out[Y]->data, x, saved_mean, saved_inv_std, io->in[SCALE]->data, io->in[BIAS]->data, c.pre,
-                        c.n, c.post);
+    if (tr__batch_norm_is_given(io->attrs))
+        NAME(use_running)(io, saved_mean, saved_inv_std, c.n);
+    else
+        TR_TRY(NAME(use_batch)(io, together, saved_mean, saved_inv_std, &c));
+    NAME(tr_batch_norm)(io->out[Y]->data, io->in[X]->data, saved_mean, saved_inv_std, io->in[SCALE]->data, io->in[BIAS]->data, c.pre, c.n,
+                        c.post);
     return TR_OK;
 }
 
@@ -338,7 +269,7 @@ static tr_status NAME(batch_norm_grad)(const tr_run *io)
     T            *dscale = io->out[G_DSCALE] ? io->out[G_DSCALE]->data : NULL;
     T            *dbias = io->out[G_DBIAS] ? io->out[G_DBIAS]->data : NULL;
 
-    if (is_global(a))
+    if (tr__batch_norm_is_given(a))
         NAME(tr_batch_norm_global_grad)(dx, dscale, dbias, dy, x, mean, inv_std, scale, c.pre, c.n, c.post);
     else
         NAME(tr_batch_norm_grad)(dx, dscale, dbias, dy, x, mean, inv_std, scale, c.pre, c.n, c.post);
@@ -383,7 +314,7 @@ static tr_status NAME(grad_together)(const tr_run *io)
 
 static tr_status NAME(sync_batch_norm_grad)(const tr_run *io)
 {
-    return tr_run_replicas(io) > 1 && !is_global(io->attrs) ? NAME(grad_together)(io) : NAME(batch_norm_grad)(io);
+    return tr_run_replicas(io) > 1 && !tr__batch_norm_is_given(io->attrs) ? NAME(grad_together)(io) : NAME(batch_norm_grad)(io);
 }
 
 #endif

@@ -96,25 +96,27 @@ static void continue_sentences(search *w, int64_t source, const tr_tensor *ids, 
     }
 }
 
-/* Fails where a step cannot be one of a beam search. */
-static tr_status step_of(tr_tensor **ids, tr_tensor **scores, const tr_run *io, int64_t step, int64_t sources)
+/* Fails where a step cannot be one of a beam search. *rows: of the step after it; each continues a candidate of this one. */
+static tr_status step_of(tr_tensor **ids, tr_tensor **scores, int64_t *rows, const tr_run *io, int64_t step, int64_t sources)
 {
     TR_TRY(tr__array_get(ids, io, IDS, step));
     TR_TRY(tr__array_get(scores, io, SCORES, step));
     if (tr_tensor_lod_levels(*ids) != 2 || tr_tensor_lod_count(*ids, 0) - 1 != sources || (*ids)->dtype != TR_INT64 ||
-        tr_tensor_count(*scores) != tr_tensor_count(*ids))
+        tr_tensor_count(*scores) != tr_tensor_count(*ids) || tr_tensor_count(*ids) < *rows)
         return tr_fail(TR_EINVAL, "beam_search_decode: element %lld of '%s' and '%s' must be selected_ids and selected_scores of "
-                       "a beam_search with %lld sources", (long long)step, tr_run_in_name(io, IDS, 0),
-                       tr_run_in_name(io, SCORES, 0), (long long)sources);
+                       "a beam_search with %lld sources, whose candidates the next step continues", (long long)step,
+                       tr_run_in_name(io, IDS, 0), tr_run_in_name(io, SCORES, 0), (long long)sources);
+    *rows = tr_tensor_lod_offsets(*ids, 0)[sources];
     return TR_OK;
 }
 
 static tr_status walk(search *w)
 {
     tr_tensor *ids, *scores;
+    int64_t    rows = 0;
 
     for (int64_t step = w->steps - 1; step >= 0; step--) {
-        TR_TRY(step_of(&ids, &scores, w->io, step, w->sources));
+        TR_TRY(step_of(&ids, &scores, &rows, w->io, step, w->sources));
         for (int64_t source = 0; source < w->sources; source++)
             if (w->found[source] == 0)
                 begin_sentences(w, source, ids, scores);

@@ -66,7 +66,7 @@ enum { C_OUT, C_SCOPE };
 
 static const tr_op_proto conditional_proto = {
     .doc = "Runs sub_block if the condition holds: with is_scalar_condition if the one element of Cond is true, "
-           "otherwise if no tensor of Cond is empty.",
+           "otherwise if no tensor of Cond is empty. A bool tensor there is a mask for rows (IfElse): the block runs for no rows, too.",
     .in = TR_SLOTS({"Cond", "[1] bool, or tensors to test for emptiness", TR_SLOT_REPEATED},
                    {"Input", "variables of outer blocks that the sub-block reads; those of Cond may be left out",
                     TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
@@ -181,7 +181,7 @@ static tr_status run_conditional(const tr_run *io)
     if (attrs->is_scalar_condition)
         TR_TRY(read_condition(&holds, io, C_COND));
     for (int i = 0; !attrs->is_scalar_condition && i < io->ins[C_COND].count; i++)
-        holds = holds && tr_tensor_count(io->ins[C_COND].item[i]) > 0;
+        holds = holds && (io->ins[C_COND].item[i]->dtype == TR_BOOL || tr_tensor_count(io->ins[C_COND].item[i]) > 0);
     return holds ? run_block(io, &products, kept) : TR_OK;
 }
 

@@ -5,7 +5,7 @@
  * Fluid, whose servers add that up.
  *
  * Without such servers the operator does it itself, as batch_norm does: with the outputs BatchSizeOut, ..., which Fluid does not have,
- * the statistics become summary_decay_rate times what they were, and what the batch adds. */
+ * the statistics become summary_decay_rate times what they were, and what the batch adds. A batch without rows leaves them as they are. */
 #ifndef T
 
 #include "framework/composite.h"
@@ -119,19 +119,20 @@ static void NAME(add_up)(T *size, T *sum, T *squares, T *work, const T *x, const
     NAME(tr_reduce_apply)(TR_REDUCE_SUM, squares, work, 1, rows, columns);
 }
 
-/* The three outputs that are statistics: those of before, with the batch unless it is a test. `added` has three rows. */
+/* The three outputs that are statistics: those of before, with the batch unless it is a test or has no rows. `added` has three rows. */
 static void NAME(move_statistics)(const tr_run *io, T *added, T *work, const T *means, int64_t rows, int64_t columns)
 {
     const attrs *a = io->attrs;
+    const bool   moves = !a->is_test && rows > 0;
 
-    if (!a->is_test)
+    if (moves)
         NAME(add_up)(added, added + columns, added + 2 * columns, work, io->in[X]->data, means, a->epsilon, rows, columns);
     for (int k = 0; k < 3; k++) {
         T *out = NAME(data_of)(io->out[SIZE_OUT + k]);
         if (!out)
             continue;
-        NAME(tr_scale)(out, io->in[SIZE + k]->data, a->is_test ? 1 : (T)a->summary_decay_rate, 0, columns);
-        if (!a->is_test)
+        NAME(tr_scale)(out, io->in[SIZE + k]->data, moves ? (T)a->summary_decay_rate : 1, 0, columns);
+        if (moves)
             NAME(tr_axpy)(out, 1, added + k * columns, columns);
     }
 }

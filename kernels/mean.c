@@ -13,7 +13,7 @@ enum { X };             enum { OUT };      /* slots of mean: inputs, outputs */
 enum { GX, GDOUT };     enum { GDX };      /* of mean_grad; GX is X */
 
 static const tr_op_proto proto = {
-    .doc = "Out = the mean of all elements of X",
+    .doc = "Out = the mean of all elements of X. That of no elements is NaN, as in NumPy; no gradient comes of it.",
     .in = TR_SLOTS({"X", "any shape, float"}),
     .out = TR_SLOTS({"Out", "[1]"}),
 };

@@ -164,26 +164,34 @@ static tr_status infer_merge(const tr_infer *io)
     return TR_OK;
 }
 
-/* `in[1]` is InTrue: each must have a part for each place where the mask says so. */
-static tr_status check_sides(const tr_run *io, tr_tensor *const in[2])
+/* `in[1]` is InTrue: each must have a part for each place where the mask says so. `slots` are theirs. */
+static tr_status check_sides(const tr_run *io, int mask_slot, const int slots[2])
 {
-    const bool   *mask = io->in[M_MASK]->data;
-    const int64_t n = tr_tensor_count(io->in[M_MASK]);
-    int64_t       count[2] = {0, 0};
+    const bool      *mask = io->in[mask_slot]->data;
+    const tr_tensor *in[2] = {io->in[slots[0]], io->in[slots[1]]};
+    int64_t          count[2] = {0, 0};
 
-    for (int64_t k = 0; k < n; k++)
+    for (int64_t k = 0; k < tr_tensor_count(io->in[mask_slot]); k++)
         count[mask[k]]++;
     for (int side = 0; side < 2; side++)
         if (tr__parts_of(in[side], 0) != count[side])
             return tr_fail(TR_ESHAPE, "the mask '%s' is %s %" PRId64 " times, but '%s' has %" PRId64 " %s",
-                           tr_run_in_name(io, M_MASK, 0), side ? "true" : "false", count[side],
-                           tr_run_in_name(io, side ? M_TRUE : M_FALSE, 0), tr__parts_of(in[side], 0),
+                           tr_run_in_name(io, mask_slot, 0), side ? "true" : "false", count[side],
+                           tr_run_in_name(io, slots[side], 0), tr__parts_of(in[side], 0),
                            in[side]->lod ? "sequences" : "rows");
-    if (!tr__rows_agree(in[0], in[1]) ||
-        (count[0] > 0 && count[1] > 0 && tr_tensor_lod_levels(in[0]) != tr_tensor_lod_levels(in[1])))
+    return TR_OK;
+}
+
+static tr_status check_merged(const tr_run *io)
+{
+    const tr_tensor *yes = io->in[M_TRUE], *no = io->in[M_FALSE];
+
+    TR_TRY(check_sides(io, M_MASK, (const int[]){M_FALSE, M_TRUE}));
+    if (!tr__rows_agree(no, yes) ||
+        (tr__parts_of(no, 0) > 0 && tr__parts_of(yes, 0) > 0 && tr_tensor_lod_levels(no) != tr_tensor_lod_levels(yes)))
         return tr_fail(TR_ESHAPE, "'%s' is %s with %d LoD levels, '%s' is %s with %d: they do not fit together",
-                       tr_run_in_name(io, M_TRUE, 0), TR_SHAPE_STR(in[1]->shape), tr_tensor_lod_levels(in[1]),
-                       tr_run_in_name(io, M_FALSE, 0), TR_SHAPE_STR(in[0]->shape), tr_tensor_lod_levels(in[0]));
+                       tr_run_in_name(io, M_TRUE, 0), TR_SHAPE_STR(yes->shape), tr_tensor_lod_levels(yes),
+                       tr_run_in_name(io, M_FALSE, 0), TR_SHAPE_STR(no->shape), tr_tensor_lod_levels(no));
     return TR_OK;
 }
 
@@ -196,7 +204,7 @@ static tr_status run_merge(const tr_run *io)
     int64_t     next[2] = {0, 0};
     tr_pick     pick;
 
-    TR_TRY(check_sides(io, in));
+    TR_TRY(check_merged(io));
     const int levels = tr_tensor_lod_levels(in[tr__parts_of(in[1], 0) > 0]);
     const int keep = levels > 0 && level <= tr_tensor_lod_levels(io->in[M_X]) ? level : 0;
     TR_TRY(tr__pick_start(&pick, io, levels, tr__lod_size(in[0]) + tr__lod_size(in[1])));
@@ -232,12 +240,10 @@ static tr_status run_merge_grad(const tr_run *io)
     const bool      *mask = io->in[MG_MASK]->data;
     int64_t          next[2] = {0, 0}, row = 0;
 
+    TR_TRY(check_sides(io, MG_MASK, (const int[]){MG_FALSE, MG_TRUE}));
     for (int64_t k = 0; k < tr_tensor_count(io->in[MG_MASK]); k++) {
         const int     side = mask[k];
         const int64_t part = next[side]++;
-        if (part >= tr__parts_of(in[side], 0))
-            return tr_fail(TR_ESHAPE, "merge_lod_tensor_grad: the mask is %s more than %" PRId64 " times, the rows of '%s'",
-                           side ? "true" : "false", part, tr_run_in_name(io, side ? MG_TRUE : MG_FALSE, 0));
         const int64_t to = tr__part_row(in[side], 0, part), rows = tr__part_row(in[side], 0, part + 1) - to;
         if (!tr__rows_agree(in[side], dout) || row + rows > dout->shape.dim[0])
             return tr_fail(TR_ESHAPE, "merge_lod_tensor_grad: Out@GRAD is %s", TR_SHAPE_STR(dout->shape));

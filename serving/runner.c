@@ -5,10 +5,25 @@
 
 #include <stdlib.h>
 
+/* A variable that persists and is fed keeps its value in the runner's own scope: other runners read that of the model. */
+static tr_status own_what_is_fed(tr_runner *runner)
+{
+    tr_block *block = tr_program_block(runner->program, 0);
+
+    for (int i = 0; i < runner->model->feeds.count; i++) {
+        const char        *name = runner->model->feeds.name[i];
+        const tr_var_desc *desc = tr_block_find_var(block, name);
+        if (desc && tr_var_desc_persistable(desc) && !tr_scope_var(runner->scope, name))
+            return tr_fail(TR_ENOMEM, "no memory for variable '%s'", name);
+    }
+    return TR_OK;
+}
+
 static tr_status prepare(tr_runner *runner)
 {
     const tr_model *model = runner->model;
 
+    TR_TRY(own_what_is_fed(runner));
     return tr_executor_prepare(&runner->plan, runner->executor, runner->program, runner->scope, model->feeds.count,
                                (const char *const *)model->feeds.name, model->fetches.count, (const char *const *)model->fetches.name);
 }

@@ -222,8 +222,7 @@ class CompiledProgram(Uncopied):
             if is_list:
                 check_feeds(feed, self._places)
             feeds = self._read(executor, feed if is_list else [feed] * self._places, scope) if has_readers else feed
-            slices = [(one, samples_of(next(iter(one.values()))) if one else 1) for one in feeds]
-            feed = joined_feeds(feeds)
+            slices, feed = feeds, joined_feeds(feeds)
         if not self._is_parallel:                      # not compiled for replicas: as it is
             return executor.run(self._program, feed, fetch_list, scope=scope, return_numpy=return_numpy)
         if not isinstance(feed, dict) or not isinstance(fetch_list, (list, tuple, type(None))):

@@ -14,7 +14,7 @@ from .framework import Program
 from .graphviz import draw_block_graphviz
 from .replica_feeds import Cutter, Feed, as_asked, joined
 from .replicas import SUFFIX, WEIGHT, Parts
-from .tensor import LoDTensor, Scope
+from .tensor import LoDTensor, Scope, samples_of_batch
 
 if TYPE_CHECKING:
     from .compiler import BuildStrategy, ExecutionStrategy
@@ -83,7 +83,7 @@ class Replicas:
         for name in (*self._handed, *self.parts._shared):
             if scope.find_var(name) is None:
                 self._scope.var(name)
-        self._before = self.parts.before()
+        self._before, self._nothing = self.parts.before(), self.parts.nothing()
         self._programs = [self.parts.replica(i) for i in range(places)]
         self._executors = [Executor(executor.place) for _ in range(places)]
         self._updates: dict[int, Program] = {}
@@ -116,21 +116,35 @@ class Replicas:
 
     # -- a run ------------------------------------------------------------------------------------------------
 
-    def run(self, feed: Feed, slices: list[tuple[Feed, int]] | None, names: Sequence[str], return_numpy: bool) -> list[Any]:
-        """Run a batch. ``slices``: what the script has given each place itself, with the number of samples."""
+    def run(self, feed: Feed, given: Sequence[Feed] | None, names: Sequence[str], return_numpy: bool) -> list[Any]:
+        """Run a batch. ``given``: what the script has given each place itself."""
         if self._period and self._runs and self._runs % self._period == 0:
             self.drop()
         self._runs += 1
+        rest = self._keep(feed, given or ())
+        feed = rest(feed)
         looked_up = self._look_up(feed) if self._before is not None else {}
-        if slices is None:
+        if given is None:
             slices = self._cutter.cut({**feed, **looked_up}, self._places)
-        elif looked_up:
+        else:
+            slices = [(fed, samples_of_batch(fed, ())) for fed in map(rest, given)]
+        if given is not None and looked_up:
             parts = self._cutter.cut(looked_up, len(slices))
             slices = [({**given, **more}, samples) for (given, samples), (more, _) in zip(slices, parts)]
         self._follow_executor()
         count, fed = len(slices), slices[0][0]
         step = self._found((count, *fed, None, *feed, None, *names), lambda: _Step(self, count, fed, feed, names))
         return step.run(slices, feed, return_numpy)
+
+    def _keep(self, feed: Feed, given: Sequence[Feed]) -> Callable[[Feed], Feed]:
+        """Put what is fed of variables that persist into the scope, as every run does: replicas share one value. Return what leaves it out."""
+        kept = {name: fed[name] for fed in (feed, *given) for name in fed if name in self.parts.persistable}
+        if not kept:
+            return lambda fed: fed
+        for name in kept:
+            self.scope.var(name)
+        self._found((-1, *kept), lambda: Prepared(self.executor._native, self._nothing, self._scope, list(kept), ())).run(kept, False, ())
+        return lambda fed: {name: value for name, value in fed.items() if name not in kept}
 
     def _look_up(self, feed: Feed) -> Feed:
         """Run what comes before the replicas; return the rows of sparse tables."""

@@ -43,6 +43,7 @@ class Parts:
         block = program.global_block()
         self._block, self._ops = block, block.read_ops()
         self._reads = [_read_by(op) for op in self._ops]
+        self.persistable = frozenset(var.name() for var in block.desc.persistable_vars())
         self._find_parts()
         self._find_handed()
         self._refuse_arrays()
@@ -156,6 +157,10 @@ class Parts:
         for name in self._shared:
             part.global_block().var(name).persistable = True
         return part
+
+    def nothing(self) -> Program:
+        """Return the program without operators: a run of it keeps what it is fed of variables that persist."""
+        return self._part(())
 
     def before(self) -> Program | None:
         return self._part(self._early | self._copied_early) if self._early else None

@@ -7,7 +7,7 @@ valid and unchanged whatever the program computes afterwards.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -661,6 +661,11 @@ def samples_of(value: Any) -> int:
         return len(lod[0]) - 1 if lod else (value.shape() or [1])[0]
     shape = np.shape(value)
     return int(shape[0]) if shape else 1
+
+
+def samples_of_batch(feed: Mapping[str, Any], kept: Container[str]) -> int:
+    """Return the samples of a batch: those of the first feed that is none of the variables ``kept``, which persist. 1: there is no such feed."""
+    return next((samples_of(value) for name, value in feed.items() if name not in kept), 1)
 
 
 def with_batch_sizes(error: ShapeError, feed: Mapping[str, Any]) -> ShapeError:

@@ -17,6 +17,8 @@ static const op_case batch_cases[] = {
     {"test", BATCH_NORM(3, 4, 3, 2, 2), {BOOL_ATTR("is_test", 1)}},
     {"test, channels last", BATCH_NORM(3, 2, 4, 2, 3), {NHWC, BOOL_ATTR("is_test", 1)}},
     {"global statistics", BATCH_NORM(3, 4, 3, 2, 2), {BOOL_ATTR("use_global_stats", 1)}},
+    {"no images", BATCH_NORM(3, 0, 3, 2, 2)},
+    {"no rows", BATCH_NORM(5, 0, 5)},
 };
 
 static bool has(const op_case *c, const char *attr) { return op_case_number(c, attr, 0) != 0; }
@@ -50,7 +52,7 @@ static void batch_reference(op_values *v)
 {
     const double momentum = (float)op_case_number(v->c, "momentum", 0.9f);
     const double epsilon = (float)op_case_number(v->c, "epsilon", 1e-5f);
-    const bool   is_global = has(v->c, "is_test") || has(v->c, "use_global_stats");
+    const bool   is_global = has(v->c, "is_test") || has(v->c, "use_global_stats") || v->in[0].count == 0;
 
     for (int64_t c = 0; c < v->in[1].count; c++) {
         double mean = v->in[3].data[c], variance = v->in[4].data[c];

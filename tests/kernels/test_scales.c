@@ -65,7 +65,7 @@ static void data_reference(op_values *v)
     }
     for (int64_t i = 0; i < v->in[0].count; i++)
         v->out[0].data[i] = (v->in[0].data[i] - v->out[1].data[i % columns]) * v->out[2].data[i % columns];
-    const bool   is_test = op_case_number(v->c, "is_test", 0) != 0;
+    const bool   is_test = op_case_number(v->c, "is_test", 0) != 0 || v->in[0].count == 0;
     const double kept = is_test ? 1 : op_round(TR_FP32, op_case_number(v->c, "summary_decay_rate", 0.9999999));
     for (int64_t j = 0; j < columns && v->out_count > 3; j++)
         for (int k = 0; k < 3; k++)
@@ -221,6 +221,7 @@ TEST(spectral_is_its_parts)
 static const op_case batch_cases[] = {
     {"image", {DIMS(3, 4, 2, 2), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}, {BOOL_ATTR("is_test", 0)}},
     {"test", {DIMS(3, 4), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}, {BOOL_ATTR("is_test", 1)}},
+    {"no rows", {DIMS(0, 4), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}, {BOOL_ATTR("is_test", 0)}},
 };
 
 static void like_batch_norm(op_values *v)

@@ -166,27 +166,41 @@ static tr_status fill(tr_scope *scope, feeds *f, run_case *c)
     return TR_OK;
 }
 
+void run_place_init(run_place *place, const run_case *c)
+{
+    *place = (run_place){.scope = tr_scope_new(NULL), .executor = tr_executor_new()};
+    for (int i = 0; i < c->fetch_count; i++)
+        place->result[i] = tr_tensor_new();
+}
+
+void run_place_deinit(run_place *place, const run_case *c)
+{
+    for (int i = 0; i < c->fetch_count; i++)
+        tr_tensor_free(place->result[i]);
+    tr_executor_free(place->executor);
+    tr_scope_free(place->scope);
+}
+
+tr_status run_place_run(run_place *place, run_case *c)
+{
+    tr_plan *plan;
+    feeds    f = {0};
+
+    TR_TRY(fill(place->scope, &f, c));
+    TR_TRY(tr_executor_prepare(&plan, place->executor, c->program, place->scope, f.count, f.name, c->fetch_count,
+                               (const char *const *)c->fetch));
+    return tr_plan_run(plan, f.feed, place->result);
+}
+
 tr_status run_case_run(run_case *c)
 {
-    tr_scope    *scope = tr_scope_new(NULL);
-    tr_executor *executor = tr_executor_new();
-    tr_tensor   *result[RUN_CASE_MAX];
-    tr_plan     *plan;
-    feeds        f = {0};
-    tr_status    status;
+    run_place place;
 
-    for (int i = 0; i < c->fetch_count; i++)
-        result[i] = tr_tensor_new();
-    TR_TRY_GOTO(done, fill(scope, &f, c));
-    TR_TRY_GOTO(done, tr_executor_prepare(&plan, executor, c->program, scope, f.count, f.name, c->fetch_count,
-                                          (const char *const *)c->fetch));
-    for (int run = 0; run < 2; run++)
-        TR_TRY_GOTO(done, tr_plan_run(plan, f.feed, result));
-done:
-    for (int i = 0; i < c->fetch_count; i++)
-        tr_tensor_free(result[i]);
-    tr_executor_free(executor);
-    tr_scope_free(scope);
+    run_place_init(&place, c);
+    tr_status status = run_place_run(&place, c);
+    if (status == TR_OK)
+        status = run_place_run(&place, c);
+    run_place_deinit(&place, c);
     return status;
 }
 

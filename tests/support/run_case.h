@@ -44,7 +44,19 @@ typedef struct saved_run {
 /* Keep it as a file of tests/fuzz/corpus/run; false: that did not work. */
 bool run_case_save(const char *path, const saved_run *kept);
 
-/* Run the program twice in a scope of its own: what a first run prepares serves the second. */
+/* The program in a scope of its own, to be run with several sets of values: those of cases with the same names. */
+typedef struct run_place {
+    tr_scope    *scope;
+    tr_executor *executor;
+    tr_tensor   *result[RUN_CASE_MAX];    /* of the last run, one for each fetch */
+} run_place;
+
+void      run_place_init(run_place *place, const run_case *c);
+/* Put the case's values into the scope, and run its program. */
+tr_status run_place_run(run_place *place, run_case *c);
+void      run_place_deinit(run_place *place, const run_case *c);
+
+/* Run the program twice in a place of its own: what a first run prepares serves the second. */
 tr_status run_case_run(run_case *c);
 
 #endif

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._core import ffi, lib
 from ..checkpoint import States, value_in
-from ..core import LoDTensor, Scope
+from ..core import Scope
 from ..dtypes import FROM_NUMPY
 from ..errors import InvalidArgumentError, NotFoundError, check
 from ..framework import Program, default_main_program
@@ -25,6 +25,7 @@ from ..gc_pause import gc_paused
 from ..names import name_chars
 from ..op_view import text_of
 from ..precision import precision_name
+from ..tensor import samples_of_batch
 from . import compression, on_nan
 from . import job as jobs
 from .checkpoints import beginning_of, is_skipped_by_script
@@ -68,6 +69,7 @@ class _Training:
         self.revision = program.desc.revision
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._last = -1.0                              # the weight that the job was told last
+        self._kept = frozenset(var.name() for var in program.global_block().desc.persistable_vars())
         loss = next(iter(losses(program)), "")
         self._loss = self.result.means.get(loss, loss)
         self._loss_due = 0.0
@@ -222,10 +224,13 @@ class _Training:
                 raise NotFoundError(f"prefetch: the feed has no {name!r}, the keys of a sparse table")
         self._run(self.ahead, {name: feed[name] for name in names})
 
-    def set_weight(self, feed: dict[str, Any]) -> None:
-        weight = _samples(feed) if _weight is None else _weight
+    def set_weight(self, executor: Any, feed: dict[str, Any]) -> None:
+        """Tell the job what the step counts. Where it counts nothing, no value of it is looked at for NaN."""
+        weight = samples_of_batch(feed, self._kept) if _weight is None else _weight
         if weight != self._last:
             check(lib.tr_job_set_weight(self.job.ptr, weight))
+            if executor.check_nan:
+                lib.tr_executor_check_finite(executor._native.ptr, weight > 0)
             self._last = weight
 
     def place_of_loss(self, names: tuple[str, ...]) -> int:
@@ -311,17 +316,6 @@ def facts_of(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]
     return facts + facts_of_first_values(result, first)
 
 
-def _samples(feed: dict[str, Any]) -> float:
-    """Return the number of samples of a batch: sequences, or rows, of the first feed."""
-    for value in feed.values():
-        if isinstance(value, LoDTensor):
-            lod = value.lod()
-            return float(len(lod[0]) - 1 if lod else (value.shape() or [1])[0])
-        shape = np.shape(value)
-        return float(shape[0] if shape else 1)
-    return 1.0
-
-
 _weight: float | None = None           # the last setting of set_batch_weight
 _training: _Training | None = None
 _trained: Program | None = None
@@ -362,7 +356,7 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
             return replayed, names
         training.end_replay()
     lib.tr_job_step_begin(training.job.ptr)
-    training.set_weight(feed)
+    training.set_weight(executor, feed)
     if training.first_feeds is not None and not training.first_feeds.look(feed):
         training.first_feeds = None
     training.manager.before_step(executor)

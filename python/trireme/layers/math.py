@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def mean(x: Variable, name: str | None = None) -> Variable:
-    """Return the mean of all elements, [1].
+    """Return the mean of all elements, [1]. That of no elements is NaN, as in NumPy: a batch without samples has no loss.
 
     >>> fluid.layers.mean(fluid.layers.data("x", [4]))
     Variable('mean_0.tmp_0', float32[1])
