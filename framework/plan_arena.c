@@ -1,12 +1,42 @@
-/* plan_arena.c - see plan_arena.h: greedy by size (Pisarchyk and Lee, 2020). */
+/* plan_arena.c - see plan_arena.h: greedy by size (Pisarchyk and Lee, 2020).
+ *
+ * What is taken at which time stands in a tree over the steps. A node is a range of steps, its children are the two halves. A span
+ * covers a few nodes as a whole (at most two of a size), and is noted there as lying `throughout`, and there and in all nodes above
+ * as lying `sometime`. So what is taken at any time of a range is told by few nodes: `sometime` of those that the range
+ * covers, `throughout` of those above. These are each sorted pieces without overlap, which the search climbs in turn until none is in the way.
+ *
+ * In a deep program nearly all spans lie on top of each other in the middle of time, and their pieces alternate between nodes. The search
+ * need not climb them: it begins at `solid`, below which all is taken at one moment of its range. */
 #include "framework/plan_arena.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "framework/pieces.h"
 #include "framework/size.h"
 
-enum { MEMBERS = 64 };
+enum { MAX_LOOKS = 4000 };            /* of the search for one span */
+enum { MAX_SETS = 128 };              /* of pieces that tell of one range: two for each of 31 sizes of nodes, and those above */
+
+typedef struct node {
+    tr_pieces throughout, sometime;
+    int64_t   solid;                  /* at each moment of the node all is taken below this */
+    int64_t   most_solid;             /* the greatest `solid` of the node and of those below */
+} node;
+
+typedef struct arena {
+    node   *node;                     /* the root is 1, the halves of n are 2 n and 2 n + 1 */
+    int     steps;                    /* of the root, a power of two */
+    int64_t looks;
+    bool    has_memory;
+} arena;
+
+/* What is taken while a span lives. */
+typedef struct taken {
+    const tr_pieces *set[MAX_SETS];
+    int              count;
+    int64_t          solid;
+} taken;
 
 static int larger_first(const void *a, const void *b)
 {
@@ -16,88 +46,147 @@ static int larger_first(const void *a, const void *b)
     return x->var - y->var;
 }
 
-/* What MEMBERS spans have in common that were placed one after the other. Spans of one size are sorted by the numbers of their variables,
- * which is nearly by time. So a search passes over most groups as a whole. */
-typedef struct group {
-    int     first_from, last_from, first_to, last_to;     /* the earliest and the latest, of all members */
-    int64_t low, high;                                     /* where they lie */
-    bool    is_solid;                                      /* without a hole */
-} group;
-
 static int64_t end_of(const tr_span *span)
 {
     return tr_size_add(span->offset, span->bytes);
 }
 
-static void join(group *g, const tr_span *s, bool is_first)
+static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* -- looking for a place ----------------------------------------------------------------------------------- */
+
+static void add_taken(taken *out, const tr_pieces *pieces, int64_t solid)
 {
-    if (is_first)
-        *g = (group){s->from, s->from, s->to, s->to, s->offset, end_of(s), true};
-    g->is_solid = g->is_solid && s->offset <= g->high && g->low <= end_of(s);
-    g->first_from = s->from < g->first_from ? s->from : g->first_from;
-    g->last_from = s->from > g->last_from ? s->from : g->last_from;
-    g->first_to = s->to < g->first_to ? s->to : g->first_to;
-    g->last_to = s->to > g->last_to ? s->to : g->last_to;
-    g->low = s->offset < g->low ? s->offset : g->low;
-    g->high = end_of(s) > g->high ? end_of(s) : g->high;
+    if (pieces->count > 0)
+        out->set[out->count++] = pieces;
+    out->solid = greater(out->solid, solid);
 }
 
-/* Is a member in the way of `mine` at its offset? It may be where neither time nor place tells them apart. */
-static bool may_be_in_the_way(const group *g, const tr_span *mine)
+/* Node n has `steps` steps from `first` on. */
+static void find_taken(taken *out, arena *a, const tr_span *span, int n, int first, int steps)
 {
-    return g->first_from <= mine->to && mine->from <= g->last_to && mine->offset < g->high && g->low < end_of(mine);
-}
+    const node *here = &a->node[n];
 
-/* Is all of the group in the way? */
-static bool is_wall(const group *g, const tr_span *mine)
-{
-    return g->is_solid && g->last_from <= mine->to && mine->from <= g->first_to;
-}
-
-static bool is_in_the_way(const tr_span *other, const tr_span *mine)
-{
-    return other->from <= mine->to && mine->from <= other->to && mine->offset < end_of(other) && other->offset < end_of(mine);
-}
-
-/* Move `mine` upwards over the members of a group. */
-static bool climb(tr_span *mine, const tr_span *members, int count, const group *g)
-{
-    const int64_t before = mine->offset;
-
-    if (!may_be_in_the_way(g, mine))
-        return false;
-    if (is_wall(g, mine))
-        mine->offset = g->high;
-    for (int k = 0; mine->offset < g->high && k < count; k++)
-        if (is_in_the_way(&members[k], mine))
-            mine->offset = end_of(&members[k]);
-    return mine->offset != before;
-}
-
-/* Give spans[n] the lowest offset where none of those before it is in the way. */
-static void place(tr_span *spans, int n, const group *groups)
-{
-    spans[n].offset = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int at = 0; at < n; at += MEMBERS)
-            moved = climb(&spans[n], &spans[at], n - at < MEMBERS ? n - at : MEMBERS, &groups[at / MEMBERS]) || moved;
+    a->looks++;
+    if (span->from <= first && first + steps - 1 <= span->to) {
+        add_taken(out, &here->sometime, here->most_solid);
+        return;
     }
+    add_taken(out, &here->throughout, here->solid);
+    if (span->from < first + steps / 2)
+        find_taken(out, a, span, 2 * n, first, steps / 2);
+    if (span->to >= first + steps / 2)
+        find_taken(out, a, span, 2 * n + 1, first + steps / 2, steps / 2);
 }
 
-tr_status tr__arena_place(int64_t *arena_bytes, tr_span *spans, int count)
+static int64_t top_of(const taken *there)
 {
-    group *groups = malloc(((size_t)count / MEMBERS + 1) * sizeof *groups);
+    int64_t top = 0;
+    for (int i = 0; i < there->count; i++)
+        top = greater(top, tr__pieces_end(there->set[i]));
+    return top;
+}
 
-    *arena_bytes = 0;
-    if (!groups)
+/* The lowest offset where nothing is in the way: where all sets agree that one need not climb. */
+static int64_t lowest_free(arena *a, const taken *there, int64_t bytes)
+{
+    const int64_t last_look = a->looks + MAX_LOOKS;
+    int64_t       offset = there->solid;
+
+    for (int agree = 0, i = 0; agree < there->count; i = (i + 1) % there->count) {
+        const int climbed = tr__pieces_climb(&offset, there->set[i], bytes);
+        agree = climbed ? 1 : agree + 1;
+        a->looks += 1 + climbed;
+        if (a->looks > last_look)
+            return top_of(there);
+    }
+    return offset;
+}
+
+/* -- noting where a span lies --------------------------------------------------------------------------------- */
+
+/* A node whose whole time is the span's. Where all is taken up to the span it now is up to the span's end. `solid` is what nodes above say. */
+static void make_solid(arena *a, const tr_span *span, int n, int steps, int64_t solid)
+{
+    node *here = &a->node[n];
+
+    a->looks++;
+    solid = greater(solid, here->solid);
+    if (solid >= span->offset) {
+        here->solid = greater(here->solid, end_of(span));
+    } else if (steps > 1 && here->most_solid >= span->offset) {
+        make_solid(a, span, 2 * n, steps / 2, solid);
+        make_solid(a, span, 2 * n + 1, steps / 2, solid);
+        here->most_solid = greater(here->most_solid, greater(a->node[2 * n].most_solid, a->node[2 * n + 1].most_solid));
+    }
+    here->most_solid = greater(here->most_solid, here->solid);
+}
+
+static void note(arena *a, const tr_span *span, int n, int first, int steps, int64_t solid)
+{
+    node *here = &a->node[n];
+
+    a->looks++;
+    a->has_memory = a->has_memory && tr__pieces_add(&here->sometime, span->offset, end_of(span));
+    if (span->from <= first && first + steps - 1 <= span->to) {
+        a->has_memory = a->has_memory && tr__pieces_add(&here->throughout, span->offset, end_of(span));
+        make_solid(a, span, n, steps, solid);
+        return;
+    }
+    solid = greater(solid, here->solid);
+    if (span->from < first + steps / 2)
+        note(a, span, 2 * n, first, steps / 2, solid);
+    if (span->to >= first + steps / 2)
+        note(a, span, 2 * n + 1, first + steps / 2, steps / 2, solid);
+    here->most_solid = greater(here->most_solid, greater(a->node[2 * n].most_solid, a->node[2 * n + 1].most_solid));
+}
+
+/* -- all of them -------------------------------------------------------------------------------------------------- */
+
+static bool arena_init(arena *a, const tr_span *spans, int count)
+{
+    int last = 0;
+
+    for (int i = 0; i < count; i++)
+        last = spans[i].to > last ? spans[i].to : last;
+    *a = (arena){.steps = 1, .has_memory = true};
+    while (a->steps <= last)
+        a->steps *= 2;
+    a->node = calloc(2 * (size_t)a->steps, sizeof *a->node);
+    return a->node != NULL;
+}
+
+static void arena_deinit(arena *a)
+{
+    for (int n = 1; n < 2 * a->steps; n++) {
+        tr__pieces_deinit(&a->node[n].throughout);
+        tr__pieces_deinit(&a->node[n].sometime);
+    }
+    free(a->node);
+}
+
+static void place(arena *a, tr_span *span)
+{
+    taken there = {0};
+
+    find_taken(&there, a, span, 1, 0, a->steps);
+    span->offset = lowest_free(a, &there, span->bytes);
+    note(a, span, 1, 0, a->steps, 0);
+}
+
+tr_status tr__arena_place(tr_arena_size *size, tr_span *spans, int count)
+{
+    arena a;
+
+    *size = (tr_arena_size){0};
+    if (!arena_init(&a, spans, count))
         return tr_fail(TR_ENOMEM, "no memory to place %d variables", count);
     qsort(spans, (size_t)count, sizeof *spans, larger_first);
-    for (int n = 0; n < count; n++) {
-        place(spans, n, groups);
-        join(&groups[n / MEMBERS], &spans[n], n % MEMBERS == 0);
-        *arena_bytes = end_of(&spans[n]) > *arena_bytes ? end_of(&spans[n]) : *arena_bytes;
+    for (int i = 0; i < count && a.has_memory; i++) {
+        place(&a, &spans[i]);
+        size->bytes = greater(size->bytes, end_of(&spans[i]));
     }
-    free(groups);
-    return TR_OK;
+    size->looks = a.looks;
+    arena_deinit(&a);
+    return a.has_memory ? TR_OK : tr_fail(TR_ENOMEM, "no memory to place %d variables", count);
 }

@@ -433,6 +433,7 @@ static tr_status assign_memory(tr_layout *layout, const tr_plan *plan)
     int64_t     *bytes = calloc(vars, sizeof *bytes);
     bool        *made = calloc(vars, sizeof *made);
     int          count = 0;
+    tr_arena_size size;
 
     if (!spans || !bytes || !made) {
         status = tr_fail(TR_ENOMEM, "no memory for a layout of %d variables", plan->var_count);
@@ -450,7 +451,8 @@ static tr_status assign_memory(tr_layout *layout, const tr_plan *plan)
     for (int v = 0; v < plan->var_count; v++)
         if (bytes[v] > 0 && layout->shares[v] < 0)
             spans[count++] = spans[v];
-    TR_TRY_GOTO(done, tr__arena_place(&layout->arena_bytes, spans, count));
+    TR_TRY_GOTO(done, tr__arena_place(&size, spans, count));
+    layout->arena_bytes = size.bytes;
     for (int n = 0; n < count; n++)
         layout->offset[spans[n].var] = spans[n].offset;
     for (int v = 0; v < plan->var_count; v++)
