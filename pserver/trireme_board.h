@@ -34,15 +34,19 @@ typedef struct tr_job_post {
     int64_t      bytes;               /* 0 .. TR_JOB_POST_LIMIT */
     tr_job_until until;
     int          of;
+    int64_t      step;                /* steps that the script had made before this post; trainers that get the post come to this step first */
     int          stops;               /* of a notice: it asks all trainers to end their training of this number (tr_job_stops); 0: it does not */
 } tr_job_post;
 
 typedef struct tr_job_posted {
     int          count;               /* number of posts, in the order of the trainers */
-    const int   *trainer;             /* the trainer of each post. These three arrays stay valid until the next tr_job_post_begin */
+    const int   *trainer;             /* the trainer of each post. These arrays stay valid until the next tr_job_post_begin */
+    const int64_t *step;              /* tr_job_post.step of each post */
     const void *const *data;
     const int64_t *bytes;
     bool         is_forgotten;        /* the collective was complete, and is no longer kept; count is 0 */
+    bool         is_awaited;          /* no answer yet: another trainer waits for this one's tr_job_setup, or for its next step. Make it
+                                       * (tr_job_step_idle), and ask again without data */
     bool         is_lost;             /* TR_JOB_ONE: trainer `of` has died without this post, and no standby replaces it */
 } tr_job_posted;
 
@@ -54,6 +58,9 @@ TR_API tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post);
  * has heard; 0: none. The call only reads memory. In mode sync all trainers have heard of a post that follows a trainer's step s when
  * their step s + 2 is over. */
 TR_API int       tr_job_stops(const tr_job *job);
+/* Make a step without a gradient, for other trainers that wait for it. The parameters are to be pulled before the next other step. Modes
+ * with a common step (sync, average) or a bound between trainers (ssp) have such steps. */
+TR_API tr_status tr_job_step_idle(tr_job *job);
 /* Wait for the answer to the last post. TR_ETIMEOUT if it is not there after so many seconds: call it again. TR_EINVAL: nothing was
  * posted. */
 TR_API tr_status tr_job_post_wait(tr_job *job, double seconds, tr_job_posted *out);

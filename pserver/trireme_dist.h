@@ -316,6 +316,9 @@ TR_API tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t b
  * step, or dropped it because it came too late (mode sync(backups=N)). If the step before was followed by a pull, follow this step by a
  * pull or a wait, too. Otherwise a server that sleeps on this processor may hear of the step's end some milliseconds later. */
 TR_API tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket);
+/* A step has failed before its end. Forget its gradients if none has been sent: then the step can be made again. Returns false if gradients
+ * were sent; then the servers have a part of the step, and the job cannot go on. */
+TR_API bool      tr_job_step_retract(tr_job *job);
 /* Fetch blocks into `data[i]`, which has room for the whole block. In mode sync they are as after the last ended step of all trainers
  * (before the first step: as they were set up). In the other modes they are as they are now, with this trainer's own steps. Under ssp
  * this waits for trainers that are too far behind. TR_EINVAL: a block is being pulled already. */

@@ -16,6 +16,8 @@
 
 /* Limits in bytes: of one post, and of all complete items on the board. */
 enum { TR_BOARD_POST = 1 << 18, TR_BOARD_LIMIT = 1 << 23 };
+/* In an answer each post is its step, so many bytes, and its data. */
+enum { TR_BOARD_STEP = sizeof(uint64_t) };
 
 typedef Trireme__Pserver__Post tr_post;
 

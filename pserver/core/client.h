@@ -154,10 +154,10 @@ typedef struct tr_client_post {
     tr_wire_until  until;
     uint32_t       of;                /* the trainer whose post is awaited, if `until` is TR_UNTIL_ONE */
     /* the answer, which the client fills in: */
-    uint8_t       *answer;            /* `count` checked entries (wire.h), each a trainer and its data; malloc'ed */
+    uint8_t       *answer;            /* `count` checked entries (wire.h), each a trainer, its step and its data; malloc'ed */
     uint64_t       answer_size;
     uint32_t       count;
-    bool           is_forgotten, is_lost;
+    bool           is_awaited, is_forgotten, is_lost;
 } tr_client_post;
 
 uint64_t tr_client_post_request(tr_client *client, tr_client_post *post);

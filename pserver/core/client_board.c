@@ -5,6 +5,7 @@
 #include "pserver/core/client_board.h"
 
 #include "framework/memory.h"
+#include "pserver/core/board.h"
 #include "pserver/core/client_requests.h"
 
 uint64_t tr_client_post_request(tr_client *client, tr_client_post *post)
@@ -14,7 +15,8 @@ uint64_t tr_client_post_request(tr_client *client, tr_client_post *post)
 
     tr_client_flush(client);
     const bool    resumes = tr_client_resumes(client, &step);
-    const tr_wire message = {.kind = TR_WIRE_POST, .post = {.until = post->until, .trainer = post->of, .resumes = resumes}};
+    const tr_wire message = {.kind = TR_WIRE_POST, .post = {.step = client->step, .until = post->until, .trainer = post->of,
+                                                           .has_joined = tr__client_is_set_up(client), .resumes = resumes}};
     tr__request  *r = tr__client_add(client, &client->stream[0], &message, op, post->packed, post->size);
     r->owned = post->packed;
     r->post = post;
@@ -35,8 +37,15 @@ uint32_t tr_client_stops(const tr_client *client)
 static tr_status take_answer(tr_client_post *post, const tr_wire *wire, const uint8_t *payload)
 {
     tr_wire_entries entries;
+    uint32_t        trainer;
+    const uint8_t  *data;
+    uint64_t        bytes;
 
     TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->posted.count));
+    for (tr_wire_entries each = entries; tr_wire_entries_next(&each, &trainer, &data, &bytes);)
+        if (bytes < TR_BOARD_STEP)
+            return tr_fail(TR_EFORMAT, "a post of trainer %u has no step", trainer);
+    post->is_awaited = wire->posted.is_awaited;
     post->is_forgotten = wire->posted.is_forgotten;
     post->is_lost = wire->posted.is_lost;
     post->count = wire->posted.count;

@@ -5,6 +5,7 @@
 #include "pserver/core/board.h"
 #include "pserver/core/server_replication.h"
 #include "pserver/core/server_streams.h"
+#include "storage/util/little_endian.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,10 @@ typedef struct question {
     tr_wire_until until;
     uint32_t      of;
     uint64_t      number;
-    char         *name;
-    bool          waits;
+    char         *name, *call;        /* the name of the notice; the script's call and its line */
+    uint64_t      step;               /* steps that the trainer had ended */
+    bool          has_joined;
+    bool          waits, is_put_off;  /* put off: the trainer is to make a step, and to ask again */
 } question;
 
 struct tr__board {
@@ -165,7 +168,7 @@ static uint8_t *pack_answer(const tr_server *server, const tr_board_item *item, 
     for (int i = 0; item && i < server->trainer_count; i++)
         if (item->post[i]) {
             ++*count;
-            *bytes += tr_wire_entry_size(item->post[i]->data.len);
+            *bytes += tr_wire_entry_size(TR_BOARD_STEP + item->post[i]->data.len);
         }
     uint8_t *payload = tr__must_alloc(*bytes);
     uint64_t cursor = (uint64_t)*count * TR_WIRE_ENTRY;
@@ -173,18 +176,19 @@ static uint8_t *pack_answer(const tr_server *server, const tr_board_item *item, 
     for (int i = 0; item && i < server->trainer_count; i++)
         if (item->post[i]) {
             const ProtobufCBinaryData data = item->post[i]->data;
-            uint8_t *to = tr_wire_entry_put(payload, entry++, &cursor, (uint32_t)i, data.len);
+            uint8_t *to = tr_wire_entry_put(payload, entry++, &cursor, (uint32_t)i, TR_BOARD_STEP + data.len);
+            tr_put_u64(to, item->post[i]->step);
             if (data.len)
-                memcpy(to, data.data, data.len);
+                memcpy(to + TR_BOARD_STEP, data.data, data.len);
         }
     return payload;
 }
 
 static void answer(tr_server *server, const tr__trainer *trainer, const question *q)
 {
-    const tr_board_item *item = tr_board_find(server->board->board, q->number, q->name);
-    const bool           is_forgotten = !item && tr_board_has_forgotten(server->board->board, q->number);
-    const bool           is_lost = q->until == TR_UNTIL_ONE && !(item && item->post[q->of]) &&
+    const tr_board_item *item = q->is_put_off ? NULL : tr_board_find(server->board->board, q->number, q->name);
+    const bool           is_forgotten = !q->is_put_off && !item && tr_board_has_forgotten(server->board->board, q->number);
+    const bool           is_lost = !q->is_put_off && q->until == TR_UNTIL_ONE && !(item && item->post[q->of]) &&
                                    trainer_at(server, (int)q->of)->state == TR_MEMBER_LOST;
     uint32_t             count;
     uint64_t             bytes;
@@ -192,7 +196,7 @@ static void answer(tr_server *server, const tr__trainer *trainer, const question
 
     tr__server_send(server, trainer->rank,
                     (tr_wire){.kind = TR_WIRE_POSTED, .epoch = q->epoch, .seq = q->seq, .bytes = bytes,
-                              .posted = {.count = count, .is_forgotten = is_forgotten, .is_lost = is_lost}}, payload);
+                              .posted = {.count = count, .is_awaited = q->is_put_off, .is_forgotten = is_forgotten, .is_lost = is_lost}}, payload);
 }
 
 void tr__board_answer(tr_server *server)
@@ -207,10 +211,51 @@ void tr__board_answer(tr_server *server)
     }
 }
 
-bool tr__board_awaits_posts(const tr_server *server, const tr__trainer *trainer)
+static const question *waiting_question(const tr_server *server, const tr__trainer *trainer)
 {
     const question *q = server->board ? question_of(server, trainer) : NULL;
-    return q && q->waits && q->epoch == trainer->epoch;
+    return q && q->waits && q->epoch == trainer->epoch ? q : NULL;
+}
+
+bool tr__board_awaits_posts(const tr_server *server, const tr__trainer *trainer)
+{
+    return waiting_question(server, trainer);
+}
+
+bool tr__board_awaits_post_of(const tr_server *server, const tr__trainer *trainer, const tr__trainer *of)
+{
+    const question *q = waiting_question(server, trainer);
+
+    if (!q || trainer == of || !takes_part(of) || q->until == TR_UNTIL_NOW || (q->until == TR_UNTIL_ONE && (int)q->of != of->index))
+        return false;
+    const tr_board_item *item = tr_board_find(server->board->board, q->number, q->name);
+    return !(item && item->post[of->index]);
+}
+
+bool tr__board_is_before(const tr_server *server, const tr__trainer *trainer, uint64_t step)
+{
+    const question *q = waiting_question(server, trainer);
+    return q && q->has_joined && q->step < step;
+}
+
+bool tr__board_is_before_join(const tr_server *server, const tr__trainer *trainer)
+{
+    const question *q = waiting_question(server, trainer);
+    return q && !q->has_joined;
+}
+
+const char *tr__board_call(const tr_server *server, const tr__trainer *trainer)
+{
+    return waiting_question(server, trainer)->call;
+}
+
+void tr__board_put_off(tr_server *server, const tr__trainer *trainer)
+{
+    question *q = question_of(server, trainer);
+
+    q->waits = false;
+    q->is_put_off = true;
+    answer(server, trainer, q);
 }
 
 /* == messages ===================================================================================== */
@@ -218,10 +263,20 @@ bool tr__board_awaits_posts(const tr_server *server, const tr__trainer *trainer)
 static void ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const tr_post *post)
 {
     question *q = question_of(server, trainer);
+    char      call[512];
 
+    print_call(call, sizeof call, post);
     free(q->name);
+    free(q->call);
     *q = (question){.seq = wire->seq, .epoch = trainer->epoch, .until = (tr_wire_until)wire->post.until, .of = wire->post.trainer,
-                    .number = post->number, .name = tr__must_strdup(post->name ? post->name : ""), .waits = true};
+                    .number = post->number, .name = tr__must_strdup(post->name ? post->name : ""), .call = tr__must_strdup(call),
+                    .step = wire->post.step, .has_joined = wire->post.has_joined, .waits = true};
+}
+
+void tr__board_look(tr_server *server)
+{
+    if (server->board)
+        tr__server_due(server, TR__RULE_BOARD);
 }
 
 tr_status tr__board_on_post(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
@@ -301,8 +356,10 @@ void tr__board_free(tr_server *server)
 {
     if (!server->board)
         return;
-    for (int i = 0; i < server->trainer_count; i++)
+    for (int i = 0; i < server->trainer_count; i++) {
         free(server->board->question[i].name);
+        free(server->board->question[i].call);
+    }
     free(server->board->question);
     tr_board_free(server->board->board);
     free(server->board);

@@ -13,7 +13,6 @@ typedef struct contribution {
     uint64_t      pushed_count;
     uint64_t      dead_step;          /* the step that `dead_epoch` is about */
     uint32_t     *dead_epoch;         /* of each chunk: the epoch of the dead process that pushed it; 0: none. NULL: no process died */
-    uint64_t      left_out_from, left_out_to;   /* the range of steps without a gradient; 0: none */
     tr__deferred_list held;           /* pushes whose turn has not come, in order of seq */
 } contribution;
 
@@ -215,12 +214,10 @@ static void try_next(tr_server *server, const tr__trainer *after)
             return;
 }
 
-/* Has the round's only trainer ended its step without a gradient? */
+/* Is the round of one trainer, which has ended its step without a gradient? */
 static bool is_left_out(const tr_server *server, const tr__round *round)
 {
-    const contribution *c = &server->contributions->of[round->first];
-
-    return c->left_out_to && round->step >= c->left_out_from && round->step <= c->left_out_to;
+    return server->policy.gathers_per_trainer && tr__server_has_left_out(&server->trainer[round->first], round->step);
 }
 
 tr__round_state tr__round_advance(tr_server *server, tr__round *round)
@@ -310,22 +307,24 @@ static void forget_pushed(const tr_server *server, contribution *c)
     c->pushed_count = 0;
 }
 
-/* Record a step without a gradient. Such steps follow one another: they are the steps of a dead process that only some servers have. */
-static void leave_out(contribution *c, uint64_t step)
+/* Record a step without a gradient. Such steps follow one another: they are the steps of a dead process that only some servers have, or those that others
+ * made while this trainer waited for them. */
+static void leave_out(tr__trainer *trainer)
 {
-    if (c->left_out_to + 1 != step)
-        c->left_out_from = step;
-    c->left_out_to = step;
+    if (trainer->left_out_to + 1 != trainer->ended)
+        trainer->left_out_from = trainer->ended;
+    trainer->left_out_to = trainer->ended;
 }
 
-void tr__contributions_ended(tr_server *server, const tr__trainer *trainer, bool has_gradient)
+void tr__contributions_ended(tr_server *server, tr__trainer *trainer, bool has_gradient)
 {
-    contribution *c = of(server, trainer);
-
-    if (!has_gradient)
-        leave_out(c, trainer->ended);
-    forget_pushed(server, c);
-    tr__round_check(server, tr__round_of(server, trainer));
+    forget_pushed(server, of(server, trainer));
+    if (has_gradient) {
+        tr__round_check(server, tr__round_of(server, trainer));
+    } else {
+        leave_out(trainer);
+        tr__round_turns_change(server, tr__round_of(server, trainer));     /* in a common sum, the turn goes on to the next trainer */
+    }
 }
 
 /* == a trainer that died ======================================================================= */

@@ -31,7 +31,7 @@ uint64_t        tr__contributions_begun(const tr_server *server, const tr__train
 /* The name of a gradient that the trainer has not pushed for its step. NULL: it has pushed all. */
 const char     *tr__contributions_first_missing(const tr_server *server, const tr__trainer *trainer);
 /* The trainer has ended its step, with a gradient or without one. */
-void            tr__contributions_ended(tr_server *server, const tr__trainer *trainer, bool has_gradient);
+void            tr__contributions_ended(tr_server *server, tr__trainer *trainer, bool has_gradient);
 /* The trainer is dead: keep or drop the chunks of the step that it has not ended, as the policy requires. */
 void            tr__contributions_abandon(tr_server *server, const tr__trainer *trainer);
 /* A replacement will send the trainer's next step under new request numbers. The chunks in a common sum stay there. */

@@ -5,7 +5,6 @@
 #include "pserver/core/server_decisions.h"
 #include "pserver/core/server_pulls.h"
 #include "pserver/core/server_rounds.h"
-#include "pserver/core/server_start.h"
 #include "pserver/core/server_updates.h"
 
 #include <stdio.h>
@@ -14,7 +13,7 @@
 static bool is_awaited(const tr_server *server, const tr__trainer *t)
 {
     if (!server->is_running)
-        return !tr__start_has_joined(server, t);
+        return !t->has_joined;
     return !tr_membership_is_over(t->state) && t->ended < tr__round_of(server, t)->step;
 }
 

@@ -39,8 +39,8 @@ static tr_status check_step_end(const tr_server *server, const tr__trainer *trai
     if (missing)
         return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
                        (unsigned long long)wire->step_end.step, missing);
-    if (!has_gradient && (tr__contributions_begun(server, trainer) || !server->policy.gathers_per_trainer || server->policy.decides))
-        return tr_fail(TR_EPEER, "%s leaves step %llu out, which it has begun, or which others have, too",
+    if (!has_gradient && (tr__contributions_begun(server, trainer) || server->policy.decides))
+        return tr_fail(TR_EPEER, "%s leaves step %llu out, which it has begun, or about which server 0 decides",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->step_end.step);
     return TR_OK;
 }
@@ -59,6 +59,7 @@ static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_w
     tr__meters_ended(server, trainer);
     tr__rows_ended(server, trainer);
     tr__contributions_ended(server, trainer, !wire->step_end.is_idle);
+    tr__board_look(server);
     return TR_OK;
 }
 
@@ -121,7 +122,10 @@ static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire
         return TR_OK;
     if (wire->kind == TR_WIRE_SETUP)
         return tr__start_on_setup(server, trainer, wire, payload);
-    return wire->kind == TR_WIRE_VALUE ? on_value(server, wire, payload) : tr__start_on_join(server, trainer, wire, payload);
+    if (wire->kind == TR_WIRE_VALUE)
+        return on_value(server, wire, payload);
+    tr__board_look(server);
+    return tr__start_on_join(server, trainer, wire, payload);
 }
 
 /* == to the protocols ========================================================================= */

@@ -134,7 +134,7 @@ void tr__round_next(tr_server *server, tr__round *round)
 /* A trainer that has left takes part in the steps that it ended. */
 bool tr__round_takes_part(const tr__trainer *trainer, const tr__round *round)
 {
-    return !tr_membership_is_over(trainer->state) || trainer->ended >= round->step;
+    return (!tr_membership_is_over(trainer->state) || trainer->ended >= round->step) && !tr__server_has_left_out(trainer, round->step);
 }
 
 /* Most blocks have one chunk, and need no division. */

@@ -33,7 +33,7 @@ void       tr__rounds_begin(tr_server *server);
 /* The chunk at `offset` of a block: its number among all chunks; its size in bytes. */
 uint64_t   tr__chunk_of(const tr_server *server, const tr__block *block, uint64_t offset);
 uint64_t   tr__chunk_bytes(const tr_server *server, const tr__block *block, uint64_t offset);
-/* Does the trainer contribute to this step? A trainer that has left contributes to the steps that it ended. */
+/* Does the trainer contribute to this step? A trainer that has left contributes to the steps that it ended, and no trainer to a step that it left out. */
 bool       tr__round_takes_part(const tr__trainer *trainer, const tr__round *round);
 /* Is it this trainer's turn to have its chunk added? */
 bool       tr__round_is_turn(const tr_server *server, const tr__trainer *trainer, uint32_t index, uint64_t offset);

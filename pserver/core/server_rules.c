@@ -19,6 +19,7 @@
 #include "pserver/core/server_snapshots.h"
 #include "pserver/core/server_tasks.h"
 #include "pserver/core/server_updates.h"
+#include "pserver/core/server_waits.h"
 
 /* The update in hand is over when the store has computed it and the replica has committed it. */
 static void finish(tr_server *server)
@@ -41,6 +42,13 @@ static void answer(tr_server *server)
 {
     tr__pulls_answer(server);
     tr__rows_answer(server);
+}
+
+/* Answers come first: what they wait for is here. */
+static void answer_board(tr_server *server)
+{
+    tr__board_answer(server);
+    tr__waits_resolve(server);
 }
 
 static void take_snapshot(tr_server *server)
@@ -153,7 +161,7 @@ bool tr__rules_run(tr_server *server)
 {
     static void (*const rules[TR__RULE_COUNT])(tr_server *server) = {
         [TR__RULE_UNPARK] = tr__requests_unpark, [TR__RULE_FINISH] = finish,         [TR__RULE_SETTLED] = settled,
-        [TR__RULE_ANSWER] = answer,              [TR__RULE_BOARD] = tr__board_answer, [TR__RULE_SNAPSHOT] = take_snapshot,
+        [TR__RULE_ANSWER] = answer,              [TR__RULE_BOARD] = answer_board,    [TR__RULE_SNAPSHOT] = take_snapshot,
         [TR__RULE_COPY] = tr__copy_advance,      [TR__RULE_BEGIN] = begin_update,    [TR__RULE_ROUNDS] = check_rounds,
         [TR__RULE_DECIDE] = decide,              [TR__RULE_MEMBERS] = members,       [TR__RULE_INITIATOR] = initiator,
     };

@@ -284,11 +284,6 @@ tr_status tr__start_take_over(tr_server *server)
 
 /* == agreement ================================================================================ */
 
-bool tr__start_has_joined(const tr_server *server, const tr__trainer *trainer)
-{
-    return server->start->join[trainer->index];
-}
-
 static tr_status differ(const tr_server *server, const tr__trainer *first, const tr__trainer *other, const char *text)
 {
     char name[320];                                /* one of the two names may be in a shared buffer */
@@ -361,9 +356,10 @@ static tr_status run(tr_server *server)
 
 tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (tr__start_has_joined(server, trainer))
+    if (trainer->has_joined)
         return tr_fail(TR_EPEER, "%s joined twice", tr__server_trainer_name(server, trainer));
     TR_TRY(take_facts(server, trainer, wire, payload));
+    trainer->has_joined = true;
     tr__stream_open(server, trainer, TR__OPEN_JOIN, wire->seq);
     tr__updates_set_settled(server, trainer, wire->join.step, 0);
     server->start->even[trainer->index] = wire->join.everywhere;

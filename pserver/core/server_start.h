@@ -15,7 +15,6 @@ uint8_t  *tr__start_value_place(tr_server *server, const tr_wire *wire);
 tr_status tr__start_on_value(tr_server *server, const tr_wire *wire);
 /* JOIN. When all trainers have joined with equal facts, the server is running. */
 tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-bool      tr__start_has_joined(const tr_server *server, const tr__trainer *trainer);
 /* JOIN of a replacement, whose facts must equal those of the other trainers. */
 tr_status tr__start_rejoin(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 

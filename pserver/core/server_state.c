@@ -126,6 +126,11 @@ bool tr__server_has_ended(const tr__trainer *trainer, uint64_t step)
     return tr_roster_is_replacement(trainer->epoch) && step <= trainer->ended;
 }
 
+bool tr__server_has_left_out(const tr__trainer *trainer, uint64_t step)
+{
+    return trainer->left_out_to && step >= trainer->left_out_from && step <= trainer->left_out_to;
+}
+
 bool tr__server_lags(const tr__trainer *trainer, uint64_t step)
 {
     return tr_roster_is_replacement(trainer->epoch) && step + 1 == trainer->ended;

@@ -45,6 +45,8 @@ typedef struct tr__trainer {
     tr_membership state;              /* changed by tr__server_move alone */
     uint64_t      ended;              /* steps whose STEP_END is here */
     uint64_t      settled;            /* steps that are in an update, or were dropped. Invariant: settled <= ended */
+    uint64_t      left_out_from, left_out_to;   /* its last range of steps without a gradient; 0: none */
+    bool          has_joined;         /* its JOIN is here */
 } tr__trainer;
 
 typedef struct tr__block {
@@ -173,6 +175,8 @@ void         tr__server_move(tr_server *server, tr__trainer *trainer, tr_members
 bool         tr__server_is_present(const tr__trainer *trainer);
 /* Does a replacement repeat a step that the dead trainer had ended on this server? */
 bool         tr__server_has_ended(const tr__trainer *trainer, uint64_t step);
+/* Has the trainer ended this step without a gradient? */
+bool         tr__server_has_left_out(const tr__trainer *trainer, uint64_t step);
 /* May a replacement pull as of this step, which is the one before its last ended step? */
 bool         tr__server_lags(const tr__trainer *trainer, uint64_t step);
 /* The trainer that begins snapshots: the first one that makes steps, else the first one that drains. -1: there is none. */

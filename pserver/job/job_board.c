@@ -7,6 +7,7 @@
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_options.h"
 #include "pserver/job/job_view.h"
+#include "storage/util/little_endian.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct tr__board_call {
     tr_client_post post;
     tr_ticket      ticket;
     int           *trainer;           /* the answer, unpacked */
+    int64_t       *step;
     const void   **data;
     int64_t       *bytes;
 };
@@ -29,6 +31,7 @@ static void drop_answer(struct tr__board_call *call)
 {
     free(call->post.answer);
     free(call->trainer);
+    free(call->step);
     free(call->data);
     free(call->bytes);
     *call = (struct tr__board_call){.ticket = call->ticket};
@@ -55,6 +58,8 @@ static tr_status check(const tr_job *job, const tr_job_post *post)
         return tr_fail(TR_EEXIST, "tr_job_post_begin: the answer to the one before has not come: wait for it first");
     if (post->number < 0 || (post->number == 0 && !post->name) || !is_short(post->name) || !is_short(post->call) || !is_short(post->line))
         return tr_fail(TR_EINVAL, "tr_job_post_begin: a post has a number, or a name of up to %d bytes", (int)TEXT_LIMIT);
+    if (post->step < 0)
+        return tr_fail(TR_ERANGE, "tr_job_post_begin: after step %lld", (long long)post->step);
     if (post->stops < 0 || (post->stops && post->number))
         return tr_fail(TR_EINVAL, "tr_job_post_begin: stops %d; a notice asks a training to end by its number, 1, 2, ...", post->stops);
     if (post->bytes < 0 || post->bytes > TR_JOB_POST_LIMIT)
@@ -77,6 +82,8 @@ static uint8_t *pack(const tr_job *job, const tr_job_post *post, size_t *size)
     packed.has_data = post->data != NULL;
     packed.has_stops = post->stops > 0;
     packed.stops = (uint32_t)post->stops;
+    packed.has_step = post->step > 0;
+    packed.step = (uint64_t)post->step;
     packed.data = (ProtobufCBinaryData){(size_t)post->bytes, (uint8_t *)(uintptr_t)post->data};
     return tr_board_pack(&packed, size);
 }
@@ -105,7 +112,7 @@ tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
     return status;
 }
 
-/* The entries were checked when the answer came. */
+/* The entries were checked when the answer came (client_board.c). */
 static tr_status open_answer(struct tr__board_call *call)
 {
     tr_wire_entries entries;
@@ -115,12 +122,14 @@ static tr_status open_answer(struct tr__board_call *call)
 
     TR_TRY(tr_wire_entries_open(&entries, call->post.answer, call->post.answer_size, call->post.count));
     call->trainer = tr__must_alloc(call->post.count * sizeof *call->trainer);
+    call->step = tr__must_alloc(call->post.count * sizeof *call->step);
     call->data = tr__must_alloc(call->post.count * sizeof *call->data);
     call->bytes = tr__must_alloc(call->post.count * sizeof *call->bytes);
     for (uint32_t i = 0; tr_wire_entries_next(&entries, &trainer, &data, &bytes); i++) {
         call->trainer[i] = (int)trainer;
-        call->data[i] = data;
-        call->bytes[i] = (int64_t)bytes;
+        call->step[i] = (int64_t)tr_get_u64(data);
+        call->data[i] = data + TR_BOARD_STEP;
+        call->bytes[i] = (int64_t)bytes - TR_BOARD_STEP;
     }
     return TR_OK;
 }
@@ -135,7 +144,8 @@ tr_status tr_job_post_wait(tr_job *job, double seconds, tr_job_posted *out)
     TR_TRY(tr_comm_wait(NULL, job->shared.comm, call->ticket, tr__seconds(seconds)));
     if (!call->trainer)
         TR_TRY(open_answer(call));
-    *out = (tr_job_posted){(int)call->post.count, call->trainer, call->data, call->bytes, call->post.is_forgotten,
-                            call->post.is_lost};
+    *out = (tr_job_posted){.count = (int)call->post.count, .trainer = call->trainer, .step = call->step, .data = call->data,
+                           .bytes = call->bytes, .is_forgotten = call->post.is_forgotten, .is_awaited = call->post.is_awaited,
+                           .is_lost = call->post.is_lost};
     return TR_OK;
 }

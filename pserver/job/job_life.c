@@ -199,6 +199,19 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     return status;
 }
 
+/* A trainer that cannot leave well, for example in the middle of a step, ends the job: others would wait for it for ever. */
+static tr_status say_goodbye(tr_job *job)
+{
+    const tr_status status = tr_job_goodbye(job);
+    char            why[4096];
+
+    if (status == TR_OK || tr_comm_status(job->shared.comm) != TR_OK)
+        return status;
+    snprintf(why, sizeof why, "%s: %s", tr_job_rank_name(job, tr_job_rank(job)), tr_error());
+    tr_job_abort(job, why);
+    return tr_fail(status, "%s", why);
+}
+
 tr_status tr_job_free(tr_job *job)
 {
     tr_status status = TR_OK;
@@ -206,7 +219,7 @@ tr_status tr_job_free(tr_job *job)
     if (!job)
         return TR_OK;
     if (job->shared.role == TR_ROLE_TRAINER && !job->has_left)
-        status = tr_job_goodbye(job);
+        status = say_goodbye(job);
     tr__job_pulls_end(job);
     const tr_status so_far = status == TR_OK ? tr_comm_status(job->shared.comm) : status;
     tr__job_runlog_end(&job->shared, so_far);               /* before anything that the log reads is freed */

@@ -4,6 +4,7 @@
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_pull.h"
 #include "pserver/job/job_rows.h"
+#include "pserver/trireme_board.h"
 #include "pserver/trireme_tasks.h"
 
 #include <math.h>
@@ -66,14 +67,7 @@ tr_status tr_job_task_idle(tr_job *job)
     TR_TRY(check_ready(job, "tr_job_task_idle"));
     if (!keeps_pace(job))
         return tr_job_rest(job);
-    if (job->pushed || job->pushed_tables)
-        return tr_fail(TR_EINVAL, "tr_job_task_idle: in the middle of step %lld: end it first", (long long)job->step + 1);
-    TR_TRY(tr__job_settle(job));
-    tr_trainer_vars_stay(job->own, (uint64_t)job->step, (uint64_t)job->step + 1);
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_IDLE, .is_urgent = true}, NULL));
-    job->shared.last_end = job->last_ticket;
-    job->step++;
-    TR_TRY(tr__job_tables_ended(job));
+    TR_TRY(tr_job_step_idle(job));
     TR_TRY(tr__job_pull_again(job));
     return tr__job_settle(job);
 }

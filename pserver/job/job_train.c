@@ -18,6 +18,7 @@
 #include "pserver/job/job_view.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/observe/runlog.h"
+#include "pserver/trireme_board.h"
 #include "pserver/util/wake.h"
 
 #include <math.h>
@@ -237,6 +238,32 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     job->pushed = 0;
     for (int i = 0; i < job->block_count; i++)
         job->block[i].is_pushed = false;
+    return tr__job_tables_ended(job);
+}
+
+bool tr_job_step_retract(tr_job *job)
+{
+    if (!tr__job_holds_gradients(job))
+        return job->pushed == 0 && job->pushed_tables == 0;
+    job->pushed = job->pushed_tables = 0;
+    job->is_unfit = false;
+    for (int i = 0; i < job->block_count; i++)
+        job->block[i].is_pushed = false;
+    for (int i = 0; i < job->table_count; i++)
+        job->table[i].is_pushed = false;
+    return true;
+}
+
+tr_status tr_job_step_idle(tr_job *job)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_step_idle"));
+    if (job->pushed || job->pushed_tables)
+        return tr_fail(TR_EINVAL, "tr_job_step_idle: in the middle of step %lld: end it first", (long long)job->step + 1);
+    TR_TRY(tr__job_settle(job));
+    tr_trainer_vars_stay(job->own, (uint64_t)job->step, (uint64_t)job->step + 1);
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_IDLE, .is_urgent = true}, NULL));
+    job->shared.last_end = job->last_ticket;
+    job->step++;
     return tr__job_tables_ended(job);
 }
 

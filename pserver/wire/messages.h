@@ -121,11 +121,14 @@
 
 /* -- forms: posts on server 0's board ----------------------------------------------------------- */
 #define TR_FORM_post(F)                                                                                      \
-    F(u32,  until,   TR_UNTIL_COUNT - 1, "a tr_wire_until: what the answer waits for")                       \
-    F(u32,  trainer, TR_ANY, "TR_UNTIL_ONE: the trainer that the answer waits for; else 0")                  \
-    F(flag, resumes, 1,      "the servers go on from an earlier start of the job")
+    F(u64,  step,       TR_ANY, "steps that this trainer has ended")                                         \
+    F(u32,  until,      TR_UNTIL_COUNT - 1, "a tr_wire_until: what the answer waits for")                    \
+    F(u32,  trainer,    TR_ANY, "TR_UNTIL_ONE: the trainer that the answer waits for; else 0")               \
+    F(flag, has_joined, 1,      "this trainer has sent its JOIN")                                            \
+    F(flag, resumes,    1,      "the servers go on from an earlier start of the job")
 #define TR_FORM_posted(F)                                                                                    \
     F(u32,  count,        TR_ANY, "entries in the payload")                                                  \
+    F(flag, is_awaited,   1,      "no answer yet: a trainer that is to post first waits for the receiver's JOIN or next step") \
     F(flag, is_forgotten, 1,      "the collective was complete and is not kept any more")                    \
     F(flag, is_lost,      1,      "the trainer whose post was awaited has died, nobody replaces it, and it had not posted")
 
@@ -224,7 +227,7 @@
     M(SETTLED,     settled,         "trainer", "server",   "",                   0)                          \
     M(TASK,        task,            "server",  "trainer",  "",                   0)                          \
     M(POST,        post,            "trainer", "server",   "Post",               TR_LIMIT_DATA)              \
-    M(POSTED,      posted,          "server",  "trainer",  "entries: trainers and their data", TR_LIMIT_DATA) \
+    M(POSTED,      posted,          "server",  "trainer",  "entries: trainers, each with its u64 step and its data", TR_LIMIT_DATA) \
     M(SHARE,       share,           "server",  "server",   "a server's share of a sum", TR_LIMIT_SHARE)      \
     M(READY,       ready,           "server",  "server",   "",                   0)                          \
     M(SNAPSHOT_NEWS, snapshot_news, "server",  "server",   "",                   0)                          \

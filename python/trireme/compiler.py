@@ -242,14 +242,22 @@ class CompiledProgram(Uncopied):
         program = self._program
         if executor._before_run is not None:
             program, names = executor._before_run(executor, program, scope, feed, names)
-        is_empty = bool(feed) and all(samples_of(value) == 0 for value in feed.values())
-        if is_empty or program._is_stand_in:        # a step without samples, or one that is replayed
-            results = executor._run_plain(program, feed, names, scope, return_numpy)
-        else:
-            results = self._replicas(executor, program, scope).run(feed, slices, names, return_numpy)
+        try:
+            results = self._run_slices(executor, program, feed, slices, names, scope, return_numpy)
+        except BaseException as error:
+            if executor._after_failure is not None:
+                executor._after_failure(error)
+            raise
         if executor._after_run is not None and names:
             executor._after_run(program, names, results)
         return results
+
+    def _run_slices(self, executor: Executor, program: Program, feed: Feed, slices: Any, names: tuple[str, ...], scope: Scope,
+                    return_numpy: bool) -> list[Any]:
+        is_empty = bool(feed) and all(samples_of(value) == 0 for value in feed.values())
+        if is_empty or program._is_stand_in:        # a step without samples, or one that is replayed
+            return executor._run_plain(program, feed, names, scope, return_numpy)
+        return self._replicas(executor, program, scope).run(feed, slices, names, return_numpy)
 
     def _replicas(self, executor: Executor, program: Program, scope: Scope) -> Replicas:
         key = id(program), id(scope)

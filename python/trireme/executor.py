@@ -38,14 +38,16 @@ _new_tensor = lib.tr_tensor_new
 _MAX_KEPT = 32                       # prepared runs per program
 
 
-def _job_hooks() -> tuple[Any, Any]:
-    """Return what replaces a training program by its trainer's part, and what sees, and may replace, what it fetched, in a process of a job."""
+def _job_hooks() -> tuple[Any, Any, Any]:
+    """Return the hooks of a process of a job. They replace a training program by its trainer's part, see and may replace what it fetched, and see
+    a run that has failed.
+    """
     if not lib.tr_job_is_launched():
-        return None, None
-    from .distributed import job, training
+        return None, None, None
+    from .distributed import failed_steps, job, training
     if not job.is_launched():
-        return None, None
-    return training.before_run, training.after_run
+        return None, None, None
+    return training.before_run, training.after_run, failed_steps.after_failure
 
 
 def global_scope() -> Scope:
@@ -303,7 +305,7 @@ class Executor(Handle):
         self.place = place or CPUPlace()
         self._native = Native(lib.tr_executor_new(), lib.tr_executor_free, owner="Executor")
         self._turn = new_turn(self)
-        self._before_run, self._after_run = _job_hooks()
+        self._before_run, self._after_run, self._after_failure = _job_hooks()
         self.check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
         self.matmul_precision = matmul_precision
 
@@ -390,10 +392,15 @@ class Executor(Handle):
         if program._readers:
             from .py_reader import feed_from_readers
             feed = feed_from_readers(program, feed)
-        if self._before_run is not None:
-            program, names = self._before_run(self, program, scope, feed, names)
-        results = self._run_plain(program, feed, names, scope, return_numpy)
-        if self._after_run is not None and names:
+        if self._before_run is None:
+            return self._run_plain(program, feed, names, scope, return_numpy)
+        program, names = self._before_run(self, program, scope, feed, names)
+        try:
+            results = self._run_plain(program, feed, names, scope, return_numpy)
+        except BaseException as error:
+            self._after_failure(error)
+            raise
+        if names:
             self._after_run(program, names, results)
         return results
 

@@ -45,6 +45,12 @@ class LoopPart:
         elif self.manager is not None:
             self.manager.after_loop(skipped, steps - skipped)
 
+    def fail(self, error: BaseException) -> None:
+        """A step of the loop has failed."""
+        if self.training is not None:
+            from .distributed.failed_steps import after_failure
+            after_failure(error)
+
     def pause_at(self, step: int) -> int:
         """Return the step of the loop after which somebody wants to look, after this one; 0: none."""
         if self.manager is None or step < self.skip:
@@ -230,7 +236,11 @@ def _run(loop: Any, part: LoopPart, lines: LoopLines, heard: Callable[[Any], boo
     while not report.is_at_end and not (is_over and report.is_paused):
         look()
         lib.tr_loop_pause_at(loop, max(report.step, 1) if is_over else part.pause_at(report.step))
-        check(lib.tr_loop_run(loop, _SECONDS, report))
+        try:
+            check(lib.tr_loop_run(loop, _SECONDS, report))
+        except BaseException as error:
+            part.fail(error)
+            raise
         if report.is_due:
             lines.show(ffi.string(report.line).decode("utf-8", "replace"), report.epoch, report.step, report.samples)
             is_over = heard is not None and heard(report) or is_over

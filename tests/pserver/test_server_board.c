@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The steps that the next posts say their trainers have ended, and whether they have joined. */
+static uint64_t posted_step;
+static bool     posts_unjoined;
+
 static void post_stop(rig *r, int from, uint64_t number, const char *name, const char *call, const char *data, tr_wire_until until, uint32_t stops)
 {
     tr_post packed = TRIREME__PSERVER__POST__INIT;
@@ -21,7 +25,10 @@ static void post_stop(rig *r, int from, uint64_t number, const char *name, const
     packed.has_data = data != NULL;
     packed.data = (ProtobufCBinaryData){data ? strlen(data) : 0, (uint8_t *)(uintptr_t)data};
     uint8_t *bytes = tr_board_pack(&packed, &size);
-    say(r, from, (tr_wire){.kind = TR_WIRE_POST, .bytes = size, .post = {.until = until}}, bytes);
+    packed.has_step = true;
+    packed.step = posted_step;
+    say(r, from, (tr_wire){.kind = TR_WIRE_POST, .bytes = size, .post = {.until = until, .step = posted_step, .has_joined = !posts_unjoined,
+                                                                         .trainer = until == TR_UNTIL_ONE && from == TRAINER0}}, bytes);
     free(bytes);
 }
 
@@ -44,7 +51,7 @@ static int stops(rig *r, int to)
     return found;
 }
 
-/* What the trainer is answered now, as "0=a 1=b"; "-": nothing. */
+/* What the trainer is answered now, as "0=a 1=b"; "-": nothing; "awaited": others wait for its step. */
 static const char *answer(rig *r, int to)
 {
     static char     text[256];
@@ -60,7 +67,9 @@ static const char *answer(rig *r, int to)
             text[0] = '\0';
             assert_int_equal(tr_wire_entries_open(&entries, m.payload, m.wire.bytes, m.wire.posted.count), TR_OK);
             while (tr_wire_entries_next(&entries, &trainer, &data, &bytes))
-                sprintf(text + strlen(text), "%s%u=%.*s", text[0] ? " " : "", trainer, (int)bytes, (const char *)data);
+                sprintf(text + strlen(text), "%s%u=%.*s", text[0] ? " " : "", trainer, (int)bytes - TR_BOARD_STEP, (const char *)data + TR_BOARD_STEP);
+            if (m.wire.posted.is_awaited)
+                strcat(text, "awaited");
         }
         tr_message_over(&m);
     }
@@ -179,6 +188,93 @@ TEST(the_next_server_says_that_a_training_is_to_end)
     unmake(&r);
 }
 
+static void idle(rig *r, int from, uint64_t step)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = step, .is_idle = true}}, NULL);
+}
+
+TEST(who_waits_while_others_make_a_step_is_told_and_its_part_is_left_out)
+{
+    rig r = make_running();
+
+    post(&r, TRAINER1, 1, NULL, "barrier()", "b", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER1), "-");
+    push_step(&r, TRAINER0, 1, 3.0F);
+    assert_string_equal(answer(&r, TRAINER1), "awaited");
+    assert_int_equal(applying, 0);
+    idle(&r, TRAINER1, 1);
+    assert_int_equal(applying, 1);
+    assert_float_equal(grad[0][0], 3.0, 0);            /* the mean of one trainer, not of two */
+    tr_server_applied(r.server, TR_OK);
+    posted_step = 1;
+    post(&r, TRAINER1, 1, NULL, "barrier()", NULL, TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER1), "-");
+    post(&r, TRAINER0, 1, NULL, "barrier()", "a", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER1), "0=a 1=b");
+    posted_step = 0;
+    unmake(&r);
+}
+
+TEST(a_trainer_whose_turn_is_first_may_leave_its_step_out)
+{
+    rig r = make_running();
+
+    push_step(&r, TRAINER1, 1, 5.0F);                  /* it waits for the turn of trainer 0 */
+    assert_int_equal(applying, 0);
+    idle(&r, TRAINER0, 1);
+    assert_int_equal(applying, 1);
+    assert_float_equal(grad[0][0], 5.0, 0);
+    assert_float_equal(grad[1][0], 5.0, 0);
+    unmake(&r);
+}
+
+TEST(who_waits_for_a_save_makes_only_the_steps_that_its_author_made_first)
+{
+    rig r = make_running_with_three("sync");
+
+    post(&r, TRAINER1, 0, "save 1", "save", NULL, TR_UNTIL_ONE);       /* of trainer 0 */
+    push_step(&r, TRAINER2, 1, 1.0F);
+    assert_string_equal(answer(&r, TRAINER1), "-");    /* trainer 0 may post before its step 1 */
+    push_step(&r, TRAINER0, 1, 1.0F);
+    assert_string_equal(answer(&r, TRAINER1), "awaited");
+    unmake(&r);
+}
+
+TEST(who_waits_before_it_has_joined_is_told_to_join)
+{
+    const tr_store store = plain_store();
+    rig            r = make_of(1, 2, &store);
+
+    say_setup(&r, "async", TR_FP32);
+    posts_unjoined = true;
+    post(&r, TRAINER1, 1, NULL, "barrier()", "b", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER1), "-");
+    say_join(&r, TRAINER0);
+    assert_string_equal(answer(&r, TRAINER1), "awaited");
+    posts_unjoined = false;
+    unmake(&r);
+}
+
+TEST(where_no_step_is_waited_for_nobody_is_told)
+{
+    rig r = make_running_as("async");
+
+    post(&r, TRAINER1, 1, NULL, "barrier()", "b", TR_UNTIL_ALL);
+    push_step(&r, TRAINER0, 1, 1.0F);
+    assert_string_equal(answer(&r, TRAINER1), "-");
+    unmake(&r);
+}
+
+TEST(trainers_that_wait_for_each_others_posts_are_named)
+{
+    rig r = make_running();
+
+    post(&r, TRAINER1, 0, "save 1", "save_params('m')", NULL, TR_UNTIL_ONE);
+    post(&r, TRAINER0, 1, NULL, "barrier()", "", TR_UNTIL_ALL);
+    EXPECT_REFUSED(&r, "trainer 0 waits in barrier() at train.py:7 for trainer 1, trainer 1 waits in save_params('m') at train.py:7 for trainer 0");
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +286,12 @@ int main(void)
         cmocka_unit_test(the_next_server_has_what_was_posted),
         cmocka_unit_test(a_notice_that_asks_a_training_to_end_is_said_to_all),
         cmocka_unit_test(the_next_server_says_that_a_training_is_to_end),
+        cmocka_unit_test(who_waits_while_others_make_a_step_is_told_and_its_part_is_left_out),
+        cmocka_unit_test(a_trainer_whose_turn_is_first_may_leave_its_step_out),
+        cmocka_unit_test(who_waits_for_a_save_makes_only_the_steps_that_its_author_made_first),
+        cmocka_unit_test(who_waits_before_it_has_joined_is_told_to_join),
+        cmocka_unit_test(where_no_step_is_waited_for_nobody_is_told),
+        cmocka_unit_test(trainers_that_wait_for_each_others_posts_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef enum wish {
-    STEP, PUSH, END, PULL, ROWS, PUSH_ROWS, SNAPSHOT, STAY, GOODBYE, LEAVE, TASKS, ASK_TASK, END_TASK, SETTLE, POST, READ_BOARD, WISHES
+    STEP, PUSH, END, PULL, ROWS, PUSH_ROWS, SNAPSHOT, STAY, GOODBYE, LEAVE, TASKS, ASK_TASK, END_TASK, SETTLE, POST, POST_AGAIN, READ_BOARD, IDLE, WISHES
 } wish;
 
 static const char *const words[WISHES] = {
@@ -27,7 +27,9 @@ static const char *const words[WISHES] = {
     [END_TASK] = "end-task",          /* of which it asked first */
     [SETTLE] = "rest",                /* say what others wait for at a step's end: the next one may be long in coming */
     [POST] = "post",                  /* take part in the next collective, and wait for all */
+    [POST_AGAIN] = "post-again",      /* ask again, after the answer that others wait for this trainer */
     [READ_BOARD] = "read-board",      /* ask what was posted in the last one */
+    [IDLE] = "idle-step",             /* end the next step without a gradient */
 };
 
 void sim__tell_commit(const sim_place *p, const tr_commit *commit, bool is_update)
@@ -65,7 +67,7 @@ static void push(sim_trainer *t)
         sim__push_rows(t);
 }
 
-static void post(sim_trainer *t, bool has_data)
+static void post(sim_trainer *t, bool has_data, tr_wire_until until)
 {
     tr_post  packed = TRIREME__PSERVER__POST__INIT;
     char     data[32];
@@ -80,7 +82,7 @@ static void post(sim_trainer *t, bool has_data)
     packed.data = (ProtobufCBinaryData){strlen(data), (uint8_t *)data};
     uint8_t *bytes = tr_board_pack(&packed, &size);
     free(t->post.answer);
-    t->post = (tr_client_post){.packed = bytes, .size = size, .until = has_data ? TR_UNTIL_ALL : TR_UNTIL_NOW};
+    t->post = (tr_client_post){.packed = bytes, .size = size, .until = until};
     t->ticket = sim__ask(t, SIM_OP_POST, 0);
 }
 
@@ -110,8 +112,10 @@ static bool make(sim_trainer *t, wish what)
     case ASK_TASK:   t->ticket = sim__ask(t, SIM_OP_TASK_ASK, 0); return true;
     case END_TASK:   sim__ask(t, SIM_OP_TASK_END, t->tasks.answer.lease); return false;
     case SETTLE:     sim__ask(t, SIM_OP_REST, 0); return false;
-    case POST:       post(t, true); return true;
-    case READ_BOARD: post(t, false); return true;
+    case POST:       post(t, true, TR_UNTIL_ALL); return true;
+    case POST_AGAIN: post(t, false, TR_UNTIL_ALL); return true;
+    case READ_BOARD: post(t, false, TR_UNTIL_NOW); return true;
+    case IDLE:       t->step++; sim__ask(t, SIM_OP_STEP_IDLE, 0); return false;
     case WISHES:     break;
     }
     return false;

@@ -51,6 +51,7 @@ class CheckpointManager:
         self.steps_on_servers = steps_on_servers         # steps that the servers have from an earlier start
         self.first, self.runs = beginning.steps + steps_on_servers, beginning.runs + steps_on_servers
         self.count = self._loop_began = 0              # steps of this process; its steps when the last loop began
+        self._is_apart = self.runs > 0                 # the executor has made fewer runs than there were steps
 
     @cached_property
     def digest(self) -> str:
@@ -78,11 +79,21 @@ class CheckpointManager:
         return self.steps_on_servers if is_skipped_by_script() else self.first
 
     def before_step(self, executor: Any) -> None:
-        if self.count == 0 and self.runs:              # random numbers continue as in a run without interruption
+        runs = self.runs_to_tell()
+        if runs is not None:                           # random numbers continue as in a run without interruption
             for program in filter(None, (self.result.trainer, self.result.idle)):
-                check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, self.scope._native.ptr,
-                                               self.runs))
+                check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, self.scope._native.ptr, runs))
         self.count += 1
+
+    def runs_to_tell(self) -> int | None:
+        """Return the number of runs that the executor is to count from. None: its own count is right."""
+        is_apart, self._is_apart = self._is_apart, False
+        return self.runs + self.count if is_apart else None
+
+    def make_idle(self, steps: int) -> None:
+        """Count steps that were made without a run of the program."""
+        self.count += steps
+        self._is_apart = True
 
     def before_loop(self) -> None:
         self._loop_began = self.count

@@ -19,7 +19,7 @@ from .._core import ffi, lib
 from ..checkpoint import States, value_in
 from ..core import Scope
 from ..dtypes import FROM_NUMPY
-from ..errors import InvalidArgumentError, NotFoundError, check
+from ..errors import InvalidArgumentError, NotFoundError, PeerError, check
 from ..framework import Program, default_main_program
 from ..gc_pause import gc_paused
 from ..names import name_chars
@@ -67,6 +67,7 @@ class _Training:
         self.ahead = _ahead_of(self.program)
         self._executor: Any = None
         self.revision = program.desc.revision
+        self.is_behind = False                         # steps were made without a gradient, and their parameters are not here
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._last = -1.0                              # the weight that the job was told last
         self._kept = frozenset(var.name() for var in program.global_block().desc.persistable_vars())
@@ -171,22 +172,28 @@ class _Training:
 
     def _pull(self) -> None:
         """Get trainer 0's parameters."""
-        arrays: dict[str, np.ndarray] = {}
         count = len(self.result.blocks)
         places = ffi.new("void *[]", count)
-        keep = []
         for i, block in enumerate(self.result.blocks):
-            source = self.result.means.get(block.source, block.source)
-            if source not in arrays:
-                arrays[source] = self._array(source).copy()
-            part = arrays[source][block.begin:block.end]
-            keep.append(ffi.from_buffer(part, require_writable=True))
-            places[i] = keep[-1]
+            name = self.result.means.get(block.source, block.source)
+            array = self._array(name)
+            data = lib.tr_tensor_data(self.scope.find_var(name).get_tensor()._ptr)
+            places[i] = ffi.cast("char *", data) + block.begin * (array.nbytes // max(len(array), 1))
         ticket = ffi.new("tr_ticket *")
         check(lib.tr_job_pull(self.job.ptr, count, list(range(count)), places, ticket))
         check(lib.tr_job_wait(self.job.ptr, ticket[0]))
-        for name, array in arrays.items():
-            self.scope.var(name).get_tensor().set(array)
+
+    def refresh(self, step: int) -> None:
+        """Take the parameters that the servers have, if this trainer has made steps without a gradient, or where it is left out while it
+        waits, and others have come to ``step`` without it.
+        """
+        mode = self.result.mode
+        is_left_out = mode.is_lockstep and mode.gathers_per_trainer and self.replay is None and step > self.manager.steps
+        if self.is_behind or is_left_out:
+            self._pull()
+            if self.result.flush is not None:
+                self._keep_bases()
+        self.is_behind = False
 
     def _keep_bases(self) -> None:
         """Mode geo: remember the servers' parameters."""
@@ -337,6 +344,8 @@ def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
     if lib.tr_executor_matmul_precision(executor._native.ptr) != training.precision:
         raise InvalidArgumentError(f"this step multiplies matrices in {executor.matmul_precision}, the steps before it did so in {precision_name(training.precision)}: a job "
                                    "trains in one precision. Choose it before the first step (fluid.set_matmul_precision, Executor(matmul_precision=...))")
+    if training.job.failure is not None:
+        raise PeerError(training.job.failure, status="EPEER")
     if training.job.pid != os.getpid():
         raise InvalidArgumentError("this process is a copy (os.fork) of a trainer, which alone is a rank of the job: it cannot make its steps")
     return training
@@ -405,7 +414,7 @@ def before_loop(executor: Any, program: Program, scope: Scope, names: tuple[str,
     fetched = training.fetched(names)
     return LoopPart(training.program, training.result.idle, fetched, _weight,
                     not training.result.mode.is_lockstep, replay.steps - replay.made if replay else 0,
-                    manager.runs if manager.count == 0 else None, training, manager if manager.is_on else None,
+                    manager.runs_to_tell(), training, manager if manager.is_on else None,
                     training.result.flush, training.place_of_loss(fetched) + 1)
 
 

@@ -1,0 +1,33 @@
+"""A step that fails in the middle: the end of the job, if a part of its gradients has left."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from .._core import ffi, lib
+from ..errors import PeerError
+from . import job as jobs
+
+
+def after_failure(error: BaseException) -> None:
+    """Called when a run in a job has failed with ``error``, which the script may catch.
+
+    Before its first gradient has been sent, a step can be made again, with another batch, too. After that the servers have a part of the step. No
+    rule could complete it, and all others would wait for the rest. So the job ends here, and the error is shown now.
+    """
+    job = jobs._job
+    if job is None or job.ptr is None or not job.has_work or job.failure is not None or lib.tr_job_step_retract(job.ptr):
+        return
+    if isinstance(error, PeerError) and error.status == "EPEER":   # the job has failed already
+        return
+    traceback.print_exception(error)
+    sys.stderr.flush()
+    name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
+    said = str(error).partition("\n")[0]
+    job.failure = (f"{name} failed in the middle of step {lib.tr_job_step(job.ptr) + 1}, of which it had sent gradients: {type(error).__name__}"
+                   f"{': ' + said if said else ''}. A script can catch an error of the forward part and take another batch, but not one of the backward part")
+    lib.tr_job_abort(job.ptr, job.failure.encode())
+
+
+__all__ = ["after_failure"]
