@@ -31,18 +31,17 @@ tr_status tr_grad_append(tr_grad_maker *maker, tr_op_desc *op)
 static bool is_overwritten(const tr_grad_walk *w, const char *var, bool is_output)
 {
     const tr_var_desc *desc = tr_block_find_var_recursive(w->block, var);
-    int                first = w->position + (is_output ? 1 : 0);
 
     if (!desc || desc->kind != TR_KIND_TENSOR || desc->persistable)
         return false;
+    if (!is_output && tr__grad_op_writes(w->block->op[w->position], var))
+        return true;
     for (; w; w = w->outer) {
         const bool is_inside = w->target != w->block && desc->block != w->block;
-        for (int i = is_inside ? 0 : first; i < w->block->op_count; i++)
-            if (tr__grad_op_writes(w->block->op[i], var))
-                return true;
+        if (tr__grad_writes(is_inside ? &w->writes : &w->later, var) > 0)
+            return true;
         if (desc->block == w->block)
             return false;             /* every activation of the block has its own */
-        first = w->outer ? w->outer->position + 1 : 0;
     }
     return false;
 }
@@ -50,10 +49,9 @@ static bool is_overwritten(const tr_grad_walk *w, const char *var, bool is_outpu
 /* How often the block has written `var` before (or up to) the operator whose turn it is. */
 static int version_of(const tr_grad_walk *w, const char *var, bool is_output)
 {
-    int writers = 0;
-    for (int i = 0; i < w->position + (is_output ? 1 : 0); i++)
-        writers += tr__grad_op_writes(w->block->op[i], var);
-    return writers;
+    const bool writes = !is_output && tr__grad_op_writes(w->block->op[w->position], var);
+
+    return tr__grad_writes(&w->writes, var) - tr__grad_writes(&w->later, var) - writes;
 }
 
 const char *tr_grad_saved(tr_grad_maker *maker, const char *var, bool is_output)

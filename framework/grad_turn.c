@@ -129,6 +129,7 @@ void tr__grad_find_wants(tr_grad_walk *w, int count)
         const tr_op_desc *op = w->block->op[n];
         const tr_op      *record = tr_op_find(op->type);
         const bool        flows = hands_on(w, op);
+        tr__grad_count_writes(&w->writes, op);
         if (record && record->updates)                 /* what an optimizer has updated is a leaf, as before */
             continue;
         for (int s = 0; s < op->out_count; s++)
@@ -145,8 +146,10 @@ void tr__grad_find_wants(tr_grad_walk *w, int count)
 tr_status tr__grad_walk_ops(tr_grad_walk *w, int count)
 {
     for (int n = count - 1; n >= 0; n--) {
+        tr_op_desc *op = w->block->op[n];
         w->position = n;
-        TR_TRY(take_turn(w, w->block->op[n]));
+        TR_TRY(take_turn(w, op));
+        tr__grad_count_writes(&w->later, op);
     }
     return TR_OK;
 }

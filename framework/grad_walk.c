@@ -90,6 +90,21 @@ bool tr__grad_op_writes(const tr_op_desc *op, const char *var)
     return false;
 }
 
+void tr__grad_count_writes(tr_map *map, const tr_op_desc *op)
+{
+    for (int s = 0; s < op->out_count; s++)
+        for (int i = 0; i < op->out[s].count; i++) {
+            const char *var = op->out[s].arg[i];
+            if (tr_map_put(map, var, (void *)(intptr_t)(tr__grad_writes(map, var) + 1)) != 0)
+                abort();
+        }
+}
+
+int tr__grad_writes(const tr_map *map, const char *var)
+{
+    return (int)(intptr_t)tr_map_find(map, var);
+}
+
 tr_status tr__grad_declare_like(tr_grad_walk *w, const char *name, const char *like)
 {
     const tr_var_desc *from = tr_block_find_var_recursive(w->block, like);
@@ -218,6 +233,8 @@ void tr__grad_walk_deinit(tr_grad_walk *w)
     tr_map_deinit(&w->pending);
     tr_map_deinit(&w->wants);
     tr_map_deinit(&w->made);
+    tr_map_deinit(&w->writes);
+    tr_map_deinit(&w->later);
     tr_map_deinit(&w->grad_name);
     for (size_t i = 0; i < w->strings.entry_count; i++)
         free(w->strings.entries[i].value);

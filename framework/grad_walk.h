@@ -28,6 +28,8 @@ typedef struct tr_grad_walk {
     tr_map       pending;             /* variable -> tr_grad_pending, owned */
     tr_map       wants;               /* variables that want a gradient */
     tr_map       made;                /* variables that this block's operators write */
+    tr_map       writes;              /* variable -> how often operators of the block write it */
+    tr_map       later;               /* likewise of those behind the operator whose turn it is */
     const tr_map *no_grad;
     const tr_map *inputs;             /* variables that want a gradient, with what is computed from them, whatever they are made of */
     bool          only_inputs;        /* no leaf but those wants one */
@@ -73,6 +75,9 @@ tr_op_desc *tr__grad_unary(const char *type, const char *x, const char *out);
 /* A variable of the walk's target that looks like another one. */
 tr_status   tr__grad_declare_like(tr_grad_walk *w, const char *name, const char *like);
 bool        tr__grad_op_writes(const tr_op_desc *op, const char *var);
+/* Add an operator's outputs to `writes` or `later`, and ask these maps. */
+void        tr__grad_count_writes(tr_map *map, const tr_op_desc *op);
+int         tr__grad_writes(const tr_map *map, const char *var);
 bool        tr__grad_is_array(tr_block *block, const char *name);
 
 /* A variable that can have a gradient: floating-point, or not yet known. */
