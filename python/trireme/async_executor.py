@@ -45,7 +45,7 @@ class AsyncExecutor:
             raise TypeError(f"AsyncExecutor.run: data_feed must be a DataFeedDesc, got {data_feed!r}")
         if mode:
             raise InvalidArgumentError(f"AsyncExecutor.run: mode={mode!r}; '' is possible")
-        check_whole("AsyncExecutor.run: thread_num", thread_num, 1, 256)
+        thread_num = check_whole("AsyncExecutor.run: thread_num", thread_num, 1, 256)
         program = program or default_main_program()
         files = [filelist] if isinstance(filelist, str) else list(filelist)
         dataset = QueueDataset()

@@ -221,7 +221,7 @@ _PARAMETER_FIELDS = ("trainable", "initialize_attrs", "optimize_attr", "regulari
 
 
 def _dims(shape: Sequence[int | None], name: str) -> list[int]:
-    if isinstance(shape, (str, int)) or not hasattr(shape, "__iter__"):
+    if isinstance(shape, (str, int)) or not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0:
         raise TypeError(f"{name}: a shape is a list of dimensions, got {shape!r}")
     return [-1 if dim is None or int(dim) < 0 else int(dim) for dim in shape]
 

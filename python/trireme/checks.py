@@ -3,7 +3,34 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy number, flag or text as Python's, also in lists and tuples. All other values come back as they are.
+
+    What a script computes with NumPy or pandas, or loads, is a number or a text like any other. An array with dimensions stays.
+
+    >>> plain(np.int32(3)), plain([np.float64(.5), np.str_("x")]), plain(np.array(True))
+    (3, [0.5, 'x'], True)
+    """
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return kind([plain(one) for one in value])
+    if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    return value
+
+
+def path_text(path: Any) -> str:
+    """Return a path as text, be it a text, bytes, or an object of ``pathlib``.
+
+    >>> from pathlib import Path
+    >>> path_text(Path("a", "b")), path_text(np.str_("c"))
+    ('a/b', 'c')
+    """
+    return os.fsdecode(plain(path))
 
 
 def finite(what: str, value: Any, *, at_least: float | None = None, above: float | None = None, at_most: float | None = None,

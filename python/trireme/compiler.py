@@ -18,6 +18,7 @@ import enum
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .checks import plain
 from .errors import InvalidArgumentError, NotFoundError, UnsupportedError, check_whole, user_line
 from .framework import Program, Variable, cpu_places
 from .native import Uncopied
@@ -82,9 +83,9 @@ class ExecutionStrategy(_Strategy):
 
     def _checked(self, name: str, value: Any) -> Any:
         if name in ("num_threads", "num_iteration_per_drop_scope"):
-            check_whole(f"ExecutionStrategy.{name}", value)
+            value = check_whole(f"ExecutionStrategy.{name}", value)
         elif name == "num_iteration_per_run":
-            check_whole(f"ExecutionStrategy.{name}", value, 1, 1)
+            value = check_whole(f"ExecutionStrategy.{name}", value, 1, 1)
         elif name == "use_cuda" and value:
             CUDAPlace(0)
         return value
@@ -142,6 +143,7 @@ class BuildStrategy(_Strategy):
             except ValueError:
                 names = ", ".join(str(one) for one in type(self._defaults[name]))
                 raise InvalidArgumentError(f"BuildStrategy.{name}={value!r}; possible are {names}") from None
+        value = plain(value)
         if name == "sync_batch_norm" and not isinstance(value, bool):
             raise TypeError(f"BuildStrategy.sync_batch_norm must be True or False, got {value!r}")
         if (name == "num_trainers" and value != 1) or (name == "trainer_id" and value != 0):
@@ -298,7 +300,7 @@ def _count_places(places: Sequence[CPUPlace] | int | None) -> int:
     if places is None:
         places = cpu_places()
     count = len(places) if isinstance(places, (list, tuple)) else places
-    check_whole("with_data_parallel: the number of places", count, 1, _MOST_PLACES)
+    count = check_whole("with_data_parallel: the number of places", count, 1, _MOST_PLACES)
     for place in places if isinstance(places, (list, tuple)) else ():
         if not isinstance(place, CPUPlace):
             raise TypeError(f"with_data_parallel: the places must be CPUPlace(), got {place!r}")

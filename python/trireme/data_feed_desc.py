@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .checks import path_text
 from .errors import FormatError, InvalidArgumentError, check_whole
 from .feeds import Slot
 from .files import open_regular
@@ -80,7 +81,7 @@ class DataFeedDesc:
     def __init__(self, proto_file: str) -> None:
         with open_regular(proto_file) as file:
             data = file.read(_MOST_BYTES + 1)
-        where = os.fspath(proto_file)
+        where = path_text(proto_file)
         if len(data) > _MOST_BYTES:
             raise FormatError(f"{where}: it has more than {_MOST_BYTES} bytes: no description of a data feed")
         try:
@@ -100,7 +101,7 @@ class DataFeedDesc:
 
     def set_batch_size(self, batch_size: int) -> None:
         """Set the number of samples in a batch."""
-        check_whole("DataFeedDesc: batch_size", batch_size, 1)
+        batch_size = check_whole("DataFeedDesc: batch_size", batch_size, 1)
         self.batch_size = batch_size
 
     def _find(self, names: Sequence[str]) -> list[_SlotDesc]:

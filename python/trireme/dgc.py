@@ -44,10 +44,10 @@ class DGCMomentumOptimizer(MomentumOptimizer):
                  use_nesterov: bool = False, local_grad_clip_norm: float | None = None, num_trainers: int | None = None,
                  regularization: Any = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, momentum, use_nesterov, regularization, name, **options)
-        check_whole("DGCMomentumOptimizer: rampup_begin_step", rampup_begin_step)
-        check_whole("DGCMomentumOptimizer: rampup_step", rampup_step, 1)
+        rampup_begin_step = check_whole("DGCMomentumOptimizer: rampup_begin_step", rampup_begin_step)
+        rampup_step = check_whole("DGCMomentumOptimizer: rampup_step", rampup_step, 1)
         if num_trainers is not None:
-            check_whole("DGCMomentumOptimizer: num_trainers", num_trainers, 1)
+            num_trainers = check_whole("DGCMomentumOptimizer: num_trainers", num_trainers, 1)
         self._begin, self._period, self._shares = rampup_begin_step, rampup_step, self._checked(sparsity)
         self._norm = None if local_grad_clip_norm is None else self._number("local_grad_clip_norm", local_grad_clip_norm, above=0)
         self._trainers = num_trainers

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .checks import plain
 from .errors import DTypeError, user_line
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def convert_dtype(dtype: DTypeLike) -> VarType:
     """
     if isinstance(dtype, VarType):
         return dtype
+    dtype = plain(dtype)
     if isinstance(dtype, int) and not isinstance(dtype, bool) and dtype in _NAMES:
         return VarType(dtype)
     try:

@@ -6,11 +6,12 @@ line of the user's program that led there: the first one outside this package.
 
 from __future__ import annotations
 
-import numbers
 import os
 import sys
 from types import FrameType
 from typing import Any
+
+from .checks import plain
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -266,20 +267,23 @@ class LengthsError(ShapeError, AssertionError):
     """
 
 
-def check_whole(what: str, value: Any, least: int = 0, most: int = (1 << 31) - 1) -> None:
-    """Raise what says so, unless this is a whole number from ``least`` to ``most``; ``what`` it is: "checkpoint: keep".
+def check_whole(what: str, value: Any, least: int = 0, most: int = (1 << 31) - 1) -> int:
+    """Return a whole number from ``least`` to ``most`` as an int; for all else raise what says so. ``what`` it is: "checkpoint: keep".
 
     ``value`` is what is looked at.
 
     >>> from trireme.errors import check_whole
     >>> check_whole("epochs", 3, least=1)
+    3
     >>> check_whole("epochs", 0, least=1, most=100)
     Traceback (most recent call last):
         ...
     trireme.errors.InvalidArgumentError: epochs=0; a whole number from 1 to 100 is possible
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= value <= most:
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise InvalidArgumentError(f"{what}={value!r}; a whole number from {least} to {most} is possible")
+    return number
 
 
 _CLASSES = {cls.status: cls for cls in EnforceNotMet.__subclasses__()}

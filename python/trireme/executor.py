@@ -388,7 +388,7 @@ class Executor(Handle):
              return_numpy: bool) -> list[Any]:
         if monotonic() >= interrupt.due:
             interrupt.look()
-        names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
+        names = tuple([var if isinstance(var, str) else var._name for var in fetch_list]) if fetch_list else ()
         if program._readers:
             from .py_reader import feed_from_readers
             feed = feed_from_readers(program, feed)

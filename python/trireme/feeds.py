@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ._core import ffi, lib
+from .checks import plain
 from .core import num_threads
 from .dtypes import NUMPY_DTYPES, VarType, convert_dtype
 from .errors import InvalidArgumentError, UnsupportedError, check, check_whole, user_line
@@ -75,6 +76,7 @@ class Slot:
         self.dtype = convert_dtype(dtype)
         self.shape = [int(dim) for dim in (shape if shape is not None else [-1, 1])]
         self.lod_level = int(lod_level or 0)
+        columns, missing = plain(columns), plain(missing)
         self.columns = [] if columns is None else [columns] if isinstance(columns, (str, int)) else list(columns)
         self.hash = int(hash)
         if missing is not None and missing != float(missing):
@@ -152,6 +154,7 @@ class Dataset(Handle):
     # -- description ----------------------------------------------------------------------------------------
 
     def _set(self, **given: Any) -> None:
+        given = {name: plain(value) for name, value in given.items()}
         for name, value in given.items():
             if name == "format" and value not in _FORMATS or name == "split" and value not in _SPLITS:
                 known = _FORMATS if name == "format" else _SPLITS
@@ -159,7 +162,7 @@ class Dataset(Handle):
             if name == "delimiter" and (not isinstance(value, str) or len(value) != 1 or ord(value) > 127):
                 raise InvalidArgumentError(f"Dataset: delimiter={value!r}; one character is possible")
             if name in _WHOLE and (value, name) not in ((None, "threads"), ("skip", "bad_lines")):
-                check_whole(f"Dataset: {name}", value, *_WHOLE[name])
+                value = check_whole(f"Dataset: {name}", value, *_WHOLE[name])
             if name == "lease" and not (isinstance(value, numbers.Real) and 0 < value < 1e8):
                 raise InvalidArgumentError(f"Dataset: lease={value!r}; seconds above 0 are possible")
             if name == "header" and not isinstance(value, (bool, list, tuple)):

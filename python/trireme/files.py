@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from ._core import ffi, lib
+from .checks import path_text
 from .errors import FileError, FormatError, TriremeError, check
 from .names import name_chars, path_chars
 
@@ -48,11 +49,11 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
         why = "it is no regular file" if error.errno == errno.ENXIO else error.strerror
-        raise FileError(f"cannot open {os.fspath(path)!r}: {why}") from None
+        raise FileError(f"cannot open {path_text(path)!r}: {why}") from None
     kind = stat.S_IFMT(os.fstat(fd).st_mode)
     if kind != stat.S_IFREG:
         os.close(fd)
-        raise FileError(f"{os.fspath(path)!r} is no regular file, but {_KINDS.get(kind, 'something else')}")
+        raise FileError(f"{path_text(path)!r} is no regular file, but {_KINDS.get(kind, 'something else')}")
     return os.fdopen(fd, "rb")
 
 
@@ -64,11 +65,11 @@ def damage_of(path: str | os.PathLike[str]) -> Iterator[None]:
     except TriremeError:
         raise
     except MemoryError:
-        raise FormatError(f"{os.fspath(path)!r} is damaged: it asks for more memory than there is") from None
+        raise FormatError(f"{path_text(path)!r} is damaged: it asks for more memory than there is") from None
     except OSError as error:
-        raise FileError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}") from None
+        raise FileError(f"cannot read {path_text(path)!r}: {error.strerror or error}") from None
     except Exception as error:
-        raise FormatError(f"{os.fspath(path)!r} is damaged: {type(error).__name__}: {error}") from None
+        raise FormatError(f"{path_text(path)!r} is damaged: {type(error).__name__}: {error}") from None
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._core import ffi, lib
+from .checks import plain
 from .errors import InvalidArgumentError, NotFoundError, ShapeError, check, check_whole, user_line
 from .executor import Executor, global_scope
 from .feeds import Dataset
@@ -149,6 +150,7 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
     scope = global_scope() if scope is None else scope
     what = "train_from_dataset" if trains else "infer_from_dataset"
     fetches, labels = _check(what, program, dataset, scope, fetch_list, fetch_info, thread, print_period, epochs, steps)
+    thread, print_period, epochs, steps = plain((thread, print_period, epochs, steps))
     asked = _Asked(executor, program, scope, fetches, labels, thread, print_period, debug, trains)
     if callbacks is not None or validation is not None:
         from .dataset_course import run_course

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ._core import ffi, lib
+from .checks import plain
 from .errors import InvalidArgumentError
 
 
@@ -22,7 +23,7 @@ def name_chars(text: str) -> bytes:
 
 def path_chars(path: str | bytes | os.PathLike[str]) -> bytes:
     """Return the path of a file or folder as the core takes it; one with a zero byte raises InvalidArgumentError."""
-    return _whole(os.fsencode(path))
+    return _whole(os.fsencode(plain(path)))
 
 
 def _whole(data: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import unique_name
 from .averages import ExponentialMovingAverage, ModelAverage
 from .backward import append_backward
-from .checks import finite
+from .checks import finite, plain
 from .clip import BaseGradientClipAttr, append_gradient_clip_ops
 from .framework import (Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program,
                         program_guard)
@@ -45,6 +45,7 @@ class Optimizer:
 
     def __init__(self, learning_rate: float | Variable, regularization: WeightDecayRegularizer | None = None, name: str | None = None, *,
                  grad_clip: BaseGradientClipAttr | None = None) -> None:
+        learning_rate = plain(learning_rate)
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, Variable)):
             raise TypeError(f"learning_rate must be a number or a Variable, got {learning_rate!r}")
         if not isinstance(learning_rate, Variable):

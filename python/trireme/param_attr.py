@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .checks import finite
+from .checks import finite, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +40,7 @@ class ParamAttr:
                  regularizer: WeightDecayRegularizer | None = None, trainable: bool = True,
                  gradient_clip: BaseGradientClipAttr | None = None,
                  do_model_average: bool = False) -> None:
+        learning_rate = plain(learning_rate)
         if name is not None and (not isinstance(name, str) or not name):
             raise TypeError(f"ParamAttr: name must be a string with at least one letter, got {name!r}")
         self.name = name
@@ -58,6 +59,7 @@ class ParamAttr:
         from .initializer import Initializer
         from .regularizer import WeightDecayRegularizer
 
+        arg = plain(arg)
         if arg is None or arg is True:
             return ParamAttr()
         if isinstance(arg, (list, tuple)):
@@ -109,6 +111,7 @@ class WeightNormParamAttr(ParamAttr):
                  learning_rate: float | Variable = 1.0, regularizer: WeightDecayRegularizer | None = None, trainable: bool = True,
                  gradient_clip: BaseGradientClipAttr | None = None, do_model_average: bool = False) -> None:
         super().__init__(name, initializer, learning_rate, regularizer, trainable, gradient_clip, do_model_average)
+        dim = plain(dim)
         if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
             raise TypeError(f"WeightNormParamAttr: dim must be a number of a dimension or None, got {dim!r}")
         self.dim = dim

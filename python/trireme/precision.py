@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._core import ffi, lib
+from .checks import plain
 from .errors import InvalidArgumentError, check
 
 
@@ -75,6 +76,7 @@ def set_winograd(allow: bool) -> None:
     False
     >>> fluid.set_winograd(True)
     """
+    allow = plain(allow)
     if not isinstance(allow, bool):
         raise TypeError(f"set_winograd takes True or False, got {allow!r}")
     lib.tr_set_winograd(allow)

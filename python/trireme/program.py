@@ -8,6 +8,7 @@ from typing import Any
 
 from . import core
 from .block import Block, Operator, Parameter, Variable
+from .checks import plain
 from .core import OpRole
 from .native import Uncopied
 from .op_view import OpView
@@ -90,6 +91,7 @@ class Program(Uncopied):
 
     @random_seed.setter
     def random_seed(self, seed: int) -> None:
+        seed = plain(seed)
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise TypeError(f"random_seed must be an int, got {seed!r}")
         self.desc.random_seed = seed

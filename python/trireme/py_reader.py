@@ -57,7 +57,7 @@ class PyReader(Uncopied):
                  return_list: bool = False, *, name: str | None = None, program: Program | None = None) -> None:
         if not isinstance(feed_list, (list, tuple)) or not feed_list or not all(isinstance(var, Variable) for var in feed_list):
             raise TypeError(f"PyReader: feed_list must be a list of variables, got {feed_list!r}")
-        check_whole("PyReader: capacity", capacity, 1)
+        capacity = check_whole("PyReader: capacity", capacity, 1)
         self.name = name or unique_name.generate("py_reader")
         self.vars = list(feed_list)
         self._names = [var.name for var in feed_list]
@@ -96,7 +96,7 @@ class PyReader(Uncopied):
 
     @staticmethod
     def _check_size(batch_size: int) -> None:
-        check_whole("PyReader: batch_size", batch_size, 1)
+        batch_size = check_whole("PyReader: batch_size", batch_size, 1)
 
     def decorate_sample_list_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> None:
         """Take batches as lists of samples: what ``fluid.batch`` makes. ``reader`` is called for each pass, and yields the batches."""

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from .checks import path_text
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES
 from .errors import DTypeError, FormatError, UnsupportedError
 from .files import open_regular
@@ -159,7 +160,7 @@ class Writer:
 
 def read(path: Any) -> Iterator[list[Any]]:
     """Iterate over the records of a file: lists of arrays, LoDTensors where there are sequences."""
-    path = os.fspath(path)
+    path = path_text(path)
     with open_regular(path) as file:
         left = os.fstat(file.fileno()).st_size
         while left:

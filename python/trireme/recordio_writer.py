@@ -46,7 +46,7 @@ def convert_reader_to_recordio_file(filename: str, reader_creator: Callable[[], 
     >>> fluid.recordio_writer.convert_reader_to_recordio_file("x.recordio", batches, feeder)
     2
     """
-    check_whole("convert_reader_to_recordio_file: max_num_records", max_num_records, 1)
+    max_num_records = check_whole("convert_reader_to_recordio_file: max_num_records", max_num_records, 1)
     with new_file(filename) as out:
         writer = Writer(out, max_num_records)
         for tensors in _converted(reader_creator, feeder, feed_order):
@@ -69,8 +69,8 @@ def convert_reader_to_recordio_files(filename: str, batch_per_file: int, reader_
     >>> sorted(os.listdir("."))
     ['x-00000.recordio', 'x-00001.recordio']
     """
-    check_whole("convert_reader_to_recordio_files: batch_per_file", batch_per_file, 1)
-    check_whole("convert_reader_to_recordio_files: max_num_records", max_num_records, 1)
+    batch_per_file = check_whole("convert_reader_to_recordio_files: batch_per_file", batch_per_file, 1)
+    max_num_records = check_whole("convert_reader_to_recordio_files: max_num_records", max_num_records, 1)
     stem, extension = os.path.splitext(filename)
     if extension != ".recordio":
         raise ValueError(f"convert_reader_to_recordio_files: filename={filename!r}; a name that ends with '.recordio' is wanted")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._core import ffi, lib
 from .checkpoint import TABLE, kinds_of
+from .checks import path_text, plain
 from .core import OpRole
 from .dtypes import VarType
 from .errors import InvalidArgumentError, UnsupportedError, check, check_whole
@@ -86,12 +86,11 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
                                "without Python and reads text: train by a script, or write the data as csv, multislot or libsvm")
     program = program or default_main_program()
     fetches, labels = _check("save_job", program, dataset, Scope(), fetch_list, fetch_info, thread, print_period, epochs, steps)
-    counts = list(servers) if isinstance(servers, (list, tuple)) else [servers]
-    for count in counts:
-        check_whole("save_job: servers", count, 1, 1024)
+    thread, print_period, epochs, steps = plain((thread, print_period, epochs, steps))
+    counts = [check_whole("save_job: servers", count, 1, 1024) for count in (servers if isinstance(servers, (list, tuple)) else [servers])]
     if shuffle_seed is not None:
-        check_whole("save_job: shuffle_seed", shuffle_seed, 0, (1 << 64) - 1)
-    if save_folder is not None and not os.fspath(save_folder):
+        shuffle_seed = check_whole("save_job: shuffle_seed", shuffle_seed, 0, (1 << 64) - 1)
+    if save_folder is not None and not path_text(save_folder):
         raise InvalidArgumentError(f"save_job: save_folder={save_folder!r}: this is no folder")
     chosen = parse(mode) if mode else None
     exact = None if matmul_precision is None else parse_precision("save_job: matmul_precision", matmul_precision)

@@ -80,7 +80,7 @@ class Trainer:
         Return the history: ``history.history["loss"]`` has a number for each epoch, as have metrics and ``val_loss``. An epoch that a handler ends
         in its middle is in it where there are callbacks or validation. ValueError: the reader gave no batch.
         """
-        check_whole("Trainer.train: epochs", epochs)
+        epochs = check_whole("Trainer.train: epochs", epochs)
         course = Course("Trainer.train", self.program, self.scope, self.executor, epochs, event_handler, callbacks, validation is not None)
         more = course.fetches()
         validate = None if validation is None else lambda: self._means_of(distributed.shard(validation))[0]

@@ -103,7 +103,7 @@ def test_a_trainer_goes_on_from_its_checkpoint(tmp_path, steps):
 
 @pytest.mark.parametrize("call, text", [
     (lambda: new_trainer(checkpoint_config="here"), "must be a CheckpointConfig"),
-    (lambda: trainers.CheckpointConfig("x", step_interval=0), "step_interval must be a positive int"),
+    (lambda: trainers.CheckpointConfig("x", step_interval=0), "step_interval=0; a whole number from 1"),
     (lambda: trainers.Trainer(network, lambda: 0.1), "optimizer_func must return an Optimizer"),
     (lambda: new_trainer().train(1, lambda event: None), "reader is missing"),
     (lambda: new_trainer().test(lambda: [], ["x", "y"]), "gave no samples"),

@@ -174,7 +174,7 @@ def test_values_out_of_range():
     (lambda x: fluid.Executor("gpu"), "the place must be CPUPlace(), got 'gpu'"),
     (lambda x: fluid.default_main_program().global_block().var("xx"), "no variable 'xx'; did you mean 'x'?"),
     (lambda x: fluid.program_guard("main").__enter__(), "program_guard takes Programs, got 'main'"),
-    (lambda x: fluid.reader.batch(None, 0), "batch_size must be a positive int, got 0"),
+    (lambda x: fluid.reader.batch(None, 0), "batch_size=0; a whole number from 1"),
     (lambda x: core.LoDTensor().set(np.array(["a"])), "no tensor can hold a NumPy array of <U1"),
 ])
 def test_a_wrong_argument_is_shown(call, text):

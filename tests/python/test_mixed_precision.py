@@ -191,7 +191,7 @@ def test_programs_for_test_and_saved_models_have_the_casts(tmp_path):
     ({"init_loss_scaling": 0}, ValueError, "init_loss_scaling"),
     ({"incr_ratio": 1.0}, ValueError, "incr_ratio"),
     ({"decr_ratio": 1.0}, ValueError, "decr_ratio"),
-    ({"incr_every_n_steps": 0}, ValueError, "incr_every_n_steps must be a whole number of at least 1, got 0"),
+    ({"incr_every_n_steps": 0}, ValueError, "incr_every_n_steps=0; a whole number from 1"),
     ({"amp_lists": {"mul"}}, TypeError, "amp_lists must be AutoMixedPrecisionLists"),
 ])
 def test_arguments_that_make_no_sense_are_refused(what, error, message):

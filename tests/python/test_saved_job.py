@@ -107,7 +107,11 @@ def test_a_script_leases_tasks_too(tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize("mode, fault", [("async", "exec sleep 600"), ("async", "kill -9 $PPID"), ("ssp(1)", "kill -9 $PPID")],
+# A command's parent waits for it; the parent of that one is the trainer.
+KILL = "read -r pid name state trainer rest < /proc/$PPID/stat; kill -9 $trainer"
+
+
+@pytest.mark.parametrize("mode, fault", [("async", "exec sleep 600"), ("async", KILL), ("ssp(1)", KILL)],
                          ids=["slow", "dead", "dead-ssp"])
 def test_the_tasks_of_a_slow_or_dead_trainer_are_done_by_another(tmp_path, mode, fault):
     """Trainer 1 (rank 2) hangs, or dies, over its first task."""

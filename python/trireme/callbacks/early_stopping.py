@@ -36,8 +36,8 @@ class EarlyStopping(Callback):
     def __init__(self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, verbose: int = 0, mode: str = "auto",
                  baseline: float | None = None, restore_best_weights: bool = False, start_from_epoch: int = 0) -> None:
         delta = finite("EarlyStopping: min_delta", min_delta, at_least=0)
-        check_whole("EarlyStopping: patience", patience)
-        check_whole("EarlyStopping: start_from_epoch", start_from_epoch)
+        patience = check_whole("EarlyStopping: patience", patience)
+        start_from_epoch = check_whole("EarlyStopping: start_from_epoch", start_from_epoch)
         self._made = monitor, mode, delta
         self._monitor = Monitor("EarlyStopping", *self._made)
         self.patience, self.verbose, self.start_from_epoch = patience, verbose, start_from_epoch

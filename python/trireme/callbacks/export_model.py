@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ..checks import path_text, plain
 from ..errors import InvalidArgumentError
 from ..framework import Variable
 from .base import Callback, Logs
@@ -31,9 +32,10 @@ class ExportModel(Callback):
 
     def __init__(self, folder: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], *, every_seconds: float = 10.0,
                  full_every: int = 16) -> None:
+        every_seconds = plain(every_seconds)
         if not isinstance(every_seconds, (int, float)) or not 0 <= every_seconds < 1e9:
             raise InvalidArgumentError(f"ExportModel: every_seconds={every_seconds!r}; seconds from 0 on are possible")
-        self.folder, self.every_seconds = os.fspath(folder), every_seconds
+        self.folder, self.every_seconds = path_text(folder), every_seconds
         self._ends = list(feeds), list(targets)
         self._full_every = full_every
         self._exporter: Any = None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..checks import path_text
 from ..errors import InvalidArgumentError
 from ..framework import Program, Variable
 from .base import Callback, Logs
@@ -72,7 +73,7 @@ class CSVLogger(Callback):
     def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
         if not isinstance(separator, str) or len(separator) != 1:
             raise InvalidArgumentError(f"CSVLogger: separator must be one character, got {separator!r}")
-        self.filename, self.separator, self.append = os.fspath(filename), separator, bool(append)
+        self.filename, self.separator, self.append = path_text(filename), separator, bool(append)
         self._names: list[str] = []
 
     def on_train_begin(self, logs: Logs) -> None:

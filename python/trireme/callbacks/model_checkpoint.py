@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 
+from ..checks import path_text
 from ..errors import InvalidArgumentError, check_whole
 from ..executor import scope_guard
 from ..files import new_folder
@@ -40,11 +41,11 @@ class ModelCheckpoint(Callback):
 
     def __init__(self, dirname: str | os.PathLike[str], monitor: str = "val_loss", mode: str = "auto", *, min_delta: float = 0.0,
                  best: bool = True, last: int = 1, every: int = 1, params_only: bool = False) -> None:
-        self.dirname = os.fspath(dirname)
+        self.dirname = path_text(dirname)
         if not isinstance(self.dirname, str) or not self.dirname:
             raise InvalidArgumentError(f"ModelCheckpoint: {dirname!r} is no folder")
-        check_whole("ModelCheckpoint: last", last)
-        check_whole("ModelCheckpoint: every", every, 1)
+        last = check_whole("ModelCheckpoint: last", last)
+        every = check_whole("ModelCheckpoint: every", every, 1)
         if not best and not last:
             raise InvalidArgumentError("ModelCheckpoint: best=False and last=0 keep nothing")
         self._monitor = Monitor("ModelCheckpoint", monitor, mode, min_delta)

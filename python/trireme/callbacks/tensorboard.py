@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..checks import path_text
 from ..errors import InvalidArgumentError, check_whole
 from ..optional import load
 from .base import Callback, Logs
@@ -27,8 +28,8 @@ class TensorBoard(Callback):
     """
 
     def __init__(self, log_dir: str | os.PathLike[str], every: int = 1, graph: bool = True) -> None:
-        check_whole("TensorBoard: every", every)
-        self.log_dir, self.every, self.graph = os.fspath(log_dir), every, bool(graph)
+        every = check_whole("TensorBoard: every", every)
+        self.log_dir, self.every, self.graph = path_text(log_dir), every, bool(graph)
         if not self.log_dir:
             raise InvalidArgumentError("TensorBoard: '' is no folder")
         self._library = load("tensorboardX", "TensorBoard")

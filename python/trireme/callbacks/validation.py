@@ -30,7 +30,7 @@ class Validation(Callback):
     def __init__(self, function: Callable[[], Mapping[str, Any]], every: int = 1) -> None:
         if not callable(function):
             raise TypeError(f"Validation takes a function that returns numbers by name, got {function!r}")
-        check_whole("Validation: every", every, 1)
+        every = check_whole("Validation: every", every, 1)
         self.function, self.every = function, every
         self._names: set[str] = set()
 

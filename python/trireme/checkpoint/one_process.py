@@ -60,8 +60,8 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     program, scope = program_of(main_program, "save_checkpoint"), global_scope()
     runs = lib.tr_executor_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr)
     step = runs if step is None else step
-    check_whole("save_checkpoint: step", step, 0, (1 << 63) - 1)
-    check_whole("save_checkpoint: keep", keep)
+    step = check_whole("save_checkpoint: step", step, 0, (1 << 63) - 1)
+    keep = check_whole("save_checkpoint: keep", keep)
     kinds, tables = kinds_of(program), sorted(table_names(program))
 
     def write() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import VarType, numpy_dtype
+from ..errors import check_whole
 from ..framework import Program, Variable
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
@@ -29,8 +30,7 @@ def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
     """
     if not isinstance(program, Program):
         raise TypeError(f"memory_usage: program must be a Program, got {program!r}")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
-        raise ValueError(f"memory_usage: batch_size must be a positive int, got {batch_size!r}")
+    batch_size = check_whole("memory_usage: batch_size", batch_size, 1)
     variables = list(program.list_vars())
     low = sum(_bytes(var, batch_size) for var in variables if var.persistable or var.is_data)
     high = sum(_bytes(var, batch_size) for var in variables)

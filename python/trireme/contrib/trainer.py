@@ -13,8 +13,10 @@ import numpy as np
 
 from .. import distributed, io, unique_name
 from ..checkpoint import load_checkpoint, save_checkpoint, steps
+from ..checks import path_text
 from ..compiler import CompiledProgram
 from ..data_feeder import DataFeeder
+from ..errors import check_whole
 from ..executor import Executor, scope_guard
 from ..framework import Program, Variable, program_guard
 from ..optimizer import Optimizer
@@ -60,10 +62,9 @@ class CheckpointConfig:
     def __init__(self, checkpoint_dir: str | None = None, max_num_checkpoints: int = 3, epoch_interval: int = 1,
                  step_interval: int = 10) -> None:
         for name, value in (("max_num_checkpoints", max_num_checkpoints), ("epoch_interval", epoch_interval), ("step_interval", step_interval)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"CheckpointConfig: {name} must be a positive int, got {value!r}")
-        self.checkpoint_dir = checkpoint_dir or os.path.join(os.getcwd(), "checkpoints")
-        self.max_num_checkpoints, self.epoch_interval, self.step_interval = max_num_checkpoints, epoch_interval, step_interval
+            check_whole(f"CheckpointConfig: {name}", value, 1)
+        self.checkpoint_dir = path_text(checkpoint_dir or os.path.join(os.getcwd(), "checkpoints"))
+        self.max_num_checkpoints, self.epoch_interval, self.step_interval = map(int, (max_num_checkpoints, epoch_interval, step_interval))
 
 
 class Trainer:

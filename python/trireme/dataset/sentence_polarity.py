@@ -10,6 +10,7 @@ import collections
 import functools
 from collections.abc import Callable, Iterator
 
+from ..errors import check_whole
 from . import common
 
 URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/sentence_polarity.zip"
@@ -39,7 +40,6 @@ def _part(is_test: bool) -> Iterator[tuple[list[str], int]]:
             yield from zip(pair, (0, 1))
 
 
-@functools.lru_cache(maxsize=4)
 def word_dict(at_least: int = 2) -> dict[str, int]:
     """Return the ids, from 1 on, of words that the training sentences use ``at_least`` so often, frequent ones first.
 
@@ -47,6 +47,11 @@ def word_dict(at_least: int = 2) -> dict[str, int]:
     >>> words["."], min(words.values())
     (1, 1)
     """
+    return _word_dict(check_whole("word_dict: at_least", at_least))
+
+
+@functools.lru_cache(maxsize=4)
+def _word_dict(at_least: int) -> dict[str, int]:
     counts = collections.Counter(word for words, _ in _part(is_test=False) for word in words)
     kept = sorted((-count, word) for word, count in counts.items() if count >= at_least)
     return {word: i + 1 for i, (_, word) in enumerate(kept)}

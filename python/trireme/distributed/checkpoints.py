@@ -13,6 +13,7 @@ from typing import Any
 
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, newest, steps
+from ..checks import path_text, plain
 from ..errors import InvalidArgumentError, check, check_whole
 from ..names import path_chars
 from . import job as jobs
@@ -122,18 +123,19 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
     >>> fluid.distributed.checkpoint("checkpoints", every_steps=1000, resume=True)
     """
     if every_steps is not None:
-        check_whole("checkpoint: every_steps", every_steps, 1, (1 << 63) - 1)
+        every_steps = check_whole("checkpoint: every_steps", every_steps, 1, (1 << 63) - 1)
+    every_seconds = plain(every_seconds)
     if every_seconds is not None and (isinstance(every_seconds, bool) or not isinstance(every_seconds, numbers.Real)
                                       or not 0 < every_seconds < float("inf")):
         raise InvalidArgumentError(f"checkpoint: every_seconds={every_seconds!r}; a number above 0 is possible")
-    check_whole("checkpoint: keep", keep, 1)
-    if not isinstance(folder, (str, bytes, os.PathLike)) or not os.fspath(folder):
+    keep = check_whole("checkpoint: keep", keep, 1)
+    if not isinstance(folder, (str, bytes, os.PathLike)) or not path_text(folder):
         raise InvalidArgumentError(f"checkpoint: {folder!r} is no folder")
     if position is not None and not callable(position):
         raise TypeError(f"checkpoint: position must be a function that returns bytes, got {position!r}")
-    jobs.say_in_time(f"checkpoint({os.fspath(folder)!r})")
+    jobs.say_in_time(f"checkpoint({path_text(folder)!r})")
     global _beginning
-    _settings.__dict__.update(folder=os.fspath(folder), every_steps=every_steps, every_seconds=every_seconds, keep=keep,
+    _settings.__dict__.update(folder=path_text(folder), every_steps=every_steps, every_seconds=every_seconds, keep=keep,
                               resume=resume, position=position)
     _beginning = None
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import plain
 from ..errors import InvalidArgumentError, NotFoundError, RangeError, user_line
 from . import board
 from .job import current
@@ -64,6 +65,7 @@ def broadcast(value: Any = None, root: int = 0) -> Any:
     """
     job = current()
     count = job.trainers if job is not None else 1
+    root = plain(root)
     if not isinstance(root, numbers.Integral) or not 0 <= root < count:
         raise InvalidArgumentError(f"broadcast: root must be the index of a trainer, 0 to {count - 1}, got {root!r}")
     is_root = job is None or job.index == root

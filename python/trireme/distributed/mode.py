@@ -120,8 +120,7 @@ def set_row_cache(rows: int, staleness: int) -> None:
     >>> fluid.distributed.set_row_cache(rows=0, staleness=0)
     """
     global _row_cache
-    for name, value in (("rows", rows), ("staleness", staleness)):
-        check_whole(f"set_row_cache: {name}", value)
+    rows, staleness = check_whole("set_row_cache: rows", rows), check_whole("set_row_cache: staleness", staleness)
     cache = RowCache(rows, staleness)
     if cache != _row_cache:
         say_in_time(f"set_row_cache(rows={rows}, staleness={staleness})")

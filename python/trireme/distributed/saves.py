@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ..checks import path_text
 from ..errors import FileError, user_line
 from . import board, job as jobs
 from .job import Job
@@ -31,7 +32,7 @@ def once(call: str, path: Any, write: Callable[[], None]) -> None:
     if job is None:
         write()
         return
-    path = os.path.normpath(os.fspath(path) or ".")
+    path = os.path.normpath(path_text(path) or ".")
     _saves[path] = _saves.get(path, 0) + 1
     name, label = f"save {_saves[path]} of {path}"[-4096:], f"{call}({path!r})"
     known = _notice_of_writer(job, name, label)

@@ -470,8 +470,8 @@ class DistributeTranspiler:
         """
         mode = parse(self.config.chosen_mode(sync_mode))
         check_whole("DistributeTranspilerConfig: min_block_size", self.config.min_block_size, 1)
-        check_whole("transpile: trainers", trainers, 1)
-        check_whole("transpile: trainer_id", trainer_id, 0, trainers - 1)
+        trainers = check_whole("transpile: trainers", trainers, 1)
+        trainer_id = check_whole("transpile: trainer_id", trainer_id, 0, trainers - 1)
         if not isinstance(pservers, str) or not pservers.strip(" ,"):
             raise InvalidArgumentError(f"transpile: pservers={pservers!r}; the names of servers, such as 'a:6174,b:6174', are possible")
         self._endpoints = [name.strip() for name in pservers.split(",") if name.strip()]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import path_text
 from ..errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from ..executor import Executor, global_scope
 from ..files import new_file
@@ -59,8 +60,8 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
     program = main_program or default_main_program()
     feeds = [feeds] if isinstance(feeds, str) else list(feeds)
     targets = [targets] if isinstance(targets, Variable) else list(targets)
-    if not str(os.fspath(path)).endswith(".onnx"):
-        raise InvalidArgumentError(f"export_onnx: {os.fspath(path)!r}; a model of ONNX is a file NAME.onnx")
+    if not str(path_text(path)).endswith(".onnx"):
+        raise InvalidArgumentError(f"export_onnx: {path_text(path)!r}; a model of ONNX is a file NAME.onnx")
     for name in feeds:
         program.global_block().var(name)               # complains about a name that is none
     model = _inference_program(program, feeds, targets)
@@ -69,7 +70,7 @@ def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Seq
     graph = Graph(onnx, block, feeds)
     convert(graph, block.ops)
     proto = _model_of(onnx, graph, feeds, [var.name for var in targets])
-    with new_file(os.fspath(path)) as file:
+    with new_file(path_text(path)) as file:
         file.write(proto.SerializeToString())
     return [var.name for var in targets]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import path_text
 from ..dtypes import NUMPY_DTYPES
 from ..errors import DTypeError, FormatError, NotFoundError, ShapeError
 from ..files import damage_of, new_file, open_regular
@@ -34,7 +35,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, _MOST_HEADER):
-            raise FormatError(f"{os.fspath(path)!r} is no file of safetensors: its header would have {length} bytes")
+            raise FormatError(f"{path_text(path)!r} is no file of safetensors: its header would have {length} bytes")
         header = json.loads(file.read(length))
         data = np.memmap(file, np.uint8, "r", offset=8 + length) if size > 8 + length else np.empty(0, np.uint8)
     return {name: _array_of(path, name, facts, data) for name, facts in header.items() if name != "__metadata__"}
@@ -46,10 +47,10 @@ def _array_of(path: Any, name: str, facts: Any, data: np.ndarray) -> np.ndarray:
         shape, kind = [int(dim) for dim in facts["shape"]], facts["dtype"]
         is_brain = kind == "BF16"
         if not is_brain and kind not in _TYPES:
-            raise FormatError(f"{os.fspath(path)!r}: array {name!r} has the type {kind!r}; {', '.join(_TYPES)} and BF16 are possible")
+            raise FormatError(f"{path_text(path)!r}: array {name!r} has the type {kind!r}; {', '.join(_TYPES)} and BF16 are possible")
         dtype = np.dtype("<u2" if is_brain else _TYPES[kind])
         if not 0 <= begin <= end <= len(data) or end - begin != dtype.itemsize * int(np.prod(shape, dtype=np.int64)) or any(dim < 0 for dim in shape):
-            raise FormatError(f"{os.fspath(path)!r} is damaged: array {name!r} of {kind} {shape} lies in bytes {begin} to {end} of {len(data)}")
+            raise FormatError(f"{path_text(path)!r} is damaged: array {name!r} of {kind} {shape} lies in bytes {begin} to {end} of {len(data)}")
         raw = np.frombuffer(data[begin:end].tobytes(), dtype) if begin % dtype.itemsize else data[begin:end].view(dtype)
         return ((raw.astype(np.uint32) << 16).view(np.float32) if is_brain else raw).reshape(shape)
 
@@ -78,11 +79,11 @@ def load_safetensors(path: str | os.PathLike[str], main_program: Program | None 
         if name in known:
             ready[name] = _fitted(path, name, array, known[name])
         elif strict:
-            raise NotFoundError(f"load_safetensors: the program has no variable {name!r} for an array of {os.fspath(path)!r}{did_you_mean(name, known)}; names= maps "
+            raise NotFoundError(f"load_safetensors: the program has no variable {name!r} for an array of {path_text(path)!r}{did_you_mean(name, known)}; names= maps "
                                 "names, strict=False passes over it")
     missing = [param.name for param in program.all_parameters() if param.name not in ready]
     if strict and missing:
-        raise NotFoundError(f"load_safetensors: {os.fspath(path)!r} has no array for parameter {missing[0]!r}{did_you_mean(missing[0], arrays)}")
+        raise NotFoundError(f"load_safetensors: {path_text(path)!r} has no array for parameter {missing[0]!r}{did_you_mean(missing[0], arrays)}")
     for name, array in ready.items():
         scope.var(name).get_tensor().set(array)
     return sorted(ready)
@@ -91,13 +92,13 @@ def load_safetensors(path: str | os.PathLike[str], main_program: Program | None 
 def _fitted(path: Any, name: str, array: np.ndarray, var: Any) -> np.ndarray:
     want = var.desc.shape()
     if len(want) != array.ndim or any(a >= 0 and a != b for a, b in zip(want, array.shape)):
-        raise ShapeError(f"load_safetensors: {name!r} in {os.fspath(path)!r} has the shape {list(array.shape)}, the program wants {want}")
+        raise ShapeError(f"load_safetensors: {name!r} in {path_text(path)!r} has the shape {list(array.shape)}, the program wants {want}")
     dtype = NUMPY_DTYPES[int(var.dtype)]
     if array.dtype == dtype:
         return array
     if array.dtype.kind == dtype.kind == "f":
         return array.astype(dtype)
-    raise DTypeError(f"load_safetensors: {name!r} in {os.fspath(path)!r} is {array.dtype}, the program wants {dtype}")
+    raise DTypeError(f"load_safetensors: {name!r} in {path_text(path)!r} is {array.dtype}, the program wants {dtype}")
 
 
 def save_safetensors(path: str | os.PathLike[str], main_program: Program | None = None, *, scope: Scope | None = None, all_persistables: bool = False) -> list[str]:
@@ -126,7 +127,7 @@ def save_safetensors(path: str | os.PathLike[str], main_program: Program | None 
         at += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with new_file(os.fspath(path)) as file:
+    with new_file(path_text(path)) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in arrays.values():
             file.write(array.tobytes())

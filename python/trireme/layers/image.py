@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..checks import plain
 from ..dtypes import VarType
 from ..framework import Variable
 from ..initializer import Constant, Normal
@@ -20,6 +21,7 @@ _AXES = {2: "[n, channels, height, width]", 3: "[n, channels, depth, height, wid
 
 def _extents(value: Any, count: int, what: str) -> list[int]:
     """Return ``value``, an int or ``count`` of them, as a list."""
+    value = plain(value)
     values = list(value) if isinstance(value, (list, tuple)) else [value] * count
     if len(values) != count or any(isinstance(x, bool) or not isinstance(x, int) for x in values):
         raise ValueError(f"{what} must be an int or {count} of them, got {value!r}")
@@ -287,6 +289,7 @@ def random_crop(x: Variable, shape: Sequence[int], seed: Any = None) -> Variable
     helper = LayerHelper("random_crop")
     out = helper.create_variable_for_type_inference(x.dtype)
     inputs, outputs = {"X": [x]}, {"Out": [out]}
+    seed = plain(seed)
     if isinstance(seed, int):
         state = helper.create_global_variable(persistable=True, dtype="int64", shape=[1], stop_gradient=True)
         helper.set_variable_initializer(state, Constant(seed))

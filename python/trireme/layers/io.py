@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..checks import path_text, plain
 from ..dtypes import VarType
 from ..framework import Variable, default_main_program
 from ..layer_helper import LayerHelper
@@ -30,6 +31,7 @@ def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True,
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"data: name must be a string with at least one letter, got {name!r}")
+    shape = shape.tolist() if hasattr(shape, "tolist") and getattr(shape, "ndim", 0) == 1 else plain(shape)
     if isinstance(shape, str) or not isinstance(shape, Sequence) or not all(dim is None or isinstance(dim, numbers.Integral) for dim in shape):
         raise TypeError(f"data: the shape of {name!r} must be a list of whole numbers, or None for any size, got {shape!r}")
     dims = [-1 if dim is None else int(dim) for dim in shape]
@@ -55,7 +57,7 @@ def load(out: Variable, file_path: str, load_as_fp16: bool | None = None) -> Non
     >>> exe.run(fetch_list=[out])[0].tolist()
     [3.0, 3.0]
     """
-    attrs: dict[str, Any] = {"file_path": file_path}
+    attrs: dict[str, Any] = {"file_path": path_text(file_path)}
     if load_as_fp16 is not None:
         attrs["load_as_fp16"] = load_as_fp16
     LayerHelper("load").append_op(type="load", outputs={"Out": [out]}, attrs=attrs)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..checks import plain
 from ..dtypes import VarType, convert_dtype
 from ..errors import check_whole
 from ..framework import Variable
@@ -34,6 +35,7 @@ def fc(input: Variable | Sequence[Variable], size: int, num_flatten_dims: int = 
     >>> [p.name for p in fluid.default_main_program().all_parameters()]
     ['fc_0.w_0', 'fc_0.b_0']
     """
+    size = plain(size)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"fc: size must be a positive int, got {size!r}")
     if not with_bias:
@@ -85,10 +87,11 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
     >>> fluid.layers.embedding(ids, size=[1000, 16], is_sparse=True)
     Variable('embedding_0.tmp_0', float32[?, 16])
     """
+    size = plain(list(size))
     if len(size) != 2 or any(not isinstance(dim, int) or dim < 1 for dim in size):
         raise ValueError(f"embedding: size must be [rows, width], got {size!r}")
     if padding_idx is not None:
-        check_whole("embedding: padding_idx", padding_idx, -(1 << 63), (1 << 63) - 1)
+        padding_idx = check_whole("embedding: padding_idx", padding_idx, -(1 << 63), (1 << 63) - 1)
     if padding_idx is not None and padding_idx < -size[0]:
         raise ValueError(f"embedding: padding_idx {padding_idx}; of {size[0]} rows {-size[0]} is the first")
     helper = LayerHelper("embedding", param_attr=param_attr)
@@ -114,6 +117,7 @@ def _product(dims: Sequence[int | None]) -> int:
 
 
 def _pair(value: Any, what: str) -> list[int]:
+    value = plain(value)
     pair = list(value) if isinstance(value, (list, tuple)) else [value, value]
     if len(pair) != 2 or any(isinstance(x, bool) or not isinstance(x, int) for x in pair):
         raise ValueError(f"{what} must be an int or two of them, got {value!r}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import unique_name
+from ..checks import plain
 from ..errors import InvalidArgumentError, check_whole
 from ..framework import Variable, default_main_program
 from ..tensor import CPUPlace
@@ -128,6 +129,7 @@ def random_data_generator(low: float, high: float, shapes: Sequence[Sequence[int
     >>> value.shape, bool(abs(value).max() <= 1)
     ((4, 2), True)
     """
+    low, high, shapes = plain(low), plain(high), plain(shapes)
     if not (isinstance(low, numbers.Real) and isinstance(high, numbers.Real) and low < high):
         raise InvalidArgumentError(f"random_data_generator: low={low!r}, high={high!r}; low must be below high")
     if any(dim < 0 for shape in shapes for dim in shape):
@@ -158,7 +160,7 @@ def open_files(filenames: Sequence[str] | str, shapes: Sequence[Sequence[int]], 
     [[1.0], [2.0]]
     """
     files = [filenames] if isinstance(filenames, (str, os.PathLike)) else list(filenames)
-    check_whole("open_files: pass_num", pass_num, 1)
+    pass_num = check_whole("open_files: pass_num", pass_num, 1)
 
     def records() -> Iterator[list[Any]]:
         from ..recordio import read_all
@@ -191,7 +193,7 @@ def shuffle(reader: PyReader, buffer_size: int) -> PyReader:
     """
     from ..reader import shuffle as shuffled
 
-    check_whole("shuffle: buffer_size", buffer_size, 1)
+    buffer_size = check_whole("shuffle: buffer_size", buffer_size, 1)
     return _derived("shuffle", reader, lambda records: shuffled(lambda: records, buffer_size, seed=0)())
 
 
@@ -207,7 +209,7 @@ def batch(reader: PyReader, batch_size: int) -> PyReader:
     """
     from ..replica_feeds import joined_feeds
 
-    check_whole("batch: batch_size", batch_size, 1)
+    batch_size = check_whole("batch: batch_size", batch_size, 1)
 
     def joined(records: Iterator[Any]) -> Iterator[Any]:
         while held := list(itertools.islice(records, batch_size)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..checks import plain
 from ..dtypes import VarType, convert_dtype
 from ..framework import Variable
 from ..layer_helper import LayerHelper
@@ -259,6 +260,7 @@ def lod_reset(x: Variable, y: Variable | None = None, target_lod: Sequence[int] 
 
 
 def _numbers(value: Any, count: int, what: str) -> list[int]:
+    value = plain(value)
     numbers = list(value) if isinstance(value, (list, tuple)) else [value] * count
     if count == 4 and len(numbers) == 2:
         numbers = numbers * 2

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import unique_name
+from ..checks import plain
 from ..dtypes import VarType, convert_dtype
 from ..framework import Parameter, Variable, default_main_program
 from ..initializer import Constant, Initializer
@@ -186,6 +187,7 @@ def split(input: Variable, num_or_sections: int | Sequence[int], dim: int = -1,
     """
     helper = LayerHelper("split", name=name)
     axis = dim + len(input.shape) if dim < 0 else dim
+    num_or_sections = plain(num_or_sections)
     if isinstance(num_or_sections, int):
         count, attrs = num_or_sections, {"num": num_or_sections, "sections": [], "axis": axis}
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checks import plain
 from ..dtypes import VarType, convert_dtype
 from ..framework import Variable
 from ..layer_helper import LayerHelper
@@ -79,6 +80,7 @@ def reverse(x: Variable, axis: int | Sequence[int]) -> Variable:
     >>> fluid.layers.reverse(fluid.layers.data("x", [4]), axis=1)
     Variable('reverse_0.tmp_0', float32[?, 4])
     """
+    axis = plain(axis)
     axes = [axis] if isinstance(axis, int) else list(axis)
     return LayerHelper("reverse").append("reverse", {"X": [x]}, {"axis": axes})
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..checks import path_text
 from .decorator import Reader
 
 
@@ -50,7 +52,7 @@ def recordio(paths: Sequence[str] | str, buf_size: int = 100) -> Reader:
     from ..recordio import read_all
     from .decorator import buffered
 
-    files = paths.split(",") if isinstance(paths, str) else list(paths)
+    files = path_text(paths).split(",") if isinstance(paths, (str, os.PathLike)) else list(paths)
     return buffered(lambda: read_all(files), buf_size)
 
 

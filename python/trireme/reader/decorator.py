@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..checks import plain
+from ..errors import check_whole
 from .ahead import Ahead, put
 
 Reader = Callable[[], Iterator[Any]]
@@ -29,8 +31,7 @@ def batch(reader: Reader, batch_size: int, drop_last: bool = False) -> Reader:
     >>> list(fluid.reader.batch(lambda: iter(range(5)), 2)())
     [[0, 1], [2, 3], [4]]
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"batch: batch_size must be a positive int, got {batch_size!r}")
+    batch_size = check_whole("batch: batch_size", batch_size, 1)
 
     def batched() -> Iterator[list[Any]]:
         samples = iter(reader())
@@ -50,7 +51,7 @@ def shuffle(reader: Reader, buf_size: int, *, seed: int | None = None) -> Reader
     def shuffled() -> Iterator[Any]:
         import random
 
-        source = random.Random(seed) if seed is not None else random
+        source = random.Random(plain(seed)) if seed is not None else random
         samples = iter(reader())
         while buffer := list(itertools.islice(samples, buf_size)):
             source.shuffle(buffer)
@@ -169,6 +170,7 @@ def xmap_readers(mapper: Callable[[Any], Any], reader: Reader, process_num: int,
     >>> list(fluid.reader.xmap_readers(lambda x: x * x, lambda: iter(range(4)), 2, 8, order=True)())
     [0, 1, 4, 9]
     """
+    process_num, buffer_size = plain(process_num), plain(buffer_size)
     if process_num < 1 or buffer_size < 1:
         raise ValueError("xmap_readers: process_num and buffer_size must be at least 1, "
                          f"got {process_num!r} and {buffer_size!r}")

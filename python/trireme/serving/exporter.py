@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._core import ffi, lib
+from ..checks import path_text, plain
 from ..distributed import job as jobs
 from ..errors import InvalidArgumentError, NotFoundError, check, check_whole
 from ..executor import Executor, global_scope
@@ -116,10 +117,10 @@ class Exporter:
 
     def __init__(self, folder: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Executor,
                  main_program: Program | None = None, *, scope: Scope | None = None, full_every: int = 16, keep_seconds: float = 60.0) -> None:
-        check_whole("Exporter: full_every", full_every, 1, 1000)
+        full_every, keep_seconds = check_whole("Exporter: full_every", full_every, 1, 1000), plain(keep_seconds)
         if not isinstance(keep_seconds, (int, float)) or not 0 <= keep_seconds < 1e9:
             raise InvalidArgumentError(f"Exporter: keep_seconds={keep_seconds!r}; seconds from 0 on are possible")
-        self.folder, self.full_every, self.keep_seconds = os.fspath(folder), full_every, keep_seconds
+        self.folder, self.full_every, self.keep_seconds = path_text(folder), full_every, keep_seconds
         self._feeds, self._targets = [feeds] if isinstance(feeds, str) else list(feeds), list(targets)
         self._executor, self._scope = executor, scope or global_scope()
         program = main_program or default_main_program()

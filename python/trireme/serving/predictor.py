@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
+from ..checks import path_text
 from ..dtypes import FROM_NUMPY, NUMPY_DTYPES, array_of
 from ..errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
 from ..names import path_chars
@@ -89,14 +90,14 @@ class Predictor(Handle):
 
     def __init__(self, folder: str | os.PathLike[str], model_filename: str | None = None, params_filename: str | None = None) -> None:
         if not os.path.isdir(folder):
-            raise NotFoundError(f"Predictor: there is no folder {os.fspath(folder)!r}")
+            raise NotFoundError(f"Predictor: there is no folder {path_text(folder)!r}")
         out = ffi.new("tr_predictor **")
         names = [path_chars(name) if name is not None else ffi.NULL for name in (model_filename, params_filename)]
         check(lib.tr_predictor_load_files(out, path_chars(folder), *names))
         self._native = Native(out[0], lib.tr_predictor_free, owner="Predictor")
         self._follower: _Follower | None = None
         self._turn = new_turn(self)                    # held while _follower changes
-        self.folder = os.fspath(folder)
+        self.folder = path_text(folder)
         self._feeds = [_Feed(out[0], i) for i in range(lib.tr_predictor_feed_count(out[0]))]
         self.feeds = [feed.name for feed in self._feeds]
         self.fetches = [ffi.string(lib.tr_predictor_fetch(out[0], i)).decode() for i in range(lib.tr_predictor_fetch_count(out[0]))]

@@ -9,6 +9,7 @@ from ... import unique_name
 from ...checks import finite
 from ...core import convert_dtype
 from ...dtypes import VarType
+from ...errors import check_whole
 from ...framework import Operator, Parameter, Variable, default_main_program, default_startup_program, program_guard
 from ...layers.tensor import create_global_var
 from ...optimizer import Optimizer
@@ -130,9 +131,7 @@ def decorate(optimizer: Optimizer, amp_lists: AutoMixedPrecisionLists | None = N
 
 
 def _steps(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"decorate: {name} must be a whole number of at least 1, got {value!r}")
-    return value
+    return check_whole(f"decorate: {name}", value, 1)
 
 
 __all__ = ["decorate", "OptimizerWithMixedPrecision"]
