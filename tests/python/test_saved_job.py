@@ -105,12 +105,12 @@ def test_a_script_leases_tasks_too(tmp_path):
     assert len(samples(out)) == 2 and sum(samples(out)) == 3 * 72
 
 
-@needs_mpi
-@pytest.mark.mpi
 # A command's parent waits for it; the parent of that one is the trainer.
 KILL = "read -r pid name state trainer rest < /proc/$PPID/stat; kill -9 $trainer"
 
 
+@needs_mpi
+@pytest.mark.mpi
 @pytest.mark.parametrize("mode, fault", [("async", "exec sleep 600"), ("async", KILL), ("ssp(1)", KILL)],
                          ids=["slow", "dead", "dead-ssp"])
 def test_the_tasks_of_a_slow_or_dead_trainer_are_done_by_another(tmp_path, mode, fault):
