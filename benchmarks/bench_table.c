@@ -1,4 +1,4 @@
-/* bench_table.c - looking rows up by key, beside reading the same rows at random places; what rows take.
+/* bench_table.c - looking rows up by key, beside reading the same rows at random places; making and restoring rows; what rows take.
  *
  *     bench_table ROWS WIDTH STATES [NAME]
  *
@@ -65,6 +65,26 @@ static double fill(tr_table *t, int64_t rows)
     return now() - from;
 }
 
+/* Move all rows into another table, shard by shard, as a checkpoint does. */
+static double restore(const tr_table *t)
+{
+    const tr_table_place here = {.shard_count = TR_SHARDS};
+    const double         from = now();
+    tr_table            *to = NULL;
+
+    must(tr_table_create(&to, tr_table_get_config(t), &here));
+    for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
+        void    *rows;
+        uint64_t bytes;
+        must(tr_table_pack(t, shard, &rows, &bytes));
+        must(tr_table_unpack(to, rows, bytes));
+        free(rows);
+    }
+    const double took = now() - from;
+    tr_table_free(to);
+    return took;
+}
+
 /* The rows that `slots` name, read with their memory asked for: the first 8 bytes, or all values into `out`. */
 static uint64_t read_rows(char *rows, uint64_t stride, const uint32_t *slots, int64_t n, float *out, int64_t width)
 {
@@ -108,7 +128,7 @@ int main(int argc, char **argv)
     uint64_t              sum = 0;
 
     must(tr_table_create(&t, &config, &place));
-    const double filled = fill(t, count);
+    const double filled = fill(t, count), restored = restore(t);
     const tr_slots *inside = tr_table_slots(t);
     /* The places that are read are all known before the first is: a row that was looked up just now would be in cache. */
     for (int list = 0; list < 2 * ROUNDS; list++) {
@@ -137,10 +157,10 @@ int main(int argc, char **argv)
     }
     tr_table_get_report(t, &report);
     const double million = QUERIES * 1e-6, needed = (double)(report.row_bytes - 16 + 24);
-    printf("{\"rows\": %llu, \"find\": %.1f, \"raw_read\": %.1f, \"pull\": %.1f, \"raw_gather\": %.1f, \"make\": %.2f, "
+    printf("{\"rows\": %llu, \"find\": %.1f, \"raw_read\": %.1f, \"pull\": %.1f, \"raw_gather\": %.1f, \"make\": %.2f, \"restore\": %.2f, "
            "\"row_bytes\": %llu, \"bytes_a_row\": %.2f, \"over_need\": %.3f, \"sum\": %llu}\n",
            (unsigned long long)report.rows, million / median(find), million / median(raw_find), million / median(pull),
-           million / median(raw_pull), (double)count * 1e-6 / filled, (unsigned long long)report.row_bytes,
+           million / median(raw_pull), (double)count * 1e-6 / filled, (double)count * 1e-6 / restored, (unsigned long long)report.row_bytes,
            (double)report.bytes / (double)report.rows, (double)report.bytes / (double)report.rows / needed, (unsigned long long)sum);
     tr_table_free(t);
     if (place.name)

@@ -88,6 +88,9 @@ def main() -> None:
         ratio = statistics.median(one[ours] / one[raw] for one in looks)
         print(f"{ours}: {statistics.median(one[ours] for one in looks):.1f} M keys/s of CPU time, {raw} "
               f"{statistics.median(one[raw] for one in looks):.1f}, ratio {ratio:.2f}")
+    ratio = statistics.median(one["restore"] / one["make"] for one in looks)
+    print(f"restore: {statistics.median(one['restore'] for one in looks):.2f} M rows/s of CPU time, make "
+          f"{statistics.median(one['make'] for one in looks):.2f}, ratio {ratio:.2f}")
     print(f"{looks[0]['bytes_a_row']:.1f} bytes a row of {WIDTH} values and one state, {looks[0]['over_need']:.3f} of values + states + 24")
     if args.small:
         one = run([bench, str(args.small), "4", "0"], args.build)

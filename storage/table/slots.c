@@ -1,4 +1,4 @@
-/* slots.c - changes rows and the index, which is in the order of the hashes; slots_find.c looks it up. */
+/* slots.c - changes rows and the index, which is in the order of tags; slots_find.c looks it up. */
 #include "storage/table/slots_state.h"
 
 #include <stdatomic.h>
@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 enum { FIRST_CAPACITY = 1024, MOVE = 24 };     /* places that each insertion examines while the index grows */
+/* A region is crowded when more than 15/16 of its places and 16 more are taken. In a large index chance does not get there. */
+enum { CROWDED = 16, CROWDED_MORE = 16 };
 static const uint64_t MAX_BYTES = (uint64_t)1 << 40, MAX_SLOTS = UINT32_MAX - 1;
 
 /* A fence: a process that attaches after a kill sees the stores above it before the stores below it. */
@@ -25,6 +27,17 @@ static uint64_t make_entry(uint32_t tag, uint32_t slot)
 
 /* == life ======================================================================================= */
 
+/* A region has parts of so many shards at most; the low bits of their numbers tell them apart. */
+static uint32_t shard_mask(uint32_t count)
+{
+    const uint32_t regions = 1 << TR__REGION_BITS, borders = count & (count - 1) ? 1 : 0, most = (count + regions - 1) / regions + borders;
+    uint32_t       mask = 0;
+
+    while (mask + 1 < most)
+        mask = 2 * mask + 1;
+    return mask;
+}
+
 static void use(tr_slots *s, const tr_slots_config *config)
 {
     s->head = tr_segment_base(s->rows);
@@ -33,6 +46,7 @@ static void use(tr_slots *s, const tr_slots_config *config)
     s->stride = sizeof(tr_slot_row) + config->payload;
     s->first_hash = (uint64_t)config->first_shard << (64 - TR__SHARD_BITS);
     s->factor = ((uint64_t)1 << (32 + TR__SHARD_BITS)) / config->shard_count;
+    s->shard_mask = shard_mask(config->shard_count);
 }
 
 typedef tr_status (*open_fn)(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit);
@@ -155,17 +169,29 @@ void *tr_slots_notes(const tr_slots *slots)
 
 /* == the index: put, take, grow =================================================================== */
 
-/* Add an entry to the index. The last place stays empty, because searches end there. A damaged index may have no place for the entry:
+/* Lay an entry into its place. The last place stays empty, because searches end there. A damaged index may have no place for the entry:
  * then the row is not found. */
-static void put(tr_slots *s, uint64_t entry)
+static void lay(tr_slots *s, uint64_t entry)
 {
-    const uint64_t end = tr__slots_places(s->head) - 1;
-    uint64_t       at = tr__slots_home(s->head, tr__slots_entry_tag(entry));
+    const uint64_t end = tr__slots_places(s->head) - 1, home = tr__slots_home(s->head, tr__slots_entry_tag(entry));
+    uint64_t       at = home;
 
     while (s->entry[at])
         at++;
     if (at < end)
         s->entry[at] = entry;
+    s->work += at - home + 1;
+}
+
+/* Add an entry to the index. Rows that arrive shard by shard fill one region after the other. Then the index must grow at once, because
+ * each region will be as full as this one. */
+static void put(tr_slots *s, uint64_t entry)
+{
+    tr__slots_head *h = s->head;
+    const uint64_t  places = h->capacity >> TR__REGION_BITS;
+
+    lay(s, entry);
+    s->is_crowded = ++h->region[tr__slots_region(tr__slots_entry_tag(entry))] > places - places / CROWDED + CROWDED_MORE;
 }
 
 static tr_status reserve_lifted(tr_slots *s, uint64_t count)
@@ -193,6 +219,7 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
     while (s->entry[to])
         to++;
     TR_TRY(reserve_lifted(s, to - from));
+    s->work += to - from;
     h->is_moving = 1;
     in_order();
     for (uint64_t i = from; i < to; i++)
@@ -202,7 +229,7 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
         }
     h->boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;      /* the first hash whose home is not below */
     for (uint64_t i = 0; i < count; i++)
-        put(s, s->lifted[i]);
+        lay(s, s->lifted[i]);
     if (h->boundary == 0)
         h->capacity = h->next;
     in_order();
@@ -220,26 +247,42 @@ static bool is_full(const tr__slots_head *h, uint64_t entries)
     return entries * 5 > h->next * 4;
 }
 
-/* Make room for one more entry. */
-static tr_status reserve_index(tr_slots *s)
+static tr_status begin_growth(tr_slots *s)
 {
-    tr__slots_head          *h = s->head;
-    const uint64_t entries = h->used - tr__slots_free_count(h) + 1;
+    tr__slots_head *h = s->head;
+    const uint64_t  next = (h->capacity + h->capacity / 8) / TR__SLOTS_LINE * TR__SLOTS_LINE;
 
-    if (s->entry[tr__slots_places(h) - 2])
-        return tr_fail(TR_ENOMEM, "table: thousands of keys have nearly the same hash");
-    while (is_growing(h) && is_full(h, entries))
-        TR_TRY(move_some(s, 4096));
-    if (is_growing(h))
-        return move_some(s, MOVE);
-    if (!is_full(h, entries))
-        return TR_OK;
-    const uint64_t next = (h->capacity + h->capacity / 8) / TR__SLOTS_LINE * TR__SLOTS_LINE;
     TR_TRY(tr_segment_grow(s->index, (next + TR__SLOTS_SLACK) * sizeof(uint64_t)));
     h->boundary = (uint64_t)1 << 32;
     in_order();
     h->next = next;
-    return move_some(s, MOVE);
+    return TR_OK;
+}
+
+static tr_status finish_growth(tr_slots *s)
+{
+    while (is_growing(s->head))
+        TR_TRY(move_some(s, 4096));
+    return TR_OK;
+}
+
+/* Make room for one more entry. */
+static tr_status reserve_index(tr_slots *s)
+{
+    tr__slots_head *h = s->head;
+    const uint64_t  entries = h->used - tr__slots_free_count(h) + 1;
+
+    if (s->entry[tr__slots_places(h) - 2])
+        return tr_fail(TR_ENOMEM, "table: thousands of keys have nearly the same hash");
+    s->is_crowded &= h->next >> (TR__REGION_BITS + 1) <= entries + FIRST_CAPACITY;       /* otherwise the count of a region is damaged */
+    if (s->is_crowded && !is_growing(h))
+        TR_TRY(begin_growth(s));
+    if (s->is_crowded || (is_growing(h) && is_full(h, entries)))
+        TR_TRY(finish_growth(s));
+    s->is_crowded = false;
+    if (!is_growing(h) && is_full(h, entries))
+        TR_TRY(begin_growth(s));
+    return is_growing(h) ? move_some(s, MOVE) : TR_OK;
 }
 
 static void take(tr_slots *s, uint32_t tag, uint32_t slot)
@@ -254,12 +297,13 @@ static void take(tr_slots *s, uint32_t tag, uint32_t slot)
         return;
     h->is_moving = 1;
     in_order();
-    for (uint64_t next = at + 1; s->entry[next]; next++)
+    for (uint64_t next = at + 1; s->entry[next]; next++, s->work++)
         if (tr__slots_home(h, tr__slots_entry_tag(s->entry[next])) <= at) {
             s->entry[at] = s->entry[next];
             at = next;
         }
     s->entry[at] = 0;
+    h->region[tr__slots_region(tag)] -= h->region[tr__slots_region(tag)] > 0;
     in_order();
     h->is_moving = 0;
 }
@@ -372,6 +416,7 @@ static tr_status make_index_anew(tr_slots *s)
     h->next = h->capacity;
     h->boundary = 0;
     memset(s->entry, 0, tr__slots_places(h) * sizeof *s->entry);
+    memset(h->region, 0, sizeof h->region);
     for (uint64_t i = 0; i < h->used; i++) {
         const tr_slot_row *row = tr_slots_row(s->row, s->stride, (uint32_t)i);
         if (!(row->mark & TR_SLOT_LIVES))

@@ -3,11 +3,17 @@
  * Rows lie one after the other and never move. Each has a header of 16 bytes and `payload` bytes that the owner fills. The array grows
  * with its segment, so nothing is copied. Removed rows are used again.
  *
- * The index is one open-addressing array with entries of 8 bytes (32 bits of the hash, the row's number), ordered by the hash. An
- * entry's home is cache line hash * lines / 2^32; the entry lies in the first free place from there on. A look-up compares a whole line
- * at once, and nine of ten look-ups need only that line. The index grows in place, by an eighth at a time and a few places with each
- * insertion. From the highest hash down, runs of entries move to their places in the larger array, which are never lower. The load stays
- * between 0.71 and 0.8. The order also keeps each virtual shard, a range of hashes, in one piece.
+ * The index is one open-addressing array with entries of 8 bytes (a tag of 32 bits, the row's number), ordered by the tag. An entry's
+ * home is cache line tag * lines / 2^32; the entry lies in the first free place from there on. A look-up compares a whole line at once,
+ * and nine of ten look-ups need only that line. The index grows in place, by an eighth at a time and a few places with each insertion.
+ * From the highest tag down, runs of entries move to their places in the larger array, which are never lower. The load stays between 0.71
+ * and 0.8.
+ *
+ * A tag comes from the key's hash. Its first six bits are the order of hashes: so a virtual shard, a range of hashes, lies in one of 64
+ * regions of the index. The bits after them are mixed: so a region fills evenly, in whatever order its keys come. Rows that come shard by
+ * shard, as from a checkpoint, fill one region after the other. When a region is crowded the index grows at once, because the others will
+ * be as full. At the end the index is as large as if the rows had come in any other order. Keys that are chosen to lie in one region cost
+ * an index that is 64 times as large.
  *
  * The slots are consistent after a kill at any instruction, because the rows decide. An entry is written by one store, when its row is
  * complete. The row that is being made or removed is noted, and attaching completes or undoes it. While entries move the index is

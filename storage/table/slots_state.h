@@ -10,8 +10,9 @@
 
 enum { TR__SLOTS_HEAD = 4096, TR__SLOTS_NOTES = 1024 };
 enum { TR__SLOTS_SLACK = 4096 };      /* places after the last: there is no wrapping around */
-enum { TR__SHARD_BITS = 10 };
+enum { TR__SHARD_BITS = 10, TR__REGION_BITS = 6 };
 enum { TR__SLOTS_LINE = TR_CACHE_LINE / sizeof(uint64_t) };   /* places of a cache line */
+#define TR__SLOTS_FACTOR 0x9E3779B97F4A7C15u
 
 /* At the start of the rows' segment. */
 typedef struct tr__slots_head {
@@ -26,6 +27,7 @@ typedef struct tr__slots_head {
     uint64_t capacity, next;          /* places, in whole lines; while the index grows `next` is larger */
     uint64_t boundary;                /* hashes from here on lie in places by `next` */
     uint64_t is_moving;               /* entries are being moved: after a kill the index must be rebuilt */
+    uint32_t region[1 << TR__REGION_BITS];       /* entries of each region. A kill may leave one too few or too many, which is harmless */
     char     notes[TR__SLOTS_NOTES];
 } tr__slots_head;
 _Static_assert(sizeof(tr__slots_head) <= TR__SLOTS_HEAD, "a head has one page");
@@ -36,9 +38,12 @@ struct tr_slots {
     char           *row;              /* the row of slot 0 */
     uint64_t       *entry;
     uint64_t        stride;
-    uint64_t        first_hash, factor; /* 32-bit hash = (hash - first_hash) * factor / 2^64 */
+    uint64_t        first_hash, factor; /* place of a hash in this range of shards = (hash - first_hash) * factor / 2^64, 32 bits */
+    uint32_t        shard_mask;       /* the bits of a tag that tell the shards of a region apart */
     uint64_t       *lifted;           /* entries that are lifted out while they move */
     uint64_t        lifted_capacity;
+    bool            is_crowded;       /* the region of the last entry is: the index must grow */
+    uint64_t        work;             /* places that insertions, removals and growth have passed; tests read it */
 };
 
 /* Rows that were removed. */
@@ -57,10 +62,25 @@ static inline uint64_t tr__slots_high_product(uint64_t a, uint64_t b)
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
-/* A hash of 32 bits, in the order of the full hashes, spread evenly over this range of shards. */
-static inline uint32_t tr__slots_tag_of_hash(const tr_slots *s, uint64_t hash)
+/* The place of a hash in this range of shards: 32 bits, in the order of the hashes. */
+static inline uint32_t tr__slots_spread(const tr_slots *s, uint64_t hash)
 {
     return (uint32_t)tr__slots_high_product(hash - s->first_hash, s->factor);
+}
+
+/* The region of a tag: 1/64 of the range of shards. */
+static inline uint32_t tr__slots_region(uint32_t tag)
+{
+    return tag >> (32 - TR__REGION_BITS);
+}
+
+/* The tag of a hash, 32 bits. The first bits are its region. The last bits are those of its shard that tell the shards of a region
+ * apart. Between them stand bits from all of the hash, so the keys of one shard, or of any range of hashes, lie all over their region. */
+static inline uint32_t tr__slots_tag_of_hash(const tr_slots *s, uint64_t hash)
+{
+    const uint32_t inner = UINT32_MAX >> TR__REGION_BITS, mixed = (uint32_t)(hash * TR__SLOTS_FACTOR >> 32);
+
+    return (tr__slots_spread(s, hash) & ~inner) | (mixed & inner & ~s->shard_mask) | ((uint32_t)(hash >> (64 - TR__SHARD_BITS)) & s->shard_mask);
 }
 
 static inline uint32_t tr__slots_tag(const tr_slots *s, int64_t key)

@@ -5,7 +5,9 @@
 #include "framework/random.h"
 #include "kernels/math/cast.h"
 #include "storage/table/first_values.h"
+#include "storage/table/slots_state.h"
 #include "storage/table/table_report.h"
+#include "storage/table/table_state.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -52,20 +54,17 @@ TEST(rows_are_found_while_the_table_grows)
     tr_table_free(t);
 }
 
-/* The key whose hash this is: tr_hash_u64 undone. */
-static int64_t key_of_hash(uint64_t hash)
+/* Draw keys that have the same tag. The middle bits of a tag are bits 32 to 57 of the hash's product; the others come by trying. */
+static void draw_twins(const tr_slots *slots, int64_t *keys, int n)
 {
-    const uint64_t factor = 0xD6E8FEB86659FD93u;
-    uint64_t       inverse = factor;
-
-    for (int i = 0; i < 6; i++)
-        inverse *= 2 - factor * inverse;               /* Newton's steps: twice as many right bits with each */
-    hash = (hash ^ hash >> 32) * inverse;
-    hash = (hash ^ hash >> 32) * inverse;
-    return (int64_t)(hash ^ hash >> 32);
+    for (uint64_t i = 0; n > 0; i++) {
+        const uint64_t hash = (i << 58 | (uint64_t)0x1234567 << 32 | i >> 6) * tr_inverse(TR__SLOTS_FACTOR);
+        if (tr__slots_tag_of_hash(slots, hash) == (0x1234567 & ~0xfu))
+            keys[--n] = key_of_hash(hash);
+    }
 }
 
-/* An index knows 32 bits of a hash. Of keys that have the same, more than a line of the index holds, each reads its own row, or none. */
+/* Of keys that have the same tag, more than a line of the index holds, each reads its own row, or none. */
 static void expect_twins_told_apart(int64_t width)
 {
     enum { TWINS = 20, OTHERS = 3000, ALL = 2 * TWINS + OTHERS };
@@ -75,10 +74,9 @@ static void expect_twins_told_apart(int64_t width)
 
     config.width = width;
     tr_table *t = make(&config);
-    for (int i = 0; i < ALL; i++) {
-        keys[i] = i < 2 * TWINS ? key_of_hash((uint64_t)0xabcdef12 << 32 | (uint64_t)i) : key_of((uint64_t)i);
-        assert_true(i >= 2 * TWINS || tr_hash_u64((uint64_t)keys[i]) >> 32 == 0xabcdef12);
-    }
+    draw_twins(t->slots, keys, 2 * TWINS);
+    for (int i = 2 * TWINS; i < ALL; i++)
+        keys[i] = key_of((uint64_t)i);
     for (int i = TWINS; i < ALL; i++) {
         for (int c = 0; c < width; c++)
             wanted[c] = (float)(i * 100 + c);

@@ -19,6 +19,24 @@ int64_t key_of(uint64_t i)
     }
 }
 
+uint64_t tr_inverse(uint64_t factor)
+{
+    uint64_t inverse = factor;
+
+    for (int i = 0; i < 6; i++)
+        inverse *= 2 - factor * inverse;               /* Newton's steps: twice as many right bits with each */
+    return inverse;
+}
+
+int64_t key_of_hash(uint64_t hash)
+{
+    const uint64_t inverse = tr_inverse(0xD6E8FEB86659FD93u);
+
+    hash = (hash ^ hash >> 32) * inverse;
+    hash = (hash ^ hash >> 32) * inverse;
+    return (int64_t)(hash ^ hash >> 32);
+}
+
 void update(tr_table *t, uint64_t step, const int64_t *keys, int64_t n, float amount)
 {
     uint32_t *slots = malloc((size_t)n * sizeof *slots + 1);
