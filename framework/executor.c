@@ -344,6 +344,13 @@ static tr_status set_in_scope(tr_tensor *tensor, const tr_feed *feed, const tr_s
     return set_feed_lod(tensor, feed);
 }
 
+/* Another thread of the caller may change an array that is fed. Floats are then any values. Integers and flags may say where memory is read and
+ * written, and a kernel reads them more than once: so a run has a copy of its own, and its forward and backward parts see the same. */
+static bool may_be_indices(tr_dtype dtype)
+{
+    return dtype == TR_INT64 || dtype == TR_INT32 || dtype == TR_INT16 || dtype == TR_BOOL || dtype == TR_SIZE_T;
+}
+
 static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
 {
     const tr_plan_var *var = &plan->var[v];
@@ -353,7 +360,7 @@ static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
     const tr_shape shape = tr_shape_of(feed->rank, feed->dims);
     if (var->place == TR_SCOPE)
         return set_in_scope(&plan->frame->var[v]->tensor, feed, &shape);
-    if (var->captured && var->written) {      /* a sub-block writes it: not into the caller's memory */
+    if (may_be_indices(feed->dtype) || (var->captured && var->written)) {      /* a sub-block writes it: not into the caller's memory */
         TR_TRY(tr__tensor_reserve(tensor, feed->dtype, &shape));
         memcpy(tensor->data, feed->data, (size_t)tr_tensor_bytes(tensor));
     } else {

@@ -10,6 +10,8 @@
  *     kernel sets it by tr_run_resize.
  *   - a kernel reads its inputs, writes its outputs, keeps no state. Its results depend on nothing else; in
  *     particular not on the number of threads.
+ *   - integers and flags do not change while a kernel runs, whoever owns the memory that was fed: a run has a copy (docs/adr/0046). So a kernel
+ *     may check an index and read it again.
  *   - attributes are decoded into the operator's own struct once, when a plan is made. */
 #ifndef TR_FRAMEWORK_OP_H
 #define TR_FRAMEWORK_OP_H

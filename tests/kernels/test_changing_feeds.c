@@ -1,0 +1,126 @@
+/* test_changing_feeds.c - what is fed as integers or flags is read once, when a run begins: the array may change while operators run.
+ *
+ * The cases are those of tests/fuzz/corpus/run. A function that the program calls first (py_func) spoils the fed arrays, as another thread of
+ * the caller may at any moment. Every operator must then compute what it computes from the right numbers. */
+#include "tests/support/expect.h"
+
+#include <dirent.h>
+#include <stdio.h>
+
+#include "tests/support/run_case.h"
+
+#define FOLDER "tests/fuzz/corpus/run"
+
+/* -- spoiling ----------------------------------------------------------------------------------- */
+
+static run_case *shown;                           /* whose values the function spoils */
+
+static bool is_spoiled(const run_value *value)
+{
+    const tr_dtype dtype = value->tensor.dtype;
+
+    return value->is_fed && (dtype == TR_INT64 || dtype == TR_INT32 || dtype == TR_BOOL) && tr_tensor_count(&value->tensor) > 0;
+}
+
+/* Write numbers that are no rows of anything. */
+static tr_status spoil(tr_call *call)
+{
+    (void)call;
+    for (int i = 0; i < shown->value_count; i++)
+        if (is_spoiled(&shown->value[i]))
+            memset(shown->value[i].tensor.data, shown->value[i].tensor.dtype == TR_BOOL ? 1 : 0x77, (size_t)tr_tensor_bytes(&shown->value[i].tensor));
+    return TR_OK;
+}
+
+/* -- runs ------------------------------------------------------------------------------------------ */
+
+/* What the scope has is fed, too, unless it must persist. How many of the values are spoiled? */
+static int feed_all(run_case *c)
+{
+    tr_block *block = tr_program_block(c->program, 0);
+    int       spoiled = 0;
+
+    for (int i = 0; i < c->value_count; i++) {
+        const tr_var_desc *desc = tr_block_find_var(block, c->value[i].name);
+        c->value[i].is_fed = c->value[i].is_fed || (desc && !tr_var_desc_persistable(desc) && !c->value[i].tensor.rows);
+        spoiled += is_spoiled(&c->value[i]);
+    }
+    return spoiled;
+}
+
+static void spoil_first(run_case *c)
+{
+    tr_op_desc *op = tr_op_desc_new("py_func");
+
+    tr_op_desc_set_int(op, "forward_callable_id", 0, TR_ATTR_INT);
+    EXPECT_OK(tr_block_insert_op(tr_program_block(c->program, 0), 0, op));
+    shown = c;
+}
+
+static bool same(const tr_tensor *a, const tr_tensor *b)
+{
+    return a->dtype == b->dtype && tr_tensor_bytes(a) == tr_tensor_bytes(b) && memcmp(a->data, b->data, (size_t)tr_tensor_bytes(a)) == 0;
+}
+
+/* False: it makes something else, or fails. */
+static bool holds(run_case *c)
+{
+    run_place usual, spoiled;
+    bool      ok = true;
+
+    run_place_init(&usual, c);
+    run_place_init(&spoiled, c);
+    if (run_place_run(&usual, c) == TR_OK) {
+        spoil_first(c);
+        ok = run_place_run(&spoiled, c) == TR_OK;
+        for (int f = 0; ok && f < c->fetch_count; f++)
+            ok = same(usual.result[f], spoiled.result[f]);
+    }
+    run_place_deinit(&usual, c);
+    run_place_deinit(&spoiled, c);
+    return ok;
+}
+
+static int is_file(const struct dirent *e) { return e->d_name[0] != '.'; }
+
+TEST(no_operator_reads_numbers_that_change_while_it_runs)
+{
+    struct dirent **entry;
+    const int       count = scandir(FOLDER, &entry, is_file, alphasort);
+    int             tried = 0, wrong = 0;
+
+    tr_set_num_threads(1);
+    tr_set_call_fn(spoil);
+    for (int i = 0; i < count; i++) {
+        char     path[512];
+        size_t   size;
+        run_case c;
+        snprintf(path, sizeof path, "%s/%s", FOLDER, entry[i]->d_name);
+        uint8_t *bytes = test_read_file(&size, path);
+        if (run_case_read(&c, bytes, size)) {
+            if (feed_all(&c) > 0) {
+                tried++;
+                if (!holds(&c)) {
+                    fprintf(stderr, "%s: %s\n", entry[i]->d_name, *tr_error() ? tr_error() : "other results");
+                    wrong++;
+                }
+            }
+            run_case_deinit(&c);
+        }
+        free(bytes);
+        free(entry[i]);
+    }
+    free(entry);
+    tr_set_call_fn(NULL);
+    assert_true(tried > 100);
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_operator_reads_numbers_that_change_while_it_runs),
+    };
+
+    return tr_init() == TR_OK ? cmocka_run_group_tests(tests, NULL, NULL) : EXIT_FAILURE;
+}
