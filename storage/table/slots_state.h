@@ -1,5 +1,5 @@
-/* slots_state.h - the inside of slots, shared by slots.c (life, rows, changes of the index), slots_find.c (looking up) and slots_shards.c (going
- * through a shard). */
+/* slots_state.h - the inside of slots, shared by slots.c (life, rows), slots_index.c (changes of the index), slots_find.c (looking up) and
+ * slots_shards.c (going through a shard). */
 #ifndef TR_STORAGE_SLOTS_STATE_H
 #define TR_STORAGE_SLOTS_STATE_H
 
@@ -8,7 +8,10 @@
 #include "framework/compiler.h"
 #include "framework/random.h"
 
+#include <stdatomic.h>
+
 enum { TR__SLOTS_HEAD = 4096, TR__SLOTS_NOTES = 1024 };
+enum { TR__SLOTS_FIRST_CAPACITY = 1024 };
 enum { TR__SLOTS_SLACK = 4096 };      /* places after the last: there is no wrapping around */
 enum { TR__SHARD_BITS = 10, TR__REGION_BITS = 6 };
 enum { TR__SLOTS_LINE = TR_CACHE_LINE / sizeof(uint64_t) };   /* places of a cache line */
@@ -45,6 +48,12 @@ struct tr_slots {
     bool            is_crowded;       /* the region of the last entry is: the index must grow */
     uint64_t        work;             /* places that insertions, removals and growth have passed; tests read it */
 };
+
+/* A fence: a process that attaches after a kill sees the stores above it before the stores below it. */
+static inline void tr__slots_in_order(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
 
 /* Rows that were removed. */
 static inline uint64_t tr__slots_free_count(const tr__slots_head *h)
@@ -110,6 +119,17 @@ static inline uint32_t tr__slots_entry_slot(uint64_t entry)
 {
     return (uint32_t)entry - 1;
 }
+
+/* -- slots_index.c -- */
+
+/* Make room in the index for one more entry. TR_ENOMEM: nothing has changed. */
+tr_status tr__slots_reserve_index(tr_slots *s);
+void      tr__slots_put(tr_slots *s, uint32_t tag, uint32_t slot);
+void      tr__slots_take(tr_slots *s, uint32_t tag, uint32_t slot);
+/* Make the index from the rows. */
+tr_status tr__slots_make_index(tr_slots *s);
+/* Check the index: its last place must be empty, and its load within the bounds (one row may be under way). */
+bool      tr__slots_is_index(const tr_slots *s);
 
 /* slots_find.c: find the slot of a key with this tag, from this place on; TR_SLOT_NONE: there is none. */
 uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at);
