@@ -160,6 +160,40 @@ TEST(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row)
     tr_table_free(t);
 }
 
+static int by_row(const void *a, const void *b)
+{
+    return memcmp(a, b, 64 * sizeof(float));
+}
+
+/* Key 7 with each of its bits changed, and key 7 with each number in the ten highest bits. */
+static void expect_rows_apart(int64_t width, tr_table_init init)
+{
+    enum { BITS = 64, SLOTS = 1024, MOST = 64 };
+    tr_table_config config = config_of(TR_FP32);
+    float(*row)[MOST] = calloc(BITS + SLOTS, sizeof *row);
+
+    config.width = width;
+    config.init = init;
+    for (int i = 0; i < BITS + SLOTS; i++)
+        tr_table_first_value(&config, row[i], (int64_t)(7 ^ (i < BITS ? (uint64_t)1 << i : (uint64_t)(i - BITS) << 54)));
+    /* the ten highest bits were changed twice, each alone: only these rows are equal */
+    qsort(row, BITS + SLOTS, sizeof *row, by_row);
+    int equal = 0;
+    for (int i = 1; i < BITS + SLOTS; i++)
+        equal += !by_row(row[i - 1], row[i]);
+    assert_int_equal(equal, 10);
+    free(row);
+}
+
+TEST(keys_that_differ_in_any_bit_have_different_first_values)
+{
+    static const int64_t widths[] = {2, 8, 9, 16, 32, 64};
+
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        for (int init = TR_TABLE_UNIFORM; init <= TR_TABLE_TRUNCATED_NORMAL; init++)
+            expect_rows_apart(widths[i], (tr_table_init)init);
+}
+
 TEST(a_key_that_comes_twice_in_an_update_has_one_row)
 {
     const tr_table_config config = config_of(TR_FP32);
@@ -567,6 +601,7 @@ int main(void)
         cmocka_unit_test(keys_that_the_index_cannot_tell_apart_have_their_own_rows),
         cmocka_unit_test(rows_of_every_width_are_gathered_as_they_were_scattered),
         cmocka_unit_test(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row),
+        cmocka_unit_test(keys_that_differ_in_any_bit_have_different_first_values),
         cmocka_unit_test(a_key_that_comes_twice_in_an_update_has_one_row),
         cmocka_unit_test(hints_that_are_stale_are_of_no_use_and_do_no_harm),
         cmocka_unit_test(half_precision_rows_are_rounded_values_of_float_rows),
