@@ -115,18 +115,50 @@ def convert_dtype(dtype: DTypeLike) -> VarType:
 
 
 def array_of(values: Any, dtype: np.dtype[Any] | None, name: str) -> np.ndarray:
-    """Return what is no array yet, such as lists, as an array of ``dtype``, for the feed ``name``. DTypeError: an integer would lose a fraction."""
-    if dtype is None or dtype.kind not in "iu":
-        return np.asarray(values, dtype)
+    """Return what is no array yet, such as lists, as an array of ``dtype``, for the feed ``name``. DTypeError: the type cannot hold a value.
+
+    An integer holds no fraction, a flag nothing but 0 and 1, and a float no number beyond its range. Texts are read as numbers. Nothing holds None.
+    """
     array = np.asarray(values)
-    if array.dtype.kind not in "iuf":
-        return np.asarray(values, dtype)
-    with np.errstate(invalid="ignore"):
-        whole = array.astype(dtype, copy=False)
-    lost = whole != array
-    if lost.any():
-        raise DTypeError(f"feed {name!r} is {dtype}, which cannot hold {array[lost].flat[0]!r}: give whole numbers\n  your line: {user_line()}")
-    return whole
+    if dtype is None or array.dtype == dtype:
+        return array
+    if array.dtype.kind == "O" and (array == None).any():  # noqa: E711 - element by element
+        raise _unheld(name, dtype, None)
+    if array.dtype.kind == "c":
+        raise _unheld(name, dtype, values)
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            made = np.asarray(values, dtype) if array.dtype.kind in "OUS" else array.astype(dtype, copy=False)
+            lost = (np.isinf(made) & np.isfinite(array) if dtype.kind == "f" else made != array) if array.dtype.kind in "biuf" else None
+    except (OverflowError, TypeError):                     # a number that no 64 bits hold
+        raise _unheld(name, dtype, values) from None
+    if lost is not None and lost.any():
+        raise _unheld(name, dtype, array[lost].flat[0])
+    return made
+
+
+def _unheld(name: str, dtype: np.dtype[Any], value: Any) -> DTypeError:
+    advice = {"i": "whole numbers", "u": "whole numbers", "b": "True and False, or 1 and 0"}.get(dtype.kind, "numbers of its range")
+    return DTypeError(f"feed {name!r} is {dtype}, which cannot hold {value!r:.80}: give {advice}\n  your line: {user_line()}")
+
+
+def constant_for(what: str, value: Any, dtype: DTypeLike) -> float:
+    """Return a constant of an operator, which keeps it as a float32. DTypeError: it would become another number in a tensor of ``dtype``.
+
+    >>> from trireme.dtypes import constant_for
+    >>> constant_for("fill_constant: value", 3, "int64")
+    3.0
+    """
+    number = float(value)
+    kind = np.dtype(np.float32) if convert_dtype(dtype) == VarType.BF16 else numpy_dtype(dtype)
+    with np.errstate(over="ignore"):
+        kept = float(np.float32(number))
+    limits = np.iinfo(kind) if kind.kind in "iu" else None
+    is_held = kept == number and limits.min <= number <= limits.max if limits else kind.kind == "b" or np.isfinite(kept) or not np.isfinite(number)
+    if is_held:
+        return number
+    raise DTypeError(f"{what} is {value!r}, which {kind} cannot hold by this operator (it keeps a constant as float32); layers.assign takes an array "
+                     f"of any {kind}\n  your line: {user_line()}")
 
 
 def bfloat16_bits(array: np.ndarray) -> np.ndarray:

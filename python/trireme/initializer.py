@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import VarType
+from .dtypes import VarType, constant_for
 from .framework import Block, Operator, Variable
 
 
@@ -88,7 +88,7 @@ class ConstantInitializer(Initializer):
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         return block.prepend_op(type="fill_constant", outputs={"Out": [var]},
-                                attrs={"shape": list(var.desc.shape()), "dtype": var.dtype, "value": self._value})
+                                attrs={"shape": list(var.desc.shape()), "dtype": var.dtype, "value": constant_for(f"Constant: the value of {var.name!r}", self._value, var.dtype)})
 
 
 class UniformInitializer(Initializer):

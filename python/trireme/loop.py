@@ -9,7 +9,7 @@ from typing import Any
 
 from ._core import ffi, lib
 from .checks import plain
-from .errors import InvalidArgumentError, NotFoundError, ShapeError, check, check_whole, user_line
+from .errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, check, check_whole, user_line
 from .executor import Executor, global_scope
 from .feeds import Dataset
 from .framework import Program, Variable, default_main_program
@@ -100,7 +100,11 @@ def _check_slots(program: Program, dataset: Dataset) -> None:
         if not block.has_var(slot.name):
             raise NotFoundError(f"slot {slot.name!r} of the data is no variable of the program"
                                 f"{did_you_mean(slot.name, block.vars)}\n  your line: {user_line()}")
-        want = block.var(slot.name).desc.shape()
+        var = block.var(slot.name)
+        if var.dtype is not None and var.dtype != slot.dtype:
+            raise DTypeError(f"slot {slot.name!r} of the data is {slot.dtype}, the program declares {var.dtype}: give the slot "
+                             f"the variable, or that dtype\n  your line: {user_line()}")
+        want = var.desc.shape()
         if len(want) != len(slot.shape) or any(a >= 0 and b >= 0 and a != b for a, b in zip(want, slot.shape)):
             raise ShapeError(f"slot {slot.name!r} of the data has the shape {slot.shape}, the program wants {want}\n"
                              f"  your line: {user_line()}")

@@ -25,6 +25,7 @@ from ..gc_pause import gc_paused
 from ..names import name_chars
 from ..op_view import text_of
 from ..precision import precision_name
+from ..reader.ahead import owned
 from ..tensor import samples_of_batch
 from . import compression, on_nan
 from . import job as jobs
@@ -497,6 +498,8 @@ def prefetch(feed: dict[str, Any]) -> None:
 def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = lambda item: item) -> Iterator[Any]:
     """Return the feeds one by one, and call ``prefetch`` for the next feed before each. ``feed_of`` gives an item's feed.
 
+    An item is held while ``feeds`` makes the next one, so its arrays are copied: ``feeds`` may fill the same arrays again.
+
     >>> for feed in fluid.distributed.prefetched([{"x": 1}, {"x": 2}]):
     ...     print(feed)
     {'x': 1}
@@ -504,7 +507,7 @@ def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = 
     """
     if not isinstance(feeds, Iterable):
         raise TypeError(f"prefetched takes feeds one after the other, got {feeds!r}")
-    items = iter(feeds)
+    items = map(owned, feeds)
     for held in items:
         for item in items:
             prefetch(feed_of(item))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import unique_name
 from ..checks import plain
-from ..dtypes import VarType, convert_dtype
+from ..dtypes import VarType, constant_for, convert_dtype
 from ..framework import Parameter, Variable, default_main_program
 from ..initializer import Constant, Initializer
 from ..layer_helper import LayerHelper
@@ -75,7 +75,7 @@ def fill_constant(shape: Sequence[int], dtype: DTypeLike, value: float, force_cp
     Variable('fill_constant_0.tmp_0', int64[2, 3])
     """
     helper = LayerHelper("fill_constant")
-    attrs = {"shape": list(shape), "dtype": int(convert_dtype(dtype)), "value": float(value)}
+    attrs = {"shape": list(shape), "dtype": int(convert_dtype(dtype)), "value": constant_for("fill_constant: value", value, dtype)}
     return _into(helper, out, "fill_constant", {}, attrs, dtype=dtype)
 
 
@@ -99,7 +99,7 @@ def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: 
     Variable('fill_constant_batch_size_like_0.tmp_0', float32[?, 8])
     """
     attrs = {"shape": [-1 if dim is None else dim for dim in shape], "dtype": int(convert_dtype(dtype)),
-             "value": float(value), "input_dim_idx": input_dim_idx, "output_dim_idx": output_dim_idx}
+             "value": constant_for("fill_constant_batch_size_like: value", value, dtype), "input_dim_idx": input_dim_idx, "output_dim_idx": output_dim_idx}
     return LayerHelper("fill_constant_batch_size_like").append(
         "fill_constant_batch_size_like", {"Input": [input]}, attrs, dtype=dtype, stop_gradient=True)
 

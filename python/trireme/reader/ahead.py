@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from queue import Empty, Full, Queue
 from typing import Any
 
+import numpy as np
+
 from ..errors import InvalidArgumentError
+from ..tensor import FedArray, LoDTensor
 
 _PATIENCE = 2.0                        # seconds that a thread is given to end: it may be inside the script's generator
 _LOOK = 0.1                            # seconds from one look at whether to stop to the next
+
+
+def owned(item: Any) -> Any:
+    """Return a sample or a batch whose arrays nobody else changes: what is held while its reader goes on.
+
+    A reader may fill the same array again for its next item. So arrays and tensors are copied, also in dicts, lists and tuples. What
+    `DataFeeder` has made is nobody else's.
+    """
+    if isinstance(item, np.ndarray):
+        return item if isinstance(item, FedArray) else item.copy()
+    if isinstance(item, LoDTensor):
+        return copy.deepcopy(item)
+    if isinstance(item, dict):
+        return {name: owned(value) for name, value in item.items()}
+    kind = type(item)
+    if kind is tuple or (kind is list and item and isinstance(item[0], (np.ndarray, LoDTensor, list, tuple, dict))):
+        return kind([owned(value) for value in item])
+    return list(item) if kind is list else item
 
 
 class _End:
@@ -45,7 +67,7 @@ class Ahead:
     def _work(self, reader: Callable[[], Iterable[Any]]) -> None:
         try:
             for item in reader():
-                if not put(self._queue, item, self._stop):
+                if not put(self._queue, owned(item), self._stop):
                     return
             put(self._queue, _End(None), self._stop)
         except BaseException as error:                 # it is the script's: whoever takes the next item gets it
@@ -81,4 +103,4 @@ class Ahead:
             self._thread.join(_PATIENCE)
 
 
-__all__ = ["Ahead", "put"]
+__all__ = ["Ahead", "owned", "put"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..checks import plain
 from ..errors import check_whole
-from .ahead import Ahead, put
+from .ahead import Ahead, owned, put
 
 Reader = Callable[[], Iterator[Any]]
 
@@ -34,7 +34,7 @@ def batch(reader: Reader, batch_size: int, drop_last: bool = False) -> Reader:
     batch_size = check_whole("batch: batch_size", batch_size, 1)
 
     def batched() -> Iterator[list[Any]]:
-        samples = iter(reader())
+        samples = map(owned, reader())
         while samples_now := list(itertools.islice(samples, batch_size)):
             if len(samples_now) == batch_size or not drop_last:
                 yield samples_now
@@ -52,7 +52,7 @@ def shuffle(reader: Reader, buf_size: int, *, seed: int | None = None) -> Reader
         import random
 
         source = random.Random(plain(seed)) if seed is not None else random
-        samples = iter(reader())
+        samples = map(owned, reader())
         while buffer := list(itertools.islice(samples, buf_size)):
             source.shuffle(buffer)
             yield from buffer
@@ -126,7 +126,7 @@ def cache(reader: Reader) -> Reader:
     def cached() -> Iterator[Any]:
         nonlocal samples
         if samples is None:
-            samples = list(reader())
+            samples = list(map(owned, reader()))
         return iter(samples)
 
     return cached
@@ -186,7 +186,7 @@ def xmap_readers(mapper: Callable[[Any], Any], reader: Reader, process_num: int,
 
         def read() -> None:
             try:
-                for numbered in enumerate(reader()):
+                for numbered in enumerate(map(owned, reader())):
                     if not put(todo, numbered, stop):
                         return
             except BaseException as error:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..command import Command
 from ..errors import FileError
+from .ahead import owned
 
 Reader = Callable[[], Iterator[Any]]
 
@@ -27,7 +28,7 @@ def _read_into(queue: Any, reader: Reader) -> None:
     """In a process of its own: put what a reader yields, then how it ended."""
     try:
         for sample in reader():
-            queue.put((_SAMPLE, sample))
+            queue.put((_SAMPLE, owned(sample)))      # another thread pickles it, later
         queue.put((_END, None))
     except Exception as error:
         queue.put((_FAILURE, f"{type(error).__name__}: {error}"))
