@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from job_support import SCRIPT, Launched, environment, launch, needs_mpi
+from job_support import LIMIT, SCRIPT, Launched, environment, launch, needs_mpi
 
 from trireme import cli
 from trireme.errors import NotFoundError
@@ -518,7 +518,7 @@ def test_a_job_that_computes_is_left_alone(tmp_path):
 def test_a_trainer_that_was_killed_leaves_a_log(tmp_path):
     job = Launched(1, 2, "--steps", 60, "--sleep", 0.05, script=PACED, options=("--log", tmp_path, "--mode", "async", "--standbys", 0))
     ranks = job.ranks()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LIMIT
     while '"steps"' not in (tmp_path / "trainer-1.jsonl").read_text() if (tmp_path / "trainer-1.jsonl").exists() else True:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -12,7 +12,7 @@ from pathlib import Path
 import cluster
 import pytest
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
-from job_support import MPIS, SCRIPT, assert_within, each_mpi, environment, job_lines, launch, launch_command, needs_mpi
+from job_support import LIMIT, MPIS, SCRIPT, assert_within, each_mpi, environment, job_lines, launch, launch_command, needs_mpi
 
 from trireme import cli
 from trireme.errors import NotFoundError
@@ -111,7 +111,7 @@ def agent(tmp_path):
 
 def heard(host, kind, backlog={}):
     """Wait for a word of this kind; return what came with it. What comes before it is passed over."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT
     words = backlog.setdefault(host, [])
     while time.monotonic() < deadline and (host.lost is None or words):
         words += host.read()
@@ -142,7 +142,7 @@ def test_an_agent_tells_of_ranks_and_passes_on_what_they_say(agent):
         (folder / "progress-3~").rename(folder / "progress.3")
         assert heard(host, "file") == ["progress.3", figures]
     host.tell("kill")
-    assert heard(host, "gone") in ([3, signal.SIGKILL], [3, -1]) and rank.wait(5) == -signal.SIGKILL
+    assert heard(host, "gone") in ([3, signal.SIGKILL], [3, -1]) and rank.wait(LIMIT) == -signal.SIGKILL
 
 
 def test_an_agent_passes_on_what_ranks_print_as_far_as_there_is_room(agent):
@@ -151,11 +151,11 @@ def test_an_agent_passes_on_what_ranks_print_as_far_as_there_is_room(agent):
     rank = subprocess.Popen([*pipes.WRAPPER, "sh", "-c", f"printf 'h\\303\\251\\n' >&2; head -c {agents.ROOM} /dev/zero; echo end"],
                             env={"TRIREME_JOB_FOLDER": str(folder), "OMPI_COMM_WORLD_RANK": "3", "PATH": "/usr/bin:/bin"})
     words = []
-    end = time.monotonic() + 20
+    end = time.monotonic() + LIMIT
     while sum(len(text) for _, _, text in words) < agents.ROOM and time.monotonic() < end:
         words += [rest for kind, *rest in host.read() if kind == "printed"]
         time.sleep(0.01)
-    assert rank.wait(20) == 0                              # a pipe has room for the rest
+    assert rank.wait(LIMIT) == 0                              # a pipe has room for the rest
     assert [3, 2, "h\u00c3\u00a9\n"] in words and sum(len(text) for _, _, text in words) == agents.ROOM
     host.take(100)
     host.give_room()
@@ -172,7 +172,7 @@ def test_an_agent_leaves_nothing_when_the_launcher_is_gone(agent):
     rank, other = sleeper(folder, 0), sleeper(folder.with_name("another-job"), 0)
     heard(host, "rank")
     host.process.stdin.close()
-    assert rank.wait(10) == -signal.SIGKILL and host.process.wait(10) == 0 and not folder.exists()
+    assert rank.wait(LIMIT) == -signal.SIGKILL and host.process.wait(LIMIT) == 0 and not folder.exists()
     assert other.poll() is None and not kept.exists()
     other.kill()
     other.wait()
@@ -242,7 +242,7 @@ def test_a_cluster_ends_with_its_process(number, three):
         assert other.stdout.readline() == "up\n"
         folder, = Path(tempfile.gettempdir()).glob(f"trireme-cluster-{other.pid}-*")
         other.send_signal(number)
-        other.wait(20)
+        other.wait(LIMIT)
     deadline = time.monotonic() + SLACK
     while running(str(folder), "sleep\0004711") and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, Launched, assert_within, needs_mpi
+from job_support import LIMIT, SCRIPT, Launched, assert_within, needs_mpi
 
 import trireme as fluid
 from trireme import interrupt, layers
@@ -27,13 +27,19 @@ def ctrl_c_means_something():
 
 @pytest.fixture
 def ctrl_c():
-    """Return a function that presses Ctrl-C so many seconds later."""
+    """Return a function that presses Ctrl-C so many seconds later. It returns a list, which then has the time of that."""
     timers = []
 
     def press(seconds=0.3):
-        timers.append(threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)))
+        pressed = []
+
+        def now():
+            pressed.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        timers.append(threading.Timer(seconds, now))
         timers[-1].start()
-        return time.monotonic() + seconds
+        return pressed
 
     yield press
     for timer in timers:
@@ -80,7 +86,7 @@ def test_an_endless_while_ends_and_training_goes_on(exe, ctrl_c):
         pressed, so_far = ctrl_c(), count()
         with pytest.raises(KeyboardInterrupt):
             exe.run(program)
-        assert time.monotonic() - pressed < 1
+        assert_within(1, time.monotonic() - pressed[0])
         assert count() > so_far
     after, = exe.run(feed=BATCH, fetch_list=[loss])
     assert after < before
@@ -101,7 +107,7 @@ def test_loops_inside_loops_end(exe, ctrl_c):
     pressed = ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         exe.run(program)
-    assert time.monotonic() - pressed < 1
+    assert_within(1, time.monotonic() - pressed[0])
     assert count() == 1
 
 
@@ -117,7 +123,7 @@ def test_a_long_step_ends_between_two_operators(exe, ctrl_c):
     pressed = ctrl_c(0.5)
     with pytest.raises(KeyboardInterrupt):
         exe.run(feed={"x": np.eye(512, dtype="float32")}, fetch_list=[y])
-    assert time.monotonic() - pressed < 1
+    assert_within(1, time.monotonic() - pressed[0])
     assert count() < total
 
 
@@ -134,7 +140,7 @@ def test_a_long_recurrent_ends(exe, ctrl_c):
     pressed = ctrl_c(0.2)
     with pytest.raises(KeyboardInterrupt):
         exe.run(feed=feed, fetch_list=[rnn()])
-    assert time.monotonic() - pressed < 1
+    assert_within(1, time.monotonic() - pressed[0])
     short = feed["x"][:5]
     program = fluid.Program()
     with fluid.program_guard(program):
@@ -154,7 +160,7 @@ def test_train_from_dataset_ends(exe, ctrl_c, tmp_path, threads):
     pressed = ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         exe.train_from_dataset(dataset=data, epochs=2_000_000_000, thread=threads)
-    assert time.monotonic() - pressed < 1
+    assert_within(1, time.monotonic() - pressed[0])
     after, = exe.run(feed=BATCH, fetch_list=[loss])
     assert after < before
     exe.train_from_dataset(dataset=data, epochs=2, thread=threads)
@@ -172,7 +178,7 @@ def test_an_endless_step_of_a_dataset_ends(exe, ctrl_c, tmp_path, threads):
     pressed = ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         exe.train_from_dataset(program, data, thread=threads)
-    assert time.monotonic() - pressed < 1
+    assert_within(1, time.monotonic() - pressed[0])
     assert count() > 0
 
 
@@ -184,7 +190,7 @@ def test_a_handler_of_the_script_decides_itself(exe, ctrl_c):
     old = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
     try:
         ctrl_c(0)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + LIMIT
         while not seen and time.monotonic() < deadline:
             exe.run(feed=BATCH)
     finally:
@@ -202,7 +208,7 @@ def test_a_handler_set_again_is_seen(exe, ctrl_c):
     pressed = ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         exe.run(program)
-    assert time.monotonic() - pressed < 1
+    assert_within(1, time.monotonic() - pressed[0])
 
 
 def test_an_interrupt_without_a_signal_is_an_error_of_the_run(exe):

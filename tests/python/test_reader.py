@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from job_support import LIMIT
 
 import trireme as fluid
 from trireme import reader
@@ -29,7 +30,7 @@ def own_threads():
 
 def await_end_of_threads(others=frozenset()):
     gc.collect()
-    end = time.monotonic() + 2
+    end = time.monotonic() + LIMIT
     while own_threads() - others and time.monotonic() < end:
         time.sleep(0.01)
     assert own_threads() <= others

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import slurm_cluster
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
-from job_support import SCRIPT, each_mpi, environment, launch, launch_command, needs_mpi
+from job_support import LIMIT, SCRIPT, each_mpi, environment, launch, launch_command, needs_mpi
 
 from trireme import cli
 from trireme.errors import InvalidArgumentError
@@ -162,7 +162,7 @@ def test_srun_is_called_as_ssh_is(inside, tmp_path):
 def test_an_agent_that_srun_does_not_start_is_explained(inside, tmp_path):
     (tmp_path / "srun").write_text("#!/bin/sh\necho 'srun: error: h2: no such node' >&2; exit 1\n")
     host = hosts.Host("h2", shlex.split(slurm.SRUN), "trireme-test")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT
     while host.lost is None and time.monotonic() < deadline:
         host.read()
         time.sleep(0.01)
@@ -279,7 +279,7 @@ def test_the_script_of_deploy_begins_a_job_is_requeued_and_goes_on(three, mark):
     job = Shipped(three, SCRIPT, "--steps", 150, "--out", three.hosts.folder / "r.npz", "--mark", mark, "--pause", 0.01)
     job.await_training(mark)
     three.ask("scancel", "--batch", "--signal=USR1", job.id)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT
     while job.state() != "PENDING":
         assert time.monotonic() < deadline and job.state() != "FAILED", job.text()
         time.sleep(0.1)
@@ -332,7 +332,7 @@ def test_a_job_that_was_signaled_is_requeued_and_goes_on(three, mark, tmp_path):
     job = Batch(three, script)
     job.await_training(mark)
     three.ask("scancel", "--batch", "--signal=USR1", job.id)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT
     while job.state() != "PENDING":
         assert time.monotonic() < deadline, job.text()
         time.sleep(0.1)

@@ -296,3 +296,18 @@ def test_numbers_are_read_and_written_in_the_c_locale(floor):
 def test_python_reads_and_writes_numbers_without_the_locale():
     for path in (ROOT / "python").rglob("*.py"):
         assert not re.search(r"\b(?:import locale|locale\.\w+\()|:[^}\"' ]*n\}|%[-+ \d.]*n\b", path.read_text()), path
+
+
+ELAPSED = re.compile(r"^\s*assert\b[^\n]*(?:monotonic|perf_counter|process_time|\btime)\(\) *- *[\w.\[\]]+ *<=? *[\d(]|"
+                     r"^\s*assert\b[^\n]*\b(?:took|elapsed|duration)\b *<=? *\d", re.M)
+ELAPSED_C = re.compile(r"assert_\w+\([^;]*(?:tr__clock|tr__now|clock_gettime)\(\)?[^;]*<[^;]*\);")
+
+
+def test_no_test_asserts_seconds_of_a_clock():
+    """A busy machine is late. A promise in seconds is held against what the machine needs for nothing at that moment: assert_within."""
+    assert ELAPSED.search("    assert time.monotonic() - pressed[0] < 1\n") and ELAPSED.search("assert took < 2.5\n")
+    assert not ELAPSED.search("assert time.monotonic() < deadline\n") and not ELAPSED.search("assert time.monotonic() - begin > 3\n")
+    own = ROOT / "tests" / "python" / "test_structure.py"
+    late = [str(path) for path in (ROOT / "tests").rglob("*.py") if path != own and ELAPSED.search(path.read_text())]
+    late += [str(path) for path in (ROOT / "tests").rglob("*.c") if ELAPSED_C.search(path.read_text())]
+    assert not late
