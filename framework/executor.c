@@ -9,6 +9,7 @@
 #include "framework/late.h"
 #include "framework/plan_build.h"
 #include "framework/precision.h"
+#include "framework/watched.h"
 
 /* How often a program was run in a scope: random operators differ from run to run. */
 typedef struct tr_run_count {
@@ -65,6 +66,7 @@ static void free_plan(tr_plan *plan)
     free(plan->step);
     free(plan->outside);
     free(plan->unset);
+    free(plan->writes);
     free(plan->var);
     tr__expanded_free(plan->expanded);
     free(plan);
@@ -430,6 +432,13 @@ static bool has_samples(const tr_plan *plan, const tr_feed *feeds)
     return true;
 }
 
+/* Tell who watches them that the variables get other values. The trainer's part of a training does not tell: what it writes is no script's. */
+static void tell_written(const tr_plan *plan)
+{
+    for (int i = 0; !plan->awaits && i < plan->write_count; i++)
+        tr__tell_written(plan->frame->var[plan->writes[i]]->tensor.watch);
+}
+
 static tr_status compute(tr_plan *plan)
 {
     TR_TRY(choose_layout(plan));
@@ -453,6 +462,7 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
         if (plan->feed_var[i] >= 0)
             TR_TRY(set_feed(plan, &feeds[i], plan->feed_var[i]));
     plan->workspace->looks = plan->workspace->check_finite && has_samples(plan, feeds);
+    tell_written(plan);
     const tr_status status = compute(plan);
     if (status != TR_OK)
         return name_feeds(status, plan, feeds);

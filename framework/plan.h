@@ -39,6 +39,7 @@ typedef struct tr_plan_var {
     bool         is_handed;           /* of a sub-plan: the step that runs the block puts it there */
     bool         fetched;
     bool         read, written;
+    bool         is_set;              /* an operator writes it that brings no value from servers: see watched.h */
 } tr_plan_var;
 
 struct tr_step {
@@ -91,6 +92,8 @@ struct tr_plan {
     int          var_count, var_capacity;
     int         *outside;             /* the variables that are FED or in the SCOPE: what a repeated run looks at */
     int          outside_count;
+    int         *writes;              /* of the root: the variables in the SCOPE that a run sets (is_set) */
+    int          write_count;
     tr_step     *step;
     int          step_count;
     int          total_args, total_slots;

@@ -213,7 +213,7 @@ static bool is_array(const tr_plan_var *var)
     return var->desc && var->desc->kind == TR_KIND_ARRAY;
 }
 
-static void mark_written(tr_plan *plan, int v)
+static void mark_written(tr_plan *plan, int v, bool is_set)
 {
     plan->var[v].written = true;
     while (plan->var[v].place == TR_OUTER || plan->var[v].place == TR_CALLERS) {
@@ -222,6 +222,7 @@ static void mark_written(tr_plan *plan, int v)
         plan = around;
         plan->var[v].written = plan->var[v].written_inside = true;
     }
+    plan->var[v].is_set |= is_set;
 }
 
 /* A write. A temporary of this block gets a new version; what belongs to others is written where it is. */
@@ -243,7 +244,6 @@ static tr_status resolve_output(int *out, tr_plan *plan, const char *name, bool 
     } else {
         TR_TRY(tr__plan_add_var(out, plan, name, TR_LOCAL, -1));
     }
-    mark_written(plan, *out);
     return TR_OK;
 }
 
@@ -280,6 +280,8 @@ static tr_status bind_outputs(tr_plan *plan, tr_step *step)
                 step->arg[a] = -1;
             else
                 TR_TRY(resolve_output(&step->arg[a], plan, slot->arg[i], step->op->has_block));
+            if (step->arg[a] >= 0)
+                mark_written(plan, step->arg[a], !(step->op->io & TR_IO_PEERS));
             if (step->arg[a] >= 0 && step->op->has_block)
                 plan->var[step->arg[a]].written_inside = true;
         }
@@ -440,7 +442,8 @@ static tr_status sum_up(tr_plan *plan)
 {
     plan->outside = malloc(((size_t)plan->var_count + 1) * sizeof *plan->outside);
     plan->unset = malloc(((size_t)plan->var_count + 1) * sizeof *plan->unset);
-    if (!plan->outside || !plan->unset)
+    plan->writes = malloc(((size_t)plan->var_count + 1) * sizeof *plan->writes);
+    if (!plan->outside || !plan->unset || !plan->writes)
         return tr_fail(TR_ENOMEM, "no memory for a plan of %d variables", plan->var_count);
     for (int v = 0; v < plan->var_count; v++) {
         const tr_place place = plan->var[v].place;
@@ -449,6 +452,8 @@ static tr_status sum_up(tr_plan *plan)
         plan->uses_scope = plan->uses_scope || place == TR_SCOPE;
         if (place == TR_FED || place == TR_SCOPE)
             plan->outside[plan->outside_count++] = v;
+        if (place == TR_SCOPE && plan->var[v].is_set)
+            plan->writes[plan->write_count++] = v;
     }
     for (int i = 0; i < plan->step_count; i++) {
         plan->awaits = plan->awaits || plan->step[i].op->awaits;

@@ -10,6 +10,7 @@
 #include "framework/late.h"
 #include "framework/memory.h"
 #include "framework/size.h"
+#include "framework/watched.h"
 
 enum { ALIGNMENT = 64 };                     /* a cache line, and the widest vector */
 
@@ -106,11 +107,12 @@ void tr_tensor_init(tr_tensor *tensor)
 
 void tr_tensor_deinit(tr_tensor *tensor)
 {
+    tr__tell_written(tensor->watch);
     buffer_unref(tensor->buffer);
     lod_unref(tensor->lod);
     lod_unref(tensor->own_lod);
     rows_unref(tensor->rows);
-    tr_tensor_init(tensor);
+    *tensor = (tr_tensor){.dtype = TR_DTYPE_NONE, .watch = tensor->watch};
 }
 
 tr_tensor *tr_tensor_new(void)
@@ -182,6 +184,7 @@ tr_status tr_tensor_resize(tr_tensor *tensor, tr_dtype dtype, int rank, const in
     if (rank < 0 || rank > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "tensor: rank must be 0..%d, got %d", TR_MAX_RANK, rank);
     const tr_shape shape = tr_shape_of(rank, dims);
+    tr__tell_written(tensor->watch);
     TR_TRY(tr__tensor_reserve(tensor, dtype, &shape));
     tr__tensor_drop_lod(tensor);
     tr__tensor_drop_rows(tensor);
@@ -219,7 +222,9 @@ void tr_tensor_share(tr_tensor *to, const tr_tensor *from)
     if (to == from)
         return;
     tr_tensor copy = *from;                  /* `from` may live inside what `to` lets go of */
+    tr__tell_lent(from->watch);
     copy.own_lod = NULL;
+    copy.watch = to->watch;
     buffer_ref(copy.buffer);
     if (copy.lod)
         __atomic_fetch_add(&copy.lod->refs, 1, __ATOMIC_RELAXED);
@@ -240,6 +245,7 @@ tr_status tr_tensor_copy(tr_tensor *to, const tr_tensor *from)
         tr_tensor_deinit(to);
         return TR_OK;
     }
+    tr__tell_written(to->watch);
     TR_TRY(tr__tensor_reserve(to, from->dtype, &from->shape));
     memcpy(to->data, from->data, (size_t)tr_tensor_bytes(from));
     TR_TRY(tr__tensor_copy_lod(to, from));
@@ -272,6 +278,7 @@ tr_status tr_tensor_await(const tr_tensor *tensor)
 void *tr_tensor_data(tr_tensor *tensor)
 {
     (void)tr_tensor_await(tensor);
+    tr__tell_lent(tensor->watch);
     return tensor->data;
 }
 

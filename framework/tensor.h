@@ -44,6 +44,7 @@ struct tr_tensor {
     tr_lod    *lod;                   /* in force, a reference; NULL: no sequences */
     tr_lod    *own_lod;               /* what this tensor writes offsets into, a reference; NULL: nothing yet */
     tr_rows   *rows;                  /* NULL: dense */
+    uint32_t   watch;                 /* the number that a watcher gave it (watched.h); 0: nobody watches it */
 };
 
 void tr_tensor_init(tr_tensor *tensor);      /* empty: dtype NONE, no memory */

@@ -284,6 +284,13 @@ TR_API tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step);
 /* Restore the variables that this trainer alone has (the operator keep_variables keeps them) as they were after the last of the resumed
  * steps. *count: the number of variables. It is 0 where nothing was kept: at the first start, or when another host had the memory. */
 TR_API tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count);
+/* From here on notice what is written to variables of `scope` of which the servers have the values: the sources of tr_job_spec.values. They hold what the
+ * servers have now. The operator send_sets, with which a step begins, sends the servers what was set. */
+TR_API tr_status tr_job_watch(tr_job *job, tr_scope *scope);
+/* Was this variable set since the last step? NULL: any of them. */
+TR_API bool      tr_job_is_set(tr_job *job, const char *name);
+/* What was written to this variable, or to all of them (NULL), is no value that the servers should get. */
+TR_API void      tr_job_unset(tr_job *job, const char *name);
 /* From now on write the values that each step fetches into this file. A value that is computed before the step's end is in the file
  * before the servers hear of that end. python/trireme/distributed/fetched.py reads the file. It is made if it does not exist. TR_EIO: it
  * cannot be opened. */

@@ -96,6 +96,8 @@ typedef struct tr_client_pieces {
 } tr_client_pieces;
 
 uint64_t tr_client_push_compressed(tr_client *client, uint32_t block, const tr_client_pieces *pieces, double weight);
+/* Before the pushes of the next step: its script has set value number `value` of the Setup of this server. The data are copied. */
+uint64_t tr_client_set(tr_client *client, int server, uint32_t value, const void *data, uint64_t bytes);
 uint64_t tr_client_step_end(tr_client *client);
 /* End a step without a gradient: nothing was pushed. Only in modes where each trainer's contribution is applied alone. */
 uint64_t tr_client_step_idle(tr_client *client);

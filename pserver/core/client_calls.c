@@ -3,6 +3,8 @@
 #include "pserver/core/client_requests.h"
 #include "pserver/core/client_tasks.h"
 
+#include <string.h>
+
 /* == setup ======================================================================================== */
 
 static void index_blocks(tr_client *client, uint32_t count, const tr_client_block *blocks)
@@ -131,6 +133,21 @@ uint64_t tr_client_push_compressed(tr_client *client, uint32_t index, const tr_c
     for (uint64_t i = 0; i * client->options.chunk_bytes < b->bytes; i++)
         push_piece(client, b, TR_WIRE_PUSH_COMPRESSED, op, i * client->options.chunk_bytes, pieces->payload + i * pieces->stride,
                    pieces->bytes[i], weight);
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_set(tr_client *client, int server, uint32_t value, const void *data, uint64_t bytes)
+{
+    const uint64_t op = tr__client_op_begin(client), chunk = client->options.chunk_bytes;
+    tr__stream    *s = &client->stream[server];
+
+    for (uint64_t offset = 0; offset < bytes && !tr__client_has_step(client, s); offset += chunk) {
+        const uint64_t size = bytes - offset < chunk ? bytes - offset : chunk;
+        void          *copy = memcpy(tr__must_bytes(size), (const uint8_t *)data + offset, size);
+        const tr_wire  set = {.kind = TR_WIRE_SET, .set = {.step = client->step + 1, .offset = offset, .value = value}};
+        tr__client_add(client, s, &set, op, copy, size)->owned = copy;
+    }
     tr__client_op_count_down(client, op);
     return op;
 }

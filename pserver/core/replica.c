@@ -135,6 +135,8 @@ static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *paylo
         return tr__replica_on_write_rows(r, wire, payload);
     case TR_WIRE_REPLICA_PUSH:
         return tr__replica_on_push(r, wire, payload);
+    case TR_WIRE_REPLICA_SET:
+        return tr__replica_on_set(r, wire, payload);
     case TR_WIRE_REPLICA_ROWS:
         return tr__replica_on_push_rows(r, wire, payload);
     case TR_WIRE_REPLICA_UPDATE:

@@ -29,6 +29,15 @@ void tr__replica_drop_rows(tr__replica_rows *t)
     t->count = 0;
 }
 
+void tr__replica_drop_sets(tr_replica *r)
+{
+    for (uint32_t i = 0; i < r->set_count; i++)
+        free((void *)(uintptr_t)r->set[i].data);
+    free(r->set);
+    r->set = NULL;
+    r->set_count = 0;
+}
+
 static void free_blocks(uint8_t **block, size_t count)
 {
     for (size_t i = 0; block && i < count; i++)
@@ -44,6 +53,7 @@ void tr__replica_forget(tr_replica *r)
         free(r->table[i].payload);
     }
     tr_shares_drop(&r->shares);
+    tr__replica_drop_sets(r);
     if (r->setup) {
         free_blocks(r->grad, r->setup->n_blocks);
         free_blocks(r->pulled, r->setup->n_blocks);
@@ -98,6 +108,8 @@ void tr__replica_report(tr_replica *r)
         tr__replica_forget(r);
     for (size_t i = 0; !r->is_busy && r->table && i < r->setup->n_tables; i++)
         tr__replica_drop_rows(&r->table[i]);                   /* the new server sends the update again from its beginning */
+    if (!r->is_busy)
+        tr__replica_drop_sets(r);
     r->repeats = r->is_busy;
     r->accepted = r->update_seq = 0;
     tr_shares_restart(&r->shares);

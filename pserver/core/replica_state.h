@@ -44,6 +44,8 @@ struct tr_replica {
     uint8_t        **grad, **pulled;  /* of each block: its mean gradient; the parameters that the gradient was computed with */
     tr__replica_rows *table;
     tr_rows_update  *update;          /* of each table: its gradients in the store's form */
+    tr_set_value    *set;             /* values for the next update; each one's data is a malloc of its whole size */
+    uint32_t         set_count;
     tr_update        in_hand;         /* the update that the store computes */
     const tr__replica_lists *committed;    /* the content of the next COMMIT */
 
@@ -75,6 +77,7 @@ void      tr__replica_take_lists(const tr_replica *r, tr__replica_lists *l, cons
 /* Drop the replica's state. The store drops its part when the next state begins. */
 void      tr__replica_forget(tr_replica *r);
 void      tr__replica_drop_rows(tr__replica_rows *t);
+void      tr__replica_drop_sets(tr_replica *r);
 /* The replica fails with tr_error()'s text. If the replica does not count yet, the job continues and the server looks for another replica. */
 tr_status tr__replica_break_off(tr_replica *r, tr_status status);
 /* Send REPLICA_STATE to the server: the state of this process, or the state that an earlier process left. */

@@ -66,13 +66,33 @@ tr_status tr__replica_on_push_rows(tr_replica *r, const tr_wire *wire, const uin
     return TR_OK;
 }
 
+/* The chunks of a value come in order, one value after the other. */
+tr_status tr__replica_on_set(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    const tr_form_replica_set *form = &wire->replica_set;
+
+    if (!r->setup || form->value >= r->setup->n_values || form->offset > r->setup->values[form->value]->bytes ||
+        wire->bytes > r->setup->values[form->value]->bytes - form->offset)
+        return tr_fail(TR_EFORMAT, "value %u at %llu: there is no such piece", form->value, (unsigned long long)form->offset);
+    if (r->repeats)
+        return TR_OK;
+    if (form->offset == 0) {
+        r->set = tr__must_realloc(r->set, (r->set_count + 1) * sizeof *r->set);
+        r->set[r->set_count++] = (tr_set_value){form->value, tr__must_bytes(r->setup->values[form->value]->bytes + 1)};
+    }
+    if (!r->set_count || r->set[r->set_count - 1].value != form->value)
+        return tr_fail(TR_EFORMAT, "value %u at %llu: its beginning is missing", form->value, (unsigned long long)form->offset);
+    memcpy((uint8_t *)(uintptr_t)r->set[r->set_count - 1].data + form->offset, payload, wire->bytes);
+    return TR_OK;
+}
+
 static void apply(tr_replica *r)
 {
     for (size_t i = 0; i < r->setup->n_tables; i++)
         r->update[i] = (tr_rows_update){.part = r->table[i].part, .count = r->table[i].count};
     const tr_update update = {.number = r->updates + 1, .grad = r->grad, .compensation = r->policy.compensation,
                               .pulled = r->policy.compensation > 0 ? r->pulled : NULL, .takes_part = r->next.takes_part,
-                              .rows = r->update};
+                              .rows = r->update, .set = r->set, .set_count = r->set_count};
     r->is_busy = true;
     r->in_hand = update;
     tr_effects_add(&r->effects, TR_EFFECT_APPLY);
@@ -141,6 +161,7 @@ void tr__replica_computed(tr_replica *r, tr_status status)
         commit(r, &r->next, true);
     for (size_t i = 0; i < r->setup->n_tables; i++)
         tr__replica_drop_rows(&r->table[i]);
+    tr__replica_drop_sets(r);
     tr_shares_drop(&r->shares);
     r->update_seq = 0;
     r->owes_ack = !r->owes_report;

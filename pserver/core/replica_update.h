@@ -8,6 +8,7 @@
 uint8_t  *tr__replica_gradient_place(const tr_replica *r, const tr_wire *wire);
 /* Handle a piece of a gradient: REPLICA_PUSH, REPLICA_ROWS. */
 tr_status tr__replica_on_push(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
+tr_status tr__replica_on_set(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 tr_status tr__replica_on_push_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 /* Handle REPLICA_UPDATE and REPLICA_COMMIT. */
 tr_status tr__replica_on_update(tr_replica *r, const tr_wire *wire, const uint8_t *payload);

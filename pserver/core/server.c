@@ -23,6 +23,7 @@
 #include "pserver/core/server_rows.h"
 #include "pserver/core/server_rules.h"
 #include "pserver/core/server_serving.h"
+#include "pserver/core/server_sets.h"
 #include "pserver/core/server_snapshots.h"
 #include "pserver/core/server_start.h"
 #include "pserver/core/server_streams.h"
@@ -59,6 +60,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     make_trainers(server);
     tr__meters_new(server);
     tr__streams_new(server);
+    tr__sets_new(server);
     tr__updates_new(server);
     tr__pulls_new(server);
     tr__replication_new(server);
@@ -95,6 +97,7 @@ void tr_server_free(tr_server *server)
     tr__updates_free(server);
     tr__contributions_free(server);
     tr__rounds_free(server);
+    tr__sets_free(server);
     tr__streams_free(server);
     tr__meters_free(server);
     tr__server_buffers_free(server);

@@ -129,22 +129,26 @@ bool tr__pulls_wants_before(const tr_server *server, const tr__trainer *trainer,
 
 /* == loans ===================================================================================== */
 
-/* An update writes the buffer of the update before the last one. */
+/* An update writes the buffer of the update before the last one; values are set in that of the last one. */
 static tr_loan *loan_of(const tr_server *server, int rank, uint64_t update)
 {
     return &server->pulls->loan[2 * (uint64_t)rank + update % 2];
 }
 
-bool tr__pulls_are_read(tr_server *server)
+static bool is_read(tr_loan *loan)
 {
-    bool is_read = false;
+    return loan->is_wanted = loan->readers && !loan->is_void;
+}
+
+bool tr__pulls_are_read(tr_server *server, bool sets_values)
+{
+    bool any = false;
 
     for (int i = 0; i < server->roster->size; i++) {
-        tr_loan *loan = loan_of(server, i, server->updates + 1);
-        loan->is_wanted = loan->readers && !loan->is_void;
-        is_read |= loan->is_wanted;
+        any |= is_read(loan_of(server, i, server->updates + 1));
+        any |= sets_values && is_read(loan_of(server, i, server->updates));
     }
-    return server->pulls->awaits_loans = is_read;
+    return server->pulls->awaits_loans = any;
 }
 
 bool tr__pulls_await_loans(const tr_server *server)

@@ -38,8 +38,9 @@ uint64_t  tr__pulls_update_of(const tr_server *server, const tr__trainer *traine
 uint8_t **tr__pulls_copy_of(const tr_server *server, const tr__trainer *trainer);
 
 /* == loans == */
-/* Would the next update write a buffer that is being sent to a living rank? If so, these loans are marked as wanted. */
-bool      tr__pulls_are_read(tr_server *server);
+/* Would the next update write a buffer that is being sent to a living rank? If so, these loans are marked as wanted. `sets_values`: the update
+ * also writes the present buffer. */
+bool      tr__pulls_are_read(tr_server *server, bool sets_values);
 /* Does an update wait for the end of loans? */
 bool      tr__pulls_await_loans(const tr_server *server);
 /* A rank is dead: ignore its loans. */

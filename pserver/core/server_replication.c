@@ -185,7 +185,7 @@ static void put(tr_server *server, const tr_wire *wire, const void *payload, voi
 /* The update that a message of the stream belongs to. All kinds of these messages begin with this field. */
 static uint64_t update_of(const tr_wire *wire)
 {
-    static_assert(offsetof(tr_form_replica_block, update) == 0 && offsetof(tr_form_replica_rows, update) == 0 &&
+    static_assert(offsetof(tr_form_replica_block, update) == 0 && offsetof(tr_form_replica_set, update) == 0 && offsetof(tr_form_replica_rows, update) == 0 &&
                       offsetof(tr_form_replica_update, update) == 0,
                   "an update comes first");
     return wire->replica_update.update;
@@ -292,10 +292,24 @@ static void put_rows(tr_server *server, uint32_t table, const tr_rows_part *part
                                             .trainer = (uint32_t)part->trainer}}, part->keys, NULL);
 }
 
+static void put_set(tr_server *server, const tr_set_value *set)
+{
+    const uint64_t size = server->setup->values[set->value]->bytes;
+
+    for (uint64_t offset = 0; offset < size; offset += server->chunk_bytes) {
+        const uint64_t bytes = size - offset < server->chunk_bytes ? size - offset : server->chunk_bytes;
+        void          *copy = memcpy(tr__must_bytes(bytes), set->data + offset, bytes);
+        put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_SET, .bytes = bytes,
+                               .replica_set = {.update = server->updates + 1, .offset = offset, .value = set->value}}, copy, copy);
+    }
+}
+
 void tr__replication_update(tr_server *server, const tr_update *update)
 {
     if (!gets_updates(server))
         return;
+    for (uint32_t i = 0; i < update->set_count; i++)
+        put_set(server, &update->set[i]);
     for (uint32_t i = 0; i < server->block_count; i++) {
         put_block(server, i, update->grad[i], false);
         if (update->compensation > 0)

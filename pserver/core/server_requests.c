@@ -13,6 +13,7 @@
 #include "pserver/core/server_replication.h"
 #include "pserver/core/server_rows.h"
 #include "pserver/core/server_serving.h"
+#include "pserver/core/server_sets.h"
 #include "pserver/core/server_snapshots.h"
 #include "pserver/core/server_start.h"
 #include "pserver/core/server_streams.h"
@@ -54,6 +55,7 @@ static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_w
     }
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     TR_TRY(check_step_end(server, trainer, wire));
+    TR_TRY(tr__sets_ended(server, trainer, wire->step_end.step, !wire->step_end.is_idle));
     tr__updates_end_step(server, trainer, wire->seq);
     tr__tasks_set_everywhere(server, trainer, wire->step_end.everywhere);
     tr__meters_ended(server, trainer);
@@ -111,6 +113,15 @@ static tr_status on_value(tr_server *server, const tr_wire *wire, const uint8_t 
     return tr__start_on_value(server, wire);
 }
 
+static tr_status on_set(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    const tr_status status = tr__sets_on_set(server, trainer, wire, payload);
+
+    if (status == TR_OK && is_owned)
+        tr__server_buffer_free(server, payload);
+    return status;
+}
+
 /* SETUP, VALUE, JOIN. A successor of a dead server may get requests that the dead server had taken already. */
 static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
@@ -144,6 +155,8 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
         return tr__contributions_on_push(server, trainer, wire, payload, is_owned);
     case TR_WIRE_PUSH_ROWS:
         return tr__rows_on_push(server, trainer, wire, payload, is_owned);
+    case TR_WIRE_SET:
+        return on_set(server, trainer, wire, payload, is_owned);
     case TR_WIRE_STEP_END:
         return on_step_end(server, trainer, wire);
     case TR_WIRE_PULL:

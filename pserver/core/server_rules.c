@@ -16,6 +16,7 @@
 #include "pserver/core/server_replication.h"
 #include "pserver/core/server_requests.h"
 #include "pserver/core/server_rows.h"
+#include "pserver/core/server_sets.h"
 #include "pserver/core/server_snapshots.h"
 #include "pserver/core/server_tasks.h"
 #include "pserver/core/server_updates.h"
@@ -27,6 +28,7 @@ static void finish(tr_server *server)
     if (!tr__updates_is_computed(server) || !tr__replication_has_update(server))
         return;
     tr__updates_finish(server);
+    tr__sets_finish(server);
     tr_effects_commit(&server->effects, true);
 }
 
@@ -64,17 +66,26 @@ static void count_staleness(tr_server *server, const tr_update *update)
             tr__updates_count_staleness(server, server->updates - tr__pulls_update_of(server, &server->trainer[i]));
 }
 
+/* Does the next update set values, in the buffer that pulls are answered from? */
+static bool sets_in_next(const tr_server *server)
+{
+    const tr__trainer *first = &server->trainer[tr__updates_first_in_hand(server)];
+
+    return tr__sets_has(server, first->index, first->settled + 1);
+}
+
 /* The next update begins when the store is free, no snapshot is being copied, the replica keeps up, and no message reads the buffer that the update
  * writes. The replica computes it at the same time. */
 static void begin_update(tr_server *server)
 {
     if (!tr__updates_may_begin(server) || tr__snapshots_phase(server) == TR__SNAPSHOT_TAKING || !tr__copy_lets_begin(server) ||
-        tr__pulls_are_read(server))
+        tr__pulls_are_read(server, sets_in_next(server)))
         return;
     const tr__trainer *first = &server->trainer[tr__updates_first_in_hand(server)];
     server->update = tr__updates_begin(server);
     server->update.pulled = tr__pulls_copy_of(server, first);
     server->update.rows = tr__rows_update(server, server->update.takes_part);
+    tr__sets_give(server, &server->update);
     count_staleness(server, &server->update);
     tr__replication_update(server, &server->update);
     tr_effects_add(&server->effects, TR_EFFECT_APPLY);

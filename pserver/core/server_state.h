@@ -79,6 +79,7 @@ typedef struct tr__share {
 /* The private state of each protocol. */
 typedef struct tr__meters tr__meters;
 typedef struct tr__streams tr__streams;
+typedef struct tr__sets tr__sets;
 typedef struct tr__rounds tr__rounds;
 typedef struct tr__contributions tr__contributions;
 typedef struct tr__updates tr__updates;
@@ -130,6 +131,7 @@ struct tr_server {
 
     tr__meters        *meters;
     tr__streams       *streams;
+    tr__sets          *sets;
     tr__rounds        *rounds;
     tr__contributions *contributions;
     tr__updates       *update_queue;

@@ -11,7 +11,13 @@
 #include "pserver/trireme_dist.h"
 #include "storage/table/rows_merge.h"
 
-/* An update: the gradients to apply. The memory belongs to the core, which does not change it until the update is applied. */
+/* A value that trainers have set: the bytes of Setup.values[value]. */
+typedef struct tr_set_value {
+    uint32_t       value;
+    const uint8_t *data;
+} tr_set_value;
+
+/* An update: the gradients to apply, to what the state is after `set`. The memory belongs to the core, which does not change it until the update is applied. */
 typedef struct tr_update {
     uint64_t        number;           /* 1, 2, ... */
     uint8_t *const *grad;             /* of each block: the mean */
@@ -19,6 +25,8 @@ typedef struct tr_update {
     double          compensation;     /* the factor of delay compensation (compensate.h); 0: none */
     const bool     *takes_part;       /* trainer by trainer */
     const tr_rows_update *rows;       /* of each table: the gradients of the trainers that take part */
+    const tr_set_value *set;          /* assigned first */
+    uint32_t        set_count;
 } tr_update;
 
 typedef struct tr_store {
@@ -72,7 +80,7 @@ typedef struct tr_store {
 
     /* == work ================================================================================== */
     /* A piece of block `index`'s mean gradient, which is certain to be in the next update. The store may compute that part of the update now. Called for all
-     * pieces of all blocks before `apply`, or for none. NULL: the store does not compute in pieces. */
+     * pieces of all blocks before `apply`, or for none; for none where the update has `set`. NULL: the store does not compute in pieces. */
     tr_status (*piece)(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
     /* Apply these gradients, and report it by tr_server_applied or tr_replica_applied, at once or later. */
     void      (*apply)(void *self, const tr_update *update);

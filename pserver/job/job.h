@@ -8,6 +8,7 @@
  *     job_tasks.c     leased tasks                    job_board.c      what trainers post for each other
  *     job_compress.c  compressed gradients            job_finite.c     gradients that are not finite
  *     job_fetched.c   fetched values, for a replay    job_tables.c, job_rows.c, job_geo.c   sparse tables
+ *     job_sets.c      what a script sets between steps
  *
  * Calls are checked in the caller's thread, so a mistake is reported where it is made. Then they become commands for the communication
  * thread, and its core relies on the checks.
@@ -117,6 +118,7 @@ struct tr_job {
     tr_trainer_vars *own;             /* variables that this trainer alone has; they outlive the process: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;
     int64_t        even_from;         /* from this number of steps on no server lacks a step: tr_job_is_uneven */
+    struct tr__job_sets *sets;        /* job_sets.h; NULL before the setup */
     struct tr__fetched *fetched;      /* fetched values of the last steps: job_fetched.h; NULL: no later process would read them */
     char          *mode;
     char          *checkpoints;       /* the folder for checkpoints, or NULL */

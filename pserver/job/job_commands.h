@@ -6,7 +6,7 @@
 
 /* Kinds of commands, for a trainer's core and for a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS,
+    TR__SETUP, TR__SET, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS,
     TR__STAY, TR__GOODBYE, TR__ABORT, TR__SNAPSHOT, TR__REST, TR__FLUSH,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE, TR__POST, TR__EVEN
 } tr__command;
@@ -17,6 +17,14 @@ typedef struct tr__pull_call {
     int     *block;
     void   **to;
 } tr__pull_call;
+
+/* The data of TR__SET. The command frees it, and `bytes`. */
+typedef struct tr__set_call {
+    int      server;
+    uint32_t value;                   /* number in the Setup of the server */
+    uint8_t *bytes;
+    uint64_t size;
+} tr__set_call;
 
 /* The data of TR__READ_ROWS. It must stay alive until the ticket is done. */
 typedef struct tr__read_call {

@@ -176,6 +176,13 @@ static void pull(tr_client *client, tr__pull_call *call)
     free(call);
 }
 
+static void set(tr_client *client, tr__set_call *call)
+{
+    tr_client_set(client, call->server, call->value, call->bytes, call->size);
+    free(call->bytes);
+    free(call);
+}
+
 static void read_rows(tr_client *client, tr__read_call *call)
 {
     tr_client_read_rows(client, call->server, call->shard, call->since, &call->pack);
@@ -200,6 +207,7 @@ static void trainer_command(tr__job_driver *d, const tr_command *command)
 
     switch ((tr__command)command->kind) {
     case TR__SETUP:           set_up(client, command->data); break;
+    case TR__SET:             set(client, command->data); break;
     case TR__PUSH:            tr_client_push(client, block, command->data, command->weight); break;
     case TR__PUSH_COMPRESSED: tr_client_push_compressed(client, block, command->data, command->weight); break;
     case TR__STEP_END:        tr_client_step_end(client); break;

@@ -12,6 +12,7 @@
 #include "pserver/job/job_pull.h"
 #include "pserver/job/job_runlog.h"
 #include "pserver/job/job_saving.h"
+#include "pserver/job/job_sets.h"
 #include "pserver/job/job_serve.h"
 #include "pserver/job/job_store.h"
 #include "pserver/job/job_tables.h"
@@ -89,6 +90,7 @@ static void free_job(tr_job *job)
     tr__job_board_free(job);
     tr__job_free_tables(job);
     tr__job_fetched_free(job->fetched);
+    tr__job_sets_free(job->sets);
     tr__job_driver_free(job->driver);
     tr__saving_free(job->shared.saving);
     tr__checkpointer_free(job->shared.checkpointer);

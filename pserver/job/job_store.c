@@ -166,7 +166,7 @@ static void store_apply(void *self, const tr_update *update)
     tr__job_driver *d = self;
 
     d->shared->update = *update;
-    if (tr_server_program_is_quick(d->shared->program)) {
+    if (tr_server_program_is_quick(d->shared->program) && !update->set_count) {
         tr__job_tell_applied(d, tr__job_run_update(d->shared));
         return;
     }

@@ -13,6 +13,7 @@
 #include "pserver/job/job_pull.h"
 #include "pserver/job/job_rows.h"
 #include "pserver/job/job_send.h"
+#include "pserver/job/job_sets.h"
 #include "pserver/job/job_setup.h"
 #include "pserver/job/job_tables.h"
 #include "pserver/job/job_view.h"
@@ -91,6 +92,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(keep_blocks(job, spec));
     TR_TRY(tr_job_resumed(job, &resumes, &job->step));
     TR_TRY(tr__job_keep_tables(job, spec));
+    TR_TRY(tr__job_sets_keep(job, spec));
     job->even_from = (int64_t)tr_client_even_from(tr__job_client(&job->shared));
     job->mode = tr__must_strdup(spec->mode);
     job->first_step = spec->first_step;

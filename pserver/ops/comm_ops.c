@@ -16,6 +16,7 @@
 #include "pserver/job/job_fetched.h"
 #include "pserver/job/job_finite.h"
 #include "pserver/job/job_pull.h"
+#include "pserver/job/job_sets.h"
 #include "pserver/job/job_train.h"
 #include "pserver/ops/comm_ops.h"
 
@@ -252,7 +253,11 @@ static tr_status run_fetch_barrier(const tr_run *io)
     tr_job                    *job;
 
     TR_TRY(tr__comm_find_job(&job, "fetch_barrier"));
-    return a->waits || is_looked_at(&io->outs[OUT]) ? tr_job_wait(job, tr_job_last_ticket(job)) : tr_job_flush(job);
+    if (!a->waits && !is_looked_at(&io->outs[OUT]))
+        return tr_job_flush(job);
+    TR_TRY(tr_job_wait(job, tr_job_last_ticket(job)));
+    tr__job_sets_arrived(job);
+    return TR_OK;
 }
 
 /* == recv_wait ==================================================================================== */
@@ -279,6 +284,21 @@ static tr_status run_recv_wait(const tr_run *io)
     for (int i = 0; i < a->recv_varnames.count; i++)
         TR_TRY(tr__job_await_block(job, block[i]));
     return TR_OK;
+}
+
+/* == send_sets ==================================================================================== */
+
+static const tr_op_proto send_sets_proto = {
+    .doc = "Begins a step: sends the servers what the script has set since the step before, such as a learning rate or a parameter.",
+};
+
+static tr_status run_send_sets(const tr_run *io)
+{
+    tr_job *job;
+
+    (void)io;
+    TR_TRY(tr__comm_find_job(&job, "send_sets"));
+    return tr__job_sets_send(job);
 }
 
 /* == listen_and_serv ============================================================================= */
@@ -313,6 +333,7 @@ TR_REGISTER_OP(recv, .proto = &recv_proto, .run = run_recv, .has_effect = true, 
 TR_REGISTER_OP(send_barrier, .proto = &send_barrier_proto, .run = run_send_barrier, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
 TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_barrier, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
 TR_REGISTER_OP(recv_wait, .proto = &recv_wait_proto, .run = run_recv_wait, .has_effect = true, .io = TR_IO_PEERS, .awaits = true, .updates = true);
+TR_REGISTER_OP(send_sets, .proto = &send_sets_proto, .run = run_send_sets, .has_effect = true, .io = TR_IO_PEERS, .awaits = true);
 TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true, .io = TR_IO_PEERS);
 
 TR_DECLARE_OP(exchange_deltas);
@@ -330,7 +351,7 @@ static void register_operators(void)
 {
     static const tr_op *const records[] = {
         &tr_op_record_send, &tr_op_record_recv, &tr_op_record_send_barrier, &tr_op_record_fetch_barrier, &tr_op_record_recv_wait,
-        &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
+        &tr_op_record_send_sets, &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
         &tr_op_record_exchange_squares, &tr_op_record_keep_variables,
         &tr_op_record_lookup_sparse_table_init, &tr_op_record_lookup_sparse_table, &tr_op_record_lookup_sparse_table_grad,
         &tr_op_record_lookup_sparse_table_update, &tr_op_record_prefetch, &tr_op_record_push_sparse,

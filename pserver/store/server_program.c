@@ -5,6 +5,7 @@
 #include "framework/name.h"
 #include "framework/program.h"
 #include "framework/tensor.h"
+#include "framework/threadpool.h"
 #include "pserver/store/compensate.h"
 #include "pserver/store/double_buffers.h"
 #include "pserver/store/update_plan.h"
@@ -397,8 +398,22 @@ bool tr_server_program_is_quick(const tr_server_program *sp)
     return tr_update_plan_is_quick(sp->plan) && sp->table_count == 0;
 }
 
+/* Assign what trainers have set. No piece of this update was computed before. */
+static tr_status set_values(tr_server_program *sp, const tr_update *update)
+{
+    for (uint32_t i = 0; i < update->set_count; i++) {
+        const uint32_t value = update->set[i].value;
+        tr_parallel_copy(tr_tensor_data(sp->value[value]), update->set[i].data, (size_t)tr_tensor_bytes(sp->value[value]));
+    }
+    for (uint32_t i = 0; update->set_count && i < sp->block_count; i++)
+        if (tr_update_plan_has_pieces(sp->plan, i))
+            TR_TRY(tr_update_plan_piece(sp->plan, i, 0, (uint64_t)tr_tensor_bytes(sp->param[i]), update->grad[i]));
+    return TR_OK;
+}
+
 tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
 {
+    TR_TRY(set_values(sp, update));
     for (uint32_t i = 0; i < sp->block_count; i++) {
         const tr_tensor *param = sp->param[i];
         if (update->compensation > 0)

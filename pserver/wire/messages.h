@@ -46,6 +46,10 @@
     F(u32,    table,  TR_ANY, "number of the table in Setup.tables")                                         \
     F(u32,    piece,  TR_ANY, "number of this piece: 0 .. pieces - 1")                                       \
     F(u32,    pieces, TR_ANY, "pieces of the table's gradient to this server, at least 1")
+#define TR_FORM_set(F)                                                                                       \
+    F(u64,    step,   TR_ANY, "step of this trainer before which its script set the value")                  \
+    F(offset, offset, TR_ANY, "bytes of the value before the payload")                                       \
+    F(u32,    value,  TR_ANY, "number of the value in Setup.values")
 #define TR_FORM_step_end(F)                                                                                  \
     F(u64,  step,       TR_ANY, "the step that ends: all of its gradients were sent before")                 \
     F(u64,  everywhere, TR_ANY, "steps of this trainer that every server has settled")                       \
@@ -156,6 +160,10 @@
     F(offset, offset,    TR_ANY, "bytes of the block before this chunk")                                     \
     F(u32,    block,     TR_ANY, "number of the block in Setup.blocks")                                      \
     F(flag,   is_pulled, 1,      "parameters that the gradient was computed with, not the gradient")
+#define TR_FORM_replica_set(F)                                                                               \
+    F(u64,    update, TR_ANY, "update before which the value is set")                                        \
+    F(offset, offset, TR_ANY, "bytes of the value before the payload")                                       \
+    F(u32,    value,  TR_ANY, "number of the value in Setup.values")
 #define TR_FORM_replica_rows(F)                                                                              \
     F(u64,    update,  TR_ANY, "update that the gradient belongs to")                                        \
     F(weight, weight,  TR_ANY, "samples of the gradient")                                                \
@@ -182,10 +190,10 @@
     F(u32, news,     TR_NEWS_COUNT - 1, "a tr_news: what has become of this process")
 
 #define TR_FORMS(X)                                                                                          \
-    X(setup) X(value) X(join) X(push) X(push_many) X(push_rows) X(step_end) X(pull) X(pull_rows) X(read_rows) \
+    X(setup) X(value) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) X(read_rows) \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
     X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) X(copy_generation)                \
-    X(replica_block) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(member)
+    X(replica_block) X(replica_set) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(member)
 
 /* -- messages -----------------------------------------------------------------------------------
  *
@@ -204,6 +212,7 @@
     M(PUSH_COMPRESSED, push,        "trainer", "server",   "a compressed chunk (compress.h)", TR_LIMIT_DATA) \
     M(PUSH_MANY,   push_many,       "trainer", "server",   "entries: whole small gradients", TR_LIMIT_DATA)  \
     M(PUSH_ROWS,   push_rows,       "trainer", "server",   "i64 keys, then f32 rows", TR_LIMIT_DATA)         \
+    M(SET,         set,             "trainer", "server",   "bytes of a value",   TR_LIMIT_DATA)              \
     M(STEP_END,    step_end,        "trainer", "server",   "",                   0)                          \
     M(PULL,        pull,            "trainer", "server",   "u32 numbers of blocks (rounded.h)", TR_LIMIT_DATA)           \
     M(PULL_ROWS,   pull_rows,       "trainer", "server",   "i64 keys",           TR_LIMIT_DATA)              \
@@ -238,6 +247,7 @@
     M(COPY_KEEP,   copy,            "server",  "replica",  "Update",             TR_LIMIT_CONTROL)           \
     M(COPY_LIVE,   copy_generation, "server",  "replica",  "",                   0)                          \
     M(REPLICA_PUSH, replica_block,  "server",  "replica",  "a chunk of an array", TR_LIMIT_DATA)             \
+    M(REPLICA_SET, replica_set,     "server",  "replica",  "bytes of a value",   TR_LIMIT_DATA)              \
     M(REPLICA_ROWS, replica_rows,   "server",  "replica",  "i64 keys, then f32 rows", TR_LIMIT_DATA)         \
     M(REPLICA_UPDATE, replica_update, "server", "replica", "Update",             TR_LIMIT_CONTROL)           \
     M(REPLICA_COMMIT, replica_update, "server", "replica", "Update",             TR_LIMIT_CONTROL)           \

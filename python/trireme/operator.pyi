@@ -1714,6 +1714,11 @@ def send_barrier(
         ) -> Any:
     """Ends the step: all gradients were pushed."""
 
+def send_sets(
+        *, op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> None:
+    """Begins a step: sends the servers what the script has set since the step before, such as a learning rate or a parameter."""
+
 def sequence_concat(
         X: Slot, *args: Variable | str, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
         op_namescope: str = ..., name: str | None = None,

@@ -84,12 +84,12 @@ def test_mistakes(exe):
 
 @needs_mpi
 @pytest.mark.mpi
-def test_trainers_of_a_job_average_what_their_steps_begin_with(tmp_path):
-    """Parameters arrive in the next step, so a mean lacks the last update and has the value before the first."""
+def test_trainers_of_a_job_average_the_values_of_all_updates(tmp_path):
+    """The means are those of one process: each has the parameters of the last update, and none has the first values."""
     launch(2, 2, "--out", tmp_path / "job.npz", script=AVERAGES)
     got = results(tmp_path / "job.npz")
     weights = 0.2 * 0.8 ** np.arange(6, -1, -1)
     for name in ("w1", "b1", "w2", "b2"):
-        seen = [got[f"{step}.{name}"] for step in range(7)]
+        seen = [got[f"{step}.{name}"] for step in range(1, 8)]
         np.testing.assert_allclose(got[f"ema.{name}"], sum(w * s for w, s in zip(weights, seen)) / (1 - 0.8 ** 7), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(got[f"window.{name}"], np.mean(seen[4:], axis=0), rtol=1e-4, atol=1e-5)

@@ -34,16 +34,19 @@ static void check_sync(const sim_job *job)
     sim__first_momentum(job, momentum);
     for (int step = 1; step <= job->options.steps; step++) {
         tr_mean mean = {0};
+        int     set;
+        sim__seen(job, rounded, param, step);
         for (int i = 0; i < job->options.trainers; i++) {
             if (job->trainer[i].steps < step)
                 continue;
-            sim__gradient(job, grad, sim__pulled(job, rounded, param, SIM_TOTAL), i, step, sim__weight(job, i, step));
+            sim__gradient(job, grad, rounded, i, step, sim__weight(job, i, step));
             sim__arrive(job, grad, residual + (size_t)i * SIM_TOTAL, sim__weight(job, i, step));
             tr_mean_add(&mean, TR_FP32, sum, grad, SIM_TOTAL, sim__weight(job, i, step));
         }
         if (!mean.parts)
             break;
         tr_mean_finish(&mean, TR_FP32, sum, SIM_TOTAL);
+        sim__set(job, step, &set, param, momentum);
         sim__descend(job, param, momentum, param, momentum, sum, SIM_TOTAL);
         check_last(job, step, param);
     }
@@ -168,19 +171,25 @@ static void replay(const sim_job *job, uint64_t updates, float *param, float *mo
     const sim_place *all = furthest(job);
     float           *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
 
+    int              made = 0;
+
     sim__first_params(job, param);
     sim__first_momentum(job, momentum);
     for (uint64_t n = 0; n < updates; n++) {
         tr_mean mean = {0};
+        int     set, before = made;
         for (int i = 0; i < job->options.trainers; i++) {
             const int step = (int)all->history[n][i];
             if (!step)
                 continue;
-            sim__gradient(job, grad, sim__pulled(job, rounded, param, SIM_TOTAL), i, step, sim__weight(job, i, step));
+            made = step > made ? step : made;
+            sim__gradient(job, grad, sim__seen(job, rounded, param, step), i, step, sim__weight(job, i, step));
             sim__arrive(job, grad, residual + (size_t)i * SIM_TOTAL, sim__weight(job, i, step));
             tr_mean_add(&mean, TR_FP32, sum, grad, SIM_TOTAL, sim__weight(job, i, step));
         }
         tr_mean_finish(&mean, TR_FP32, sum, SIM_TOTAL);
+        for (int step = before + 1; step <= made; step++)         /* the first trainer that makes a step sets its values */
+            sim__set(job, step, &set, param, momentum);
         sim__descend(job, param, momentum, param, momentum, sum, SIM_TOTAL);
     }
     free(residual);

@@ -8,11 +8,13 @@
 #include <string.h>
 
 typedef enum wish {
-    STEP, PUSH, END, PULL, ROWS, PUSH_ROWS, SNAPSHOT, STAY, GOODBYE, LEAVE, TASKS, ASK_TASK, END_TASK, SETTLE, POST, POST_AGAIN, READ_BOARD, IDLE, WISHES
+    STEP, SET, SET_OTHER, PUSH, END, PULL, ROWS, PUSH_ROWS, SNAPSHOT, STAY, GOODBYE, LEAVE, TASKS, ASK_TASK, END_TASK, SETTLE, POST, POST_AGAIN, READ_BOARD, IDLE, WISHES
 } wish;
 
 static const char *const words[WISHES] = {
     [STEP] = "step",                  /* push, end, pull, and wait for the parameters; with a table, its rows, too */
+    [SET] = "set",                    /* the parameter, before the next step */
+    [SET_OTHER] = "set-other",        /* to another value */
     [PUSH] = "push",                  /* the gradients of the next step */
     [END] = "end",                    /* end that step */
     [PULL] = "pull",                  /* and wait for the parameters */
@@ -86,6 +88,13 @@ static void post(sim_trainer *t, bool has_data, tr_wire_until until)
     t->ticket = sim__ask(t, SIM_OP_POST, 0);
 }
 
+static void set(sim_trainer *t, float value)
+{
+    for (int64_t i = 0; i < t->job->block[0].size; i++)
+        t->param[t->job->block[0].at + i] = value;
+    sim__ask(t, SIM_OP_SET, 0);
+}
+
 /* Returns whether it waits for an operation. */
 static bool make(sim_trainer *t, wish what)
 {
@@ -99,6 +108,8 @@ static bool make(sim_trainer *t, wish what)
             sim__pull_rows(t);
         t->ticket = sim__ask(t, SIM_OP_PULL, 0);
         return true;
+    case SET:        set(t, 1); return false;
+    case SET_OTHER:  set(t, 2); return false;
     case PUSH:       push(t); return false;
     case END:        sim__ask(t, SIM_OP_STEP_END, 0); return false;
     case PULL:       t->ticket = sim__ask(t, SIM_OP_PULL, 0); return true;

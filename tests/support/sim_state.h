@@ -127,7 +127,7 @@ typedef struct sim_meeting {
 
 /* What a trainer asks of its core, in the turn of who drives; `data` and `weight` of the commands are not used. */
 typedef enum sim_op {
-    SIM_OP_SET_UP, SIM_OP_PUSH, SIM_OP_PUSH_COMPRESSED, SIM_OP_PUSH_ROWS, SIM_OP_STEP_END, SIM_OP_STEP_IDLE, SIM_OP_PULL, SIM_OP_PULL_ROWS,
+    SIM_OP_SET_UP, SIM_OP_SET, SIM_OP_PUSH, SIM_OP_PUSH_COMPRESSED, SIM_OP_PUSH_ROWS, SIM_OP_STEP_END, SIM_OP_STEP_IDLE, SIM_OP_PULL, SIM_OP_PULL_ROWS,
     SIM_OP_STAY, SIM_OP_GOODBYE, SIM_OP_TASKS, SIM_OP_TASK_ASK, SIM_OP_TASK_END, SIM_OP_POST,
     SIM_OP_SNAPSHOT, SIM_OP_REST, SIM_OP_FLUSH     /* from here on they are no operations */
 } sim_op;
@@ -196,6 +196,10 @@ void      sim__first_params(const sim_job *job, float *param);
 void      sim__first_momentum(const sim_job *job, float *momentum);
 void      sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight);
 double    sim__weight(const sim_job *job, int who, int step);
+/* Do scripts set values before this step? Then put them into these arrays; NULL: no matter. *block: whose they are. */
+bool      sim__set(const sim_job *job, int step, int *block, float *param, float *momentum);
+/* What a trainer computes step `step` with: `param` as it has been pulled, and what it sets. `out` is room for it. */
+const float *sim__seen(const sim_job *job, float *out, const float *param, int step);
 /* What a trainer gets of a server's values: these, or `out` with them rounded. */
 const float *sim__pulled(const sim_job *job, float *out, const float *values, int64_t count);
 /* Does a block of this size travel compressed? */

@@ -180,12 +180,25 @@ static void forget_pieces(sim_place *p)
         memset(p->is_computed[i], 0, (size_t)p->size[i]);
 }
 
+/* Values are the parameters of the blocks, then their momenta. */
+static void set_values(sim_place *p)
+{
+    for (uint32_t i = 0; i < p->update.set_count; i++) {
+        const int value = (int)p->update.set[i].value, block = value % p->count;
+        assert_false(p->is_computed[block][0]);
+        memcpy((value < p->count ? p->param : p->momentum)[p->side][block], p->update.set[i].data, (size_t)p->size[block] * sizeof(float));
+    }
+    if (p->update.set_count)
+        sim__note_blocks(p);
+}
+
 static void apply_now(void *payload)
 {
     sim_applied *a = payload;
     sim_place   *p = a->place;
 
     if (sim__is_there(a)) {
+        set_values(p);
         for (int i = 0; i < p->count; i++)
             for (int64_t k = 0, end; k < p->size[i]; k = end) {
                 for (end = k + 1; end < p->size[i] && p->is_computed[i][end] == p->is_computed[i][k]; end++)
@@ -206,6 +219,8 @@ static void store_apply(void *self, const tr_update *update)
     sim_place *p = self;
 
     assert_true(update->number == p->updates + 1);
+    if (update->set_count)
+        sim__tell(p, "sets %u of its values", update->set_count);
     sim__tell(p, "applies update %llu", (unsigned long long)update->number);
     p->update = *update;
     sim_applied *a = sim__later(p);

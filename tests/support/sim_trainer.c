@@ -201,7 +201,10 @@ static void push_compressed(sim_trainer *t, int index)
 static void push_all(sim_trainer *t)
 {
     const int n = t->job->blocks, start = (int)tr_sim_random(t->job->sim, (uint64_t)n);
+    int       set;
 
+    for (int i = 0; i < 2 && sim__set(t->job, t->step, &set, t->param, NULL); i++)
+        sim__ask(t, SIM_OP_SET, (uint32_t)(2 * set + i));
     sim__gradient(t->job, t->grad, t->param, t->index, t->step, t->weight);
     for (int i = 0; i < n; i++) {                  /* in an order of its own */
         const int b = (start + i) % n;
@@ -335,12 +338,30 @@ void sim__ask_now(sim_trainer *t, sim_op op)
     tr_comm_post(tr_sim_comm(t->job->sim, t->rank), &command);
 }
 
+/* Send what this trainer has set of a block: the parameter, and (`of` is odd) its momentum. These are values n and n + count of their server. */
+static void set_value(sim_trainer *t, int of)
+{
+    static float     momentum[SIM_TOTAL];
+    const sim_job   *job = t->job;
+    const sim_block *b = &job->block[of / 2];
+    uint32_t         local = 0, count = 0;
+    int              block;
+
+    for (int i = 0; i < job->blocks; i++) {
+        local += i < of / 2 && job->block[i].server == b->server;
+        count += job->block[i].server == b->server;
+    }
+    sim__set(job, t->step, &block, NULL, momentum);
+    tr_client_set(t->client, b->server, local + (of % 2 ? count : 0), (of % 2 ? momentum : t->param) + b->at, (uint64_t)b->size * sizeof *momentum);
+}
+
 static void make_request(sim_trainer *t, sim_op op, uint32_t of)
 {
     tr_client *client = t->client;
 
     switch (op) {
     case SIM_OP_SET_UP:          set_up_servers(t); break;
+    case SIM_OP_SET:             set_value(t, (int)of); break;
     case SIM_OP_PUSH:            tr_client_push(client, of, &t->grad[t->job->block[of].at], t->weight); break;
     case SIM_OP_PUSH_COMPRESSED: tr_client_push_compressed(client, of, &t->pieces[of], t->weight); break;
     case SIM_OP_PUSH_ROWS:       tr_client_push_rows(client, &t->pushed->call); break;

@@ -19,7 +19,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, States, digest_of, state_variables, kinds_of, newest, restore, steps, value_in
 from ..core import Scope
-from ..names import take_text
+from ..names import name_chars, take_text
 from ..errors import NotFoundError, TimedOutError, TriremeError, check
 from ..names import path_chars
 from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_script, settings_now
@@ -144,9 +144,12 @@ class CheckpointManager:
             self.wait()
 
     def fetch_state(self, names: Iterable[str], folder: str) -> None:
-        """Trainer 0: load these variables from the servers into the scope, through a temporary file."""
+        """Trainer 0: load these variables from the servers into the scope, through a temporary file. Those that the script has set since the
+        last step stay as they are.
+        """
         params = {block.source for block in self.result.blocks}
-        wanted = [name for name in names if name in self.on_servers and name in self.kinds and name not in params]
+        wanted = [name for name in names if name in self.on_servers and name in self.kinds and name not in params
+                  and not lib.tr_job_is_set(self.job.ptr, name_chars(name))]
         if not wanted or self.result.flush is not None:
             return
         place = os.path.join(folder, f".state-{os.getpid()}")
@@ -157,6 +160,7 @@ class CheckpointManager:
             found = Checkpoint(os.path.join(place, os.listdir(place)[0]))
             for name in wanted:
                 found.read_into(name, self.scope.var(name).get_tensor())
+                lib.tr_job_unset(self.job.ptr, name_chars(name))
         finally:
             shutil.rmtree(place, ignore_errors=True)
 

@@ -21,6 +21,7 @@ from ..errors import UnsupportedError
 from ..framework import Block, Operator, Parameter, Program, Variable
 from ..op_view import OpView
 from ..sparse_table import is_table_update
+from .around_updates import AroundUpdates
 
 # For dense gradients these operators are copies.
 COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
@@ -52,13 +53,15 @@ class OptimizePart:
 
     ``ops`` are the operators in order. ``grads`` maps the gradients that the part receives to their parameters. ``owner`` maps variables to
     their parameters (``all_owners`` also those that stay with the trainers). ``tables`` maps sparse tables, of which every server has some
-    rows, to the gradients that travel.
+    rows, to the gradients that travel. ``around`` are other operators that the servers run, or that need updated parameters; where trainers
+    run the whole program (``trains_copies``) there are none.
     """
 
-    def __init__(self, program: Program, joint_on_trainers: bool = False) -> None:
+    def __init__(self, program: Program, joint_on_trainers: bool = False, trains_copies: bool = False) -> None:
         self.block: Block = program.global_block()
         self._all = self.block.read_ops()
         self.kept: set[int] = set()
+        self._trains_copies = trains_copies
         self._shapes: dict[str, tuple[int, ...]] = {}          # of variables whose shape does not depend on their owner
         self._analyse()
         self.all_owners = self.owner
@@ -81,8 +84,17 @@ class OptimizePart:
                 places.add(op.index)
         return places
 
+    def is_update(self, op: OpView) -> bool:
+        """Whether the servers run an operator because it belongs to their updates."""
+        return is_optimize(op) or op.index in self.around.adopted
+
+    def runs_on_trainers(self, op: OpView) -> bool:
+        return op.index in self.kept or not (is_optimize(op) or op.index in self.around.late)
+
     def _analyse(self) -> None:
-        moves = [is_schedule(op) or (is_optimize(op) and i not in self.kept) for i, op in enumerate(self._all)]
+        self.around = AroundUpdates(self.block, [] if self._trains_copies else self._all,
+                                    lambda op: is_optimize(op) and op.index not in self.kept, is_schedule)
+        moves = [is_schedule(op) or (self.is_update(op) and i not in self.kept) for i, op in enumerate(self._all)]
         self.ops = [op for op, does in zip(self._all, moves) if does]
         self.params = self._trained()
         self.updates = {op.input("W")[0]: op for op in self.ops if is_table_update(op)}
@@ -159,6 +171,9 @@ class OptimizePart:
         for name in [*role_vars[:1], *op.input("Param")]:
             if name in self.params or name in self.tables:
                 return name
+        if op.index in self.around.adopted:
+            used = {name for name in [*op.input_arg_names, *op.output_arg_names] if name in self.params}
+            return next(iter(used)) if len(used) == 1 else None
         return None
 
     def _owners(self) -> dict[str, str]:
@@ -167,7 +182,7 @@ class OptimizePart:
         written, scheduled = set(), set()
         for op in self.ops:
             (scheduled if is_schedule(op) else written).update(op.output_arg_names)
-            if is_optimize(op):
+            if self.is_update(op):
                 for name in [*op.input_arg_names, *op.output_arg_names]:
                     users.setdefault(name, set()).add(self._explicit[id(op)])
         owner = {name: name for name in (*self.params, *self.tables)}
@@ -291,10 +306,11 @@ class OptimizePart:
             if param not in by_param:
                 raise UnsupportedError(f"parameter {param!r} is updated without a gradient; the servers' updates "
                                        "need one")
-        read = {name for op in self._all if not (is_schedule(op) or is_optimize(op))
+        self.around.require(self.params)
+        read = {name for op in self._all if not is_schedule(op) and not is_optimize(op) and self.runs_on_trainers(op)
                 for name in op.input_arg_names}
         for op in self.ops:
-            for name in op.output_arg_names if is_optimize(op) else ():
+            for name in () if is_schedule(op) or self.runs_on_trainers(op) else op.output_arg_names:
                 if name in read and name not in self.params and name not in self._made_before:
                     raise UnsupportedError(f"{op.type} of the optimizers writes {name!r}, which the forward part reads; "
                                            "only parameters travel back from the servers")

@@ -90,6 +90,9 @@ class _Training:
             self._keep_bases()
         steps = self.manager.steps_to_replay()
         self.replay: Replay | None = Replay(program, steps) if steps else None
+        self._has_set = False                          # the script has set a value for a replayed step
+        if not self.result.mode.trains_copies:
+            check(lib.tr_job_watch(job.ptr, scope._native.ptr))
         self._is_watched = is_watched()
         self.fetched_before = Fetched.of(self.manager.folder, job, self.manager.first, self.result.means.values())
         if self.fetched_before is not None:
@@ -202,12 +205,22 @@ class _Training:
             self.scope.var(name + BASE).get_tensor().set(self._array(name))
         self.scope.var(COUNT).get_tensor().set(np.zeros(1, np.int64))
 
+    def forget_sets(self) -> None:
+        """In a replay: what the script has set for the step that is replayed now is in the servers' values already."""
+        self._has_set |= lib.tr_job_is_set(self.job.ptr, ffi.NULL)
+        if self._has_set and self.replay.is_over:
+            self._pull()
+        lib.tr_job_unset(self.job.ptr, ffi.NULL)
+
     def load_own(self) -> None:
         """Restore the variables that this trainer alone has, as they were after the last step that was made before."""
         count = ffi.new("int *")
         check(lib.tr_job_load_own(self.job.ptr, self.scope._native.ptr, count))
         if count[0] == 0 and sends_largest(self.result.original):
             say(f"trainer {self.job.index}: the accumulators of DGCMomentumOptimizer were in the memory of another host; they begin with zeros")
+        lib.tr_job_unset(self.job.ptr, ffi.NULL)
+        if count[0] and self.result.after is not None: # what was kept was kept before the step's new parameters came
+            self._run(self.result.after, {})
 
     def flush(self) -> None:
         """Mode geo: send the changes of the last steps."""
@@ -361,6 +374,7 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
     if training.replay is not None:
         replayed = training.replay.next(tuple(feed), names)
         if replayed is not None:
+            training.forget_sets()
             if training.replay.is_over:                # values that the script itself has written by now are replaced by the kept ones
                 training.load_own()
             return replayed, names

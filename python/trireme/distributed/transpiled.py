@@ -55,6 +55,7 @@ class Transpiled:
     tables: list[str] = field(default_factory=list)    # sparse tables: variables of the trainers
     flush: Program | None = None       # a trainer runs it before it leaves
     idle: Program | None = None        # the program of a trainer whose batch is empty
+    after: Program | None = None       # the operators that need a step's new parameters: a trainer that goes on after a step runs them again
     original: Program | None = None    # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # variables that a trainer cannot fetch
     read_alone: set[str] = field(default_factory=set)  # averaged variables that are no loss: no parameter depends on them

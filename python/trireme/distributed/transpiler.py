@@ -24,7 +24,8 @@ from ..op_view import OpView
 from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
 from .geo import transpile_geo
 from .mode import Mode, current, parse
-from .optimize_part import COPIES, EXCHANGED, POINTWISE_ON, OptimizePart, is_optimize, is_training
+from .around_updates import read_by
+from .optimize_part import COPIES, EXCHANGED, POINTWISE_ON, OptimizePart, is_training
 from .own import append_keep, own_variables
 from .placement import Item, Part, by_server, place
 from .transpiled import ParamBlock, Transpiled, Value, trainer_copy
@@ -50,7 +51,7 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
 
 
 def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: bool, trainer: int, mode: Mode) -> Transpiled:
-    part = OptimizePart(program, joint_on_trainers=mode.trains_copies or not mode.is_lockstep)
+    part = OptimizePart(program, joint_on_trainers=mode.trains_copies or not mode.is_lockstep, trains_copies=mode.trains_copies)
     if not mode.trains_copies:
         part.require_separate(servers)
     items = [_item(part, name, slice_params) for name in part.params]
@@ -71,7 +72,7 @@ def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: boo
     result.blocks.sort(key=lambda block: (order.get(block.source, len(order)), block.begin))
     result.trainer = _trainer_program(program, part, result, trainer)
     kept = {name for op in result.trainer.global_block().read_ops() for name in (*op.input_arg_names, *op.output_arg_names)}
-    result.on_servers = {name for op in part.ops if is_optimize(op) for name in op.output_arg_names} - kept
+    result.on_servers = {name for op in part.ops if part.is_update(op) for name in op.output_arg_names} - kept
     return result
 
 
@@ -272,14 +273,17 @@ class _Edit:
 def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, trainer: int) -> Program:
     copy = trainer_copy(program, trainer)
     block = copy.global_block()
-    block._arrange([op.index for op in block.read_ops() if op.index in part.kept or not is_optimize(op)])
+    mine = [op.index for op in block.read_ops() if part.runs_on_trainers(op)]
+    after = [i for i in mine if i in part.around.after]      # they come last, behind the new parameters
+    block._arrange([i for i in mine if i not in part.around.after] + after)
     _make_dense(copy, part)
     by_source: dict[str, list[ParamBlock]] = {}
     for one in result.blocks:
         by_source.setdefault(one.source, []).append(one)
     writers = _writers_of(block)
     lasting = {name for name in part.grads if _make_lasting(block, name, writers.get(name, []))}
-    pulled = [*result.means, *_insert_exchange(block, part, result, by_source, writers, lasting)]
+    pulled = [*result.means, *_insert_exchange(block, part, result, by_source, writers, lasting, len(mine) - len(after))]
+    first_after = block.desc.op_size() - len(after)
     for name, mean in result.means.items():
         var = block.var(name)
         block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
@@ -292,6 +296,12 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
         *[("recv", {}, {"Out": [out]}, {"recv_varnames": [one.param for one in by_source[name]], "op_role": OpRole.RPC})
           for name, out in zip(pulled, outs)],
         ("fetch_barrier", {}, {"Out": outs}, barrier)])
+    if after:
+        awaited = sorted({name for names in part.around.awaited.values() for name in names})
+        block._append_ops([_wait_for(awaited, by_source)])
+        end = first_after + len(after)
+        block._arrange([*range(first_after), *range(end, block.desc.op_size()), *range(first_after, end)])
+        result.after = _alone(program, trainer, part.around.repeatable())
     used = copy._used_names()
     for name in dict.fromkeys(name for op in part.ops for name in op.output_arg_names):
         var = None if name in used else block._find(name)
@@ -310,11 +320,11 @@ def _writers_of(block: Block) -> dict[str, list[int]]:
 
 
 def _insert_exchange(block: Block, part: OptimizePart, result: Transpiled, pieces: dict[str, list[ParamBlock]],
-                     writers: dict[str, list[int]], lasting: set[str]) -> list[str]:
-    """Send each gradient after its last writer, and wait for each parameter before its first reader. Return the parameters in the
-    order of the waits.
+                     writers: dict[str, list[int]], lasting: set[str], count: int) -> list[str]:
+    """Send each gradient after its last writer, and wait for each parameter before its first reader among the first ``count`` operators.
+    Return the parameters in the order of the waits.
     """
-    waits, waited = _first_readers(block, part.params)
+    waits, waited = _first_readers(block, part.params, count)
     edit = _Edit(block)
     for name in sorted([*part.grads, *result.means], key=lambda name: writers[name][-1], reverse=True):
         edit.insert_behind(writers[name][-1], "send", {"X": [name]}, {},
@@ -323,13 +333,27 @@ def _insert_exchange(block: Block, part: OptimizePart, result: Transpiled, piece
     for table, grad in part.tables.items():
         edit.insert_behind(writers[grad][-1], PUSH, {"Grad": [grad]}, {}, {"table": table, "op_role": OpRole.RPC})
     for index, names in waits:
-        edit.insert_ahead(index, "recv_wait", {"X": names}, {},
-                          {"recv_varnames": [one.param for name in names for one in pieces[name]], "op_role": OpRole.RPC})
+        edit.insert_ahead(index, *_wait_for(names, pieces))
     prefetch = _prefetch_of(block, part.tables)
     if prefetch:
         edit.insert_ahead(0, *prefetch)
+    edit.insert_ahead(0, "send_sets", {}, {}, {"op_role": OpRole.RPC})
     edit.finish()
     return waited
+
+
+def _wait_for(params: Sequence[str], pieces: dict[str, list[ParamBlock]]) -> tuple[Any, ...]:
+    return ("recv_wait", {"X": list(params)}, {},
+            {"recv_varnames": [one.param for name in params for one in pieces[name]], "op_role": OpRole.RPC})
+
+
+def _alone(program: Program, trainer: int, places: Sequence[int]) -> Program | None:
+    """Return a program of the operators at these places."""
+    if not places:
+        return None
+    copy = trainer_copy(program, trainer)
+    copy.global_block()._arrange(list(places))
+    return copy
 
 
 def _make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
@@ -342,26 +366,19 @@ def _make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
     return True
 
 
-def _first_readers(block: Block, params: Iterable[str]) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """Return the places of the operators that first read parameters, each with these parameters; and all parameters in that order."""
+def _first_readers(block: Block, params: Iterable[str], count: int) -> tuple[list[tuple[int, list[str]]], list[str]]:
+    """Return the places of the operators, of the first ``count``, that first read parameters, each with these parameters; and all parameters
+    in that order.
+    """
     left = dict.fromkeys(params)
     waits: list[tuple[int, list[str]]] = []
-    for op in block.read_ops():
-        names = [name for name in _read_by(op) if name in left]
+    for op in block.read_ops()[:count]:
+        names = [name for name in read_by(op) if name in left]
         if names:
             waits.append((op.index, names))
         for name in names:
             del left[name]
     return waits, [name for _, names in waits for name in names] + list(left)
-
-
-def _read_by(op: OpView) -> list[str]:
-    """Return the names that an operator reads, also those that its blocks read."""
-    names = dict.fromkeys(op.input_arg_names)
-    for inner in op.block.program._sub_blocks(op):
-        for one in inner.read_ops():
-            names.update(dict.fromkeys(_read_by(one)))
-    return list(names)
 
 
 def _prefetch_of(block: Block, tables: Iterable[str]) -> tuple[Any, ...] | None:

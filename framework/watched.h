@@ -1,0 +1,37 @@
+/* watched.h - variables that somebody watches: who writes them, and who gets their memory.
+ *
+ * In a job the servers own the parameters, and a trainer computes with copies. A script that writes such a copy between two steps means the servers'
+ * value (pserver/job/job_sets.h). There are many ways to write a variable, but few places where it happens: a tensor is set, shared or
+ * emptied (tensor.c), or a run writes it (executor.c; the plan knows which variables). These places tell the watcher. Memory that is handed out
+ * may be written at any time, so the watcher hears of that, too.
+ *
+ * What must stay true: a tensor that nobody watches costs one comparison. The watcher's functions may be called by any thread. */
+#ifndef TR_FRAMEWORK_WATCHED_H
+#define TR_FRAMEWORK_WATCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tr_watcher {
+    void (*written)(uint32_t number); /* the tensor with this number (tr_tensor.watch) is about to get a value */
+    void (*lends)(uint32_t number);   /* somebody outside gets its memory, and may write there */
+} tr_watcher;
+
+/* One at a time in a process; it lives until another one takes its place. NULL: nobody watches any more. */
+void tr__watcher_set(const tr_watcher *watcher);
+void tr__watcher_tell(uint32_t number, bool is_written);
+
+/* `number`: tr_tensor.watch; 0: nobody watches the tensor. */
+static inline void tr__tell_written(uint32_t number)
+{
+    if (number)
+        tr__watcher_tell(number, true);
+}
+
+static inline void tr__tell_lent(uint32_t number)
+{
+    if (number)
+        tr__watcher_tell(number, false);
+}
+
+#endif
