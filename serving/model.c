@@ -92,7 +92,7 @@ static tr_status check_parameter(const tr_var_desc *var, const tr_tensor *tensor
     return fits ? TR_OK : tr_fail(TR_ESHAPE, "parameter '%s' has another type or shape in its file than in the program", tr_var_desc_name(var));
 }
 
-static tr_status load_apart(tr_model *model, const char *folder)
+static tr_status load_apart(tr_model *model, const char *folder, const tr_checksums *sums)
 {
     tr_block *block = tr_program_block(model->program, 0);
 
@@ -101,6 +101,7 @@ static tr_status load_apart(tr_model *model, const char *folder)
         char              *path = NULL;
         if (!is_parameter(model->program, var))
             continue;
+        TR_TRY(tr_checksums_check(sums, tr_var_desc_name(var)));
         TR_TRY(tr_path_inside(&path, folder, tr_var_desc_name(var)));
         tr_tensor *tensor = tr_var_tensor(tr__scope_var(model->scope, tr_var_desc_name(var)));
         tr_status  status = tr_tensor_load(tensor, path);
@@ -197,7 +198,7 @@ static void keep_parameters(tr_model *model)
 
 /* == tables ============================================================================================ */
 
-static tr_status add_rows(tr_mapped_table *table, const char *folder, const char *name)
+static tr_status add_rows(tr_mapped_table *table, const char *folder, const tr_checksums *sums, const char *name)
 {
     char     *file = tr__must_format("%s.rows", name), *path = NULL;
     tr_status status = tr_path_inside(&path, folder, file);
@@ -205,6 +206,8 @@ static tr_status add_rows(tr_mapped_table *table, const char *folder, const char
     if (status == TR_OK && access(path, F_OK) && errno == ENOENT)
         status = tr_fail(TR_EUNSUPPORTED, "there is no '%s': the sparse table '%s' was not exported for serving. trireme.serving.export_model "
                          "writes a model with tables that can be mapped", path, name);
+    if (status == TR_OK)
+        status = tr_checksums_check(sums, file);
     if (status == TR_OK)
         status = tr_mapped_table_add(table, path);
     tr_free(path);
@@ -218,7 +221,7 @@ static tr_status map_table(tr_model *model, const tr_export *from, const char *n
     tr_status        status = TR_OK;
 
     for (int i = 0; i < from->count && status == TR_OK; i++)
-        status = add_rows(table, from->part[i], name);
+        status = add_rows(table, from->part[i], from->sums[i], name);
     if (status == TR_OK)
         return tr_table_var_map(tr__scope_var(model->scope, name), table);
     tr_mapped_table_free(table);
@@ -239,17 +242,23 @@ static tr_status map_tables(tr_model *model, const tr_export *from)
 
 static tr_status load(tr_model *model, const tr_export *from, const char *model_file, const char *params_file)
 {
-    const char *newest = from->part[from->count - 1];
-    char       *path = NULL;
+    const char         *newest = from->part[from->count - 1];
+    const tr_checksums *sums = from->sums[from->count - 1];
+    char               *path = NULL;
 
-    TR_TRY(tr_path_inside(&path, from->part[0], model_file ? model_file : "__model__"));
+    if (!model_file)
+        model_file = "__model__";
+    TR_TRY(tr_checksums_check(from->sums[0], model_file));
+    TR_TRY(tr_path_inside(&path, from->part[0], model_file));
     tr_status status = tr_program_load(&model->program, path, 0);
     tr_free(path);
     TR_TRY(status);
     tr_block *block = tr_program_block(model->program, 0);
     TR_TRY(read_ends(&model->feeds, block, "feed"));
     TR_TRY(read_ends(&model->fetches, block, "fetch"));
-    TR_TRY(params_file ? load_combined(model, newest, params_file) : load_apart(model, newest));
+    if (params_file)
+        TR_TRY(tr_checksums_check(sums, params_file));
+    TR_TRY(params_file ? load_combined(model, newest, params_file) : load_apart(model, newest, sums));
     keep_parameters(model);
     return map_tables(model, from);
 }
@@ -260,6 +269,7 @@ tr_status tr_model_load(tr_model **out, const tr_export *from, const char *model
 
     model->version = from->version;
     model->step = from->step;
+    model->has_sums = from->has_sums;
     model->users = 1;
     model->scope = tr_scope_new(NULL);
     if (!model->scope) {

@@ -21,6 +21,7 @@ void tr_model_ends_free(tr_model_ends *ends);
 typedef struct tr_model {
     int           users;              /* guarded by the predictor's lock */
     int64_t       version, step;
+    bool          has_sums;           /* its files were compared with checksums */
     tr_program   *program;            /* without feed and fetch operators */
     tr_scope     *scope;              /* parameters and tables */
     tr_kept      *kept;               /* parameters, which nobody writes, packed for products (kernels/math/kept.h) */

@@ -42,9 +42,9 @@ static tr_status load_newest(tr_model **out, const char *folder)
 
 static tr_status load_saved(tr_model **out, const char *folder, const char *model_file, const char *params_file)
 {
-    tr_export lone = {.count = 1};
+    tr_export lone;
 
-    lone.part[0] = tr__must_strdup(folder);
+    TR_TRY(tr_export_lone(&lone, folder, model_file ? model_file : "__model__"));
     const tr_status status = tr_model_load(out, &lone, model_file, params_file);
     tr_export_deinit(&lone);
     return status;
@@ -251,6 +251,15 @@ int64_t tr_predictor_version(const tr_predictor *predictor)
 
     leave_model(predictor, model);
     return version;
+}
+
+bool tr_predictor_has_checksums(const tr_predictor *predictor)
+{
+    tr_model  *model = take_model(predictor);
+    const bool has = model->has_sums;
+
+    leave_model(predictor, model);
+    return has;
 }
 
 int64_t tr_predictor_step(const tr_predictor *predictor)

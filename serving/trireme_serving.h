@@ -49,6 +49,8 @@ TR_API tr_status   tr_predictor_refresh(tr_predictor *predictor, bool *is_new);
 /* The number of the export that runs use: 1, 2, ...; 0: the folder is a saved model. And the training's step then. */
 TR_API int64_t     tr_predictor_version(const tr_predictor *predictor);
 TR_API int64_t     tr_predictor_step(const tr_predictor *predictor);
+/* Whether all files of the model were compared with checksums. Models of Fluid, and of older versions of Trireme, have none. */
+TR_API bool        tr_predictor_has_checksums(const tr_predictor *predictor);
 /* Allocations of tensors and of memory for runs so far: a test that it stays as it is. */
 TR_API int64_t     tr_predictor_allocations(const tr_predictor *predictor);
 

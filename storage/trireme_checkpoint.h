@@ -155,6 +155,30 @@ TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr
  * admission and first values; type, width and states must be the same (TR_ESHAPE). */
 TR_API tr_status   tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *checkpoint, int index);
 
+/* == checksums of the files of a model ======================================================= */
+
+/* A text has them. Its first line is `trireme-checksums 1`, its last one `end CRC`, the checksum of all bytes before; between stand lines of
+ * tr_checksums_line. Checksums are CRC-32C, in hexadecimal digits. A folder of an export has the text in this file: */
+#define TR_CHECKSUMS_FILE "__checksums__"
+/* In a saved model the text stands at the end of the program's file, in a field that Fluid skips. After the text stand the u32 length of the whole
+ * field, and these four bytes, which are the last of the file: */
+#define TR_CHECKSUMS_END "TRSM"
+enum { TR_CHECKSUMS_FIELD = 20190 };
+
+typedef struct tr_checksums tr_checksums;
+
+/* The checksum of some bytes. */
+TR_API uint32_t    tr_checksums_of(const void *bytes, size_t size);
+/* Make the line of a file of a folder: `CRC COVERED BYTES NAME`. Of a file of rows, which has checksums of its own, the header is covered. Free *out
+ * by tr_free. */
+TR_API tr_status   tr_checksums_line(char **out, const char *folder, const char *name);
+/* Read a folder's checksums: from its file of checksums, or from its program's file `model_file`. *out is NULL where there are none. */
+TR_API tr_status   tr_checksums_read(tr_checksums **out, const char *folder, const char *model_file);
+TR_API void        tr_checksums_free(tr_checksums *sums);
+/* Compare a file with its checksum. TR_EFORMAT: it is another file than was written; the text names it. Without `sums`, or where these do not name the
+ * file, there is nothing to compare. */
+TR_API tr_status   tr_checksums_check(const tr_checksums *sums, const char *name);
+
 #ifdef __cplusplus
 }
 #endif

@@ -99,7 +99,7 @@ static tr_status look_up_here(const tr_run *io, tr_table_var *tv, const int64_t 
     if (table)
         tr_table_pull(table, raw, keys, n);
     else
-        tr_mapped_table_pull(tv->mapped, raw, keys, n);
+        TR_TRY(tr_mapped_table_pull(tv->mapped, raw, keys, n));
     if (raw != out)
         tr_cast(out, TR_FP32, raw, tv->config.dtype, n * width);
     return TR_OK;

@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from . import checksums
 from .desc import ProgramDesc
 from .dtypes import VarType
-from .errors import DTypeError, FormatError, InvalidArgumentError, ShapeError
+from .errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError, user_line
 from .executor import Executor, fetch_var, global_scope
 from .files import new_file, path_inside
 from .framework import Parameter, Program, Variable, default_main_program
@@ -94,6 +95,13 @@ def _path_of(dirname: str, filename: str) -> str:
     return path_inside(*os.path.split(os.path.join(dirname, filename)))
 
 
+def _files_of(chosen: list[Variable], filename: str | None) -> list[str]:
+    """Return the files in a folder that hold variables. A file that the caller has put elsewhere is none of them."""
+    if filename is None:
+        return [var.name for var in chosen]
+    return [filename] if not os.path.isabs(filename) and os.pardir not in filename.split(os.sep) else []
+
+
 def save_vars(executor: Executor, dirname: str, main_program: Program | None = None,
               vars: Iterable[Any] | None = None, predicate: Callable[[Variable], bool] | None = None,
               filename: str | None = None) -> None:
@@ -135,6 +143,7 @@ def _write_vars(executor: Executor, dirname: str, chosen: list[Variable], tables
         for var in copies:
             block.append_op(type="save", inputs={"X": [var]}, attrs={"file_path": path_inside(dirname, var.name)})
     executor.run(program)
+    checksums.renew(dirname or ".", _files_of(chosen, filename))
 
 
 def load_vars(executor: Executor, dirname: str, main_program: Program | None = None,
@@ -155,7 +164,12 @@ def load_vars(executor: Executor, dirname: str, main_program: Program | None = N
     >>> fluid.io.save_vars(exe, "model", vars=["line.w_0"])
     >>> fluid.io.load_vars(exe, "model", vars=["line.w_0"])
     """
-    chosen, tables = _apart(_chosen(main_program, vars, predicate, "load_vars"), main_program)
+    _load_vars(executor, dirname, main_program, _chosen(main_program, vars, predicate, "load_vars"), filename, checksums.Checksums(dirname or "."))
+
+
+def _load_vars(executor: Executor, dirname: str, main_program: Program | None, wanted: list[Variable], filename: str | None,
+               sums: checksums.Checksums) -> None:
+    chosen, tables = _apart(wanted, main_program)
     folders = {name: path_inside(dirname, name) for name in tables}
     if not chosen:
         for name, folder in folders.items():
@@ -170,6 +184,7 @@ def load_vars(executor: Executor, dirname: str, main_program: Program | None = N
     else:
         for var in copies:
             block.append_op(type="load", outputs={"Out": [var]}, attrs={"file_path": path_inside(dirname, var.name)})
+    sums.check(_files_of(chosen, filename))
     loaded = Scope()
     executor.run(program, scope=loaded)
     tensors = [(var, loaded.var(var.name).get_tensor()) for var in chosen]
@@ -283,10 +298,31 @@ def load_program(path: str, *, allow_io: bool = False) -> Program:
     return Program(ProgramDesc.load(path, allow_io))
 
 
+def _check_fed(block: Any, feeds: Sequence[str], targets: Sequence[str]) -> None:
+    """Raise NotFoundError where a variable is needed that is neither fed nor computed nor kept."""
+    known = set(feeds)
+
+    def need(name: str, reader: str, is_sure: bool) -> None:
+        var = block.vars.get(name)
+        if var is None or name in known or var.persistable or var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS):
+            return
+        if is_sure or var.is_data:
+            raise NotFoundError(f"the model needs {name!r}, which {reader} reads, and it is not fed: the feeds are {list(feeds)}. Add it to them, or "
+                                f"choose targets that do not need it\n  your line: {user_line()}")
+
+    for op in block.read_ops():
+        for name in op.input_arg_names:
+            need(name, f"{op.type!r}", is_sure=not op.block_attrs)       # a loop may write what it reads
+        known.update(op.output_arg_names)
+    for name in targets:
+        need(name, "the list of targets", is_sure=False)
+
+
 def _inference_program(program: Program, feeds: Sequence[str], targets: Sequence[Variable]) -> Program:
     """Return what computes ``targets`` from ``feeds``, with operators that say so at both ends."""
     program = program.clone(for_test=True)._prune_between(feeds, [var.name for var in targets])
     block = program.global_block()
+    _check_fed(block, feeds, [var.name for var in targets])
     feed = block.create_var(name="feed", type=VarType.FEED_MINIBATCH, persistable=True)
     fetch = block.create_var(name="fetch", type=VarType.FETCH_LIST, persistable=True)
     for i, name in reversed(list(enumerate(feeds))):
@@ -306,7 +342,9 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
 
     ``feeded_var_names`` is a list of names. ``export_for_deployment`` is accepted for old programs and changes nothing.
 
-    InvalidArgumentError: ``dirname`` ends with ``.onnx``, or a variable has the name of the program's file.
+    The program's file ends with checksums, which Fluid skips: a damaged file is refused when the model is loaded.
+
+    NotFoundError: the targets need a variable that is not fed. InvalidArgumentError: ``dirname`` ends with ``.onnx``, or a variable has the name of the program's file.
 
     >>> x = fluid.layers.data("x", [2])
     >>> guess = fluid.layers.fc(x, 1, act="sigmoid", name="out")
@@ -339,8 +377,9 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
 
     def write() -> None:
         os.makedirs(dirname, exist_ok=True)
-        _write(path_inside(dirname, model_file), model.serialize_to_string())
         save_persistables(executor, dirname, model, params_filename)
+        kept = [var for var in model.list_vars() if is_persistable(var) and var.name not in table_names(model)]
+        checksums.write_model(str(dirname), model_file, model.serialize_to_string(), _files_of(kept, params_filename) if kept else [])
 
     _once("save_inference_model", dirname, write)
     return [var.name for var in targets]
@@ -371,9 +410,12 @@ def load_inference_model(dirname: str, executor: Executor, model_filename: str |
     """
     if not os.path.isdir(dirname):
         raise ValueError(f"load_inference_model: there is no folder {dirname!r}")
-    program = load_program(path_inside(dirname, os.path.basename(model_filename or "__model__")), allow_io=allow_io)
+    model_file = os.path.basename(model_filename or "__model__")
+    sums = checksums.Checksums(str(dirname), model_file)
+    sums.check([model_file])
+    program = load_program(path_inside(dirname, model_file), allow_io=allow_io)
     feeds, fetches = _take_ends(program)
-    load_persistables(executor, dirname, program, params_filename)
+    _load_vars(executor, dirname, program, _chosen(program, None, is_persistable, "load_inference_model"), params_filename, sums)
     block = program.global_block()
     return program, feeds, [block.var(name) for name in fetches]
 

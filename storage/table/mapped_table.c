@@ -2,6 +2,7 @@
 #include "storage/table/mapped_table.h"
 
 #include "framework/memory.h"
+#include "storage/memory/guard.h"
 #include "storage/table/table_state.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@ tr_status tr_mapped_table_add(tr_mapped_table *table, const char *path)
         table->capacity = table->capacity ? 2 * table->capacity : 4;
         table->file = tr__must_realloc(table->file, (size_t)table->capacity * sizeof(tr_row_file *));
     }
-    TR_TRY(tr_row_file_open(&file, path));
+    TR_TRY(tr_row_file_open(&file, path, TR_ROW_FILE_COPIED));
     if (table->count && !is_same(tr_row_file_config(file), tr_mapped_table_config(table))) {
         tr_row_file_free(file);
         return tr_fail(TR_EFORMAT, "'%s' has rows of another table than the files before: type, width or first values differ", path);
@@ -55,28 +56,60 @@ const tr_table_config *tr_mapped_table_config(const tr_mapped_table *table)
     return tr_row_file_config(table->file[0]);
 }
 
-static const void *find(const tr_mapped_table *table, int64_t key)
+static tr_status find(const void **values, const tr_mapped_table *table, int64_t key)
 {
-    const void *values = NULL;
-
-    for (int i = table->count - 1; i >= 0 && !values; i--)
-        values = tr_row_file_find(table->file[i], key);
-    return values;
+    *values = NULL;
+    for (int i = table->count - 1; i >= 0 && !*values; i--)
+        TR_TRY(tr_row_file_find(values, table->file[i], key));
+    return TR_OK;
 }
 
-void tr_mapped_table_pull(const tr_mapped_table *table, void *out, const int64_t *keys, int64_t n)
+typedef struct pulling {
+    const tr_mapped_table *table;
+    char                  *out;
+    const int64_t         *keys;
+    int64_t                n;
+    tr_status              status;
+} pulling;
+
+static tr_status pull_row(const tr_mapped_table *table, char *to, int64_t key)
 {
     const tr_table_config *config = tr_mapped_table_config(table);
-    const size_t           bytes = (size_t)tr_table_row_bytes(config);
-    char                  *to = out;
+    const void            *values;
 
-    for (int64_t i = 0; i < n; i++, to += bytes) {
-        const void *values = find(table, keys[i]);
-        if (values)
-            memcpy(to, values, bytes);
-        else if (tr__table_reads_zeros(config, keys[i]))
-            memset(to, 0, bytes);
-        else
-            tr__table_put_first_value(config, to, keys[i]);
+    TR_TRY(find(&values, table, key));
+    if (values)
+        memcpy(to, values, (size_t)tr_table_row_bytes(config));
+    else if (tr__table_reads_zeros(config, key))
+        memset(to, 0, (size_t)tr_table_row_bytes(config));
+    else
+        tr__table_put_first_value(config, to, key);
+    return TR_OK;
+}
+
+static void pull(void *payload)
+{
+    pulling     *p = payload;
+    const size_t bytes = (size_t)tr_table_row_bytes(tr_mapped_table_config(p->table));
+
+    p->status = TR_OK;
+    for (int64_t i = 0; i < p->n && p->status == TR_OK; i++)
+        p->status = pull_row(p->table, p->out + (size_t)i * bytes, p->keys[i]);
+}
+
+tr_status tr_mapped_table_pull(const tr_mapped_table *table, void *out, const int64_t *keys, int64_t n)
+{
+    pulling p = {table, out, keys, n, TR_OK};
+    bool    is_mapped = false;
+
+    for (int i = 0; i < table->count; i++)
+        is_mapped |= tr_row_file_is_mapped(table->file[i]);
+    if (!is_mapped) {
+        pull(&p);
+        return p.status;
     }
+    const bool is_whole = tr_guard_call(pull, &p);
+    for (int i = 0; i < table->count; i++)
+        TR_TRY(tr_row_file_is_intact(table->file[i]));
+    return is_whole ? p.status : tr_fail(TR_EIO, "the disk has not given a part of a file of rows");
 }

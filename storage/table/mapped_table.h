@@ -15,7 +15,7 @@ void             tr_mapped_table_free(tr_mapped_table *table);
 tr_status        tr_mapped_table_add(tr_mapped_table *table, const char *path);
 /* The configuration in the files; there must be one file at least. */
 const tr_table_config *tr_mapped_table_config(const tr_mapped_table *table);
-/* Read the values of `n` keys, one after the other, in the table's type. */
-void             tr_mapped_table_pull(const tr_mapped_table *table, void *out, const int64_t *keys, int64_t n);
+/* Read the values of `n` keys, one after the other, in the table's type. TR_EFORMAT, TR_EIO: a file is damaged, or was changed in its place. */
+tr_status        tr_mapped_table_pull(const tr_mapped_table *table, void *out, const int64_t *keys, int64_t n);
 
 #endif

@@ -17,11 +17,32 @@ struct tr_row_writer {
     int64_t        *key;              /* keys of the rows so far */
     uint64_t        rows, capacity;
     uint64_t        at;               /* bytes written so far */
+    uint32_t       *sum;              /* checksums of the chunks so far */
+    uint64_t        chunks, sum_capacity;
 };
+
+/* Let the checksums cover further bytes. The header, which is written last, has its own. */
+static void cover(tr_row_writer *w, const char *data, uint64_t bytes)
+{
+    while (bytes) {
+        const uint64_t chunk = w->at / TR_ROW_FILE_CHUNK, room = (chunk + 1) * TR_ROW_FILE_CHUNK - w->at;
+        const uint64_t part = bytes < room ? bytes : room;
+        if (chunk == w->sum_capacity) {
+            w->sum_capacity = w->sum_capacity ? 2 * w->sum_capacity : 64;
+            w->sum = tr__must_realloc(w->sum, w->sum_capacity * sizeof *w->sum);
+        }
+        const uint32_t before = chunk < w->chunks ? w->sum[chunk] : 0;
+        w->sum[chunk] = tr_crc32c(before, data, part);
+        w->chunks = chunk + 1;
+        w->at += part;
+        data += part;
+        bytes -= part;
+    }
+}
 
 static tr_status put(tr_row_writer *w, const void *data, uint64_t bytes)
 {
-    w->at += bytes;
+    cover(w, data, bytes);
     if (bytes == 0 || fwrite(data, bytes, 1, w->out) == 1)
         return TR_OK;
     return tr_fail(TR_EIO, "cannot write '%s': %s", w->path, strerror(errno));
@@ -47,6 +68,7 @@ tr_status tr_row_writer_open(tr_row_writer **out, const char *path, const tr_tab
     w->path = tr__must_strdup(path);
     w->config = *config;
     const tr_status status = put(w, &nothing, sizeof nothing);
+    w->chunks = 0;                    /* the checksum of the first chunk begins after the header */
     if (status != TR_OK)
         return tr_row_writer_close(w, status, NULL);
     *out = w;
@@ -107,6 +129,19 @@ static tr_status put_index(tr_row_writer *w, uint64_t *entries)
     return status;
 }
 
+static tr_status put_sums(tr_row_writer *w, tr_row_file_head *head)
+{
+    const uint64_t bytes = w->chunks * sizeof *w->sum;
+
+    head->sums_at = w->at;
+    head->sums_crc = tr_crc32c(0, w->sum, bytes);
+    head->chunk = TR_ROW_FILE_CHUNK;
+    head->bytes = w->at + bytes;
+    if (bytes == 0 || fwrite(w->sum, bytes, 1, w->out) == 1)
+        return TR_OK;
+    return tr_fail(TR_EIO, "cannot write '%s': %s", w->path, strerror(errno));
+}
+
 static tr_status put_head(tr_row_writer *w, uint64_t keys_at, uint64_t index_at, uint64_t entries)
 {
     const tr_table_config *c = &w->config;
@@ -114,8 +149,9 @@ static tr_status put_head(tr_row_writer *w, uint64_t keys_at, uint64_t index_at,
     tr_row_file_head       head = {
         .version = TR_ROW_FILE_VERSION, .dtype = (uint32_t)c->dtype, .init = (uint32_t)c->init, .width = (uint64_t)c->width, .a = c->a,
         .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count, .entry_probability = c->entry_probability,
-        .rows = w->rows, .entries = entries, .keys_at = keys_at, .index_at = index_at, .bytes = w->at};
+        .rows = w->rows, .entries = entries, .keys_at = keys_at, .index_at = index_at};
 
+    TR_TRY(put_sums(w, &head));
     memcpy(head.magic, "TRIREROW", sizeof head.magic);
     head.crc = tr_crc32c(0, (const char *)&head + covered, sizeof head - covered);
     if (fseek(w->out, 0, SEEK_SET) || fwrite(&head, sizeof head, 1, w->out) != 1)
@@ -133,6 +169,7 @@ static tr_status finish(tr_row_writer *w)
     TR_TRY(align(w));
     const uint64_t index_at = w->at;
     TR_TRY(put_index(w, &entries));
+    TR_TRY(align(w));
     return put_head(w, keys_at, index_at, entries);
 }
 
@@ -147,6 +184,7 @@ tr_status tr_row_writer_close(tr_row_writer *writer, tr_status status, uint64_t 
     else if (rows)
         *rows = writer->rows;
     free(writer->key);
+    free(writer->sum);
     free(writer->path);
     free(writer);
     return status;

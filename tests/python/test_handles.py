@@ -117,6 +117,7 @@ MAKERS = {
     "QueueDataset": (lambda world: world.dataset(fluid.feeds.QueueDataset), lambda it: (next(iter(it)), it.lines_read)),
     "Predictor": (lambda world: fluid.serving.Predictor(world.folder / "model"), lambda it: (it.run(FEED), it.version, it.refresh())),
     "Checkpoint": (opened, lambda it: (it.verify(), [it[name].sum() for name in it.arrays])),
+    "Checksums": (lambda world: fluid.checksums.Checksums(str(world.folder / "model")), lambda it: it.check(["__model__"])),
     "Schedule": (World.schedule, lambda it: (it.look(1), it.is_pending)),
 }
 

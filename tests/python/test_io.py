@@ -179,3 +179,31 @@ def test_a_profile_may_go_to_a_pipe(tmp_path):
               "    fluid.Executor().run(feed={'x': np.ones((2, 4), 'float32')}, fetch_list=[y])\n")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
     assert "exp" in done.stdout and any(event["name"] == "exp" for event in json.loads(done.stderr)["traceEvents"])
+
+
+def test_a_model_is_not_written_without_a_feed_that_it_needs(exe, tmp_path):
+    a, b = layers.data("a", [1]), layers.data("b", [1])
+    y = layers.elementwise_add(a, layers.scale(b, 2.0))
+    write = [lambda: fluid.io.save_inference_model(str(tmp_path / "m"), ["a"], [y], exe),
+             lambda: fluid.serving.export_model(str(tmp_path / "m"), ["a"], [y], exe),
+             lambda: fluid.io.save_inference_model(str(tmp_path / "m"), ["a"], [b], exe)]
+    for one in write:
+        with pytest.raises(fluid.errors.NotFoundError, match=r"the model needs 'b', which .* reads, and it is not fed: the feeds are \['a'\][^$]*test_io.py"):
+            one()
+        assert not (tmp_path / "m").exists()
+    assert fluid.io.save_inference_model(str(tmp_path / "m"), ["a", "b"], [y], exe) == [y.name]
+
+
+def test_a_model_with_a_loop_and_arrays_needs_what_is_fed_alone(exe, tmp_path):
+    x = layers.data("x", [2], append_batch_size=False)
+    i, n = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 3)
+    array, less = layers.create_array("float32"), layers.less_than(i, n)
+    loop = layers.While(cond=less)
+    with loop.block():
+        layers.array_write(layers.scale(x, 2.0), i, array)
+        layers.increment(i, in_place=True)
+        layers.less_than(i, n, cond=less)
+    last = layers.array_read(array, layers.fill_constant([1], "int64", 2))
+    assert fluid.io.save_inference_model(str(tmp_path / "m"), ["x"], [last], exe) == [last.name]
+    with pytest.raises(fluid.errors.NotFoundError, match="the model needs 'x'"):
+        fluid.io.save_inference_model(str(tmp_path / "n"), [], [last], exe)

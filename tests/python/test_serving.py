@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,154 @@ def test_a_delta_has_the_rows_that_changed_alone(tmp_path: Path) -> None:
     model.exe.run(feed={"ids": np.array([[[1], [2], [2]]]), "y": np.zeros((1, 1), "float32")}, fetch_list=[model.loss])
     assert exporter.export().rows == {"table": 2}
     assert exporter.export().rows == {"table": 0}
+
+
+def damages(data: bytes, every: int) -> Iterator[bytes]:
+    """Give a file's bytes with one of them changed, for each or every n-th byte; and cut, and longer."""
+    random = np.random.RandomState(0)
+    for at in range(0, len(data), every):
+        changed = bytearray(data)
+        changed[at] ^= 1 << random.randint(8)
+        yield bytes(changed)
+    yield from (data[:len(data) // 2], data[:-1], b"", data + b"x", data[:-8])
+
+
+def check_damage(folder: Path, answer: Callable[[], list[np.ndarray]], every: dict[str, int]) -> None:
+    """Change each file of a folder: then there is an error of ours that names a file, or the same answer."""
+    want = answer()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        for changed in damages(data, every.get(path.suffix, 1)):
+            path.write_bytes(changed)
+            try:
+                got = answer()
+            except errors.TriremeError as error:
+                assert str(folder) in str(error) or "model" in str(error), error
+                continue
+            assert all(np.array_equal(a, b) for a, b in zip(got, want)), f"another answer with a damaged {path.name}"
+        path.write_bytes(data)
+    assert all(np.array_equal(a, b) for a, b in zip(answer(), want))
+
+
+def test_a_damaged_export_is_refused_or_gives_the_same_answers(tmp_path: Path) -> None:
+    model = Model()
+    exporter = Exporter(tmp_path / "exports", ["ids"], [model.click], model.exe)
+    for _ in range(2):
+        model.step()
+        exporter.export()
+    ids = np.arange(-30, 60).reshape(30, 3, 1)
+
+    def answer() -> list[np.ndarray]:
+        with Predictor(tmp_path / "exports") as predictor:
+            return predictor.run({"ids": ids})
+
+    check_damage(tmp_path / "exports", answer, {".rows": 17, "": 3})
+
+
+@pytest.mark.parametrize("names", [{}, {"model_filename": "net", "params_filename": "all"}])
+def test_a_damaged_saved_model_is_refused_or_gives_the_same_answers(tmp_path: Path, names: dict[str, str]) -> None:
+    x = fluid.layers.data("x", [3])
+    y = fluid.layers.fc(fluid.layers.fc(x, 4, act="tanh"), 2)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path / "model"), ["x"], [y], exe, **names)
+    feed = {"x": np.ones((2, 3), "float32")}
+
+    def served() -> list[np.ndarray]:
+        with Predictor(tmp_path / "model", **names) as predictor:
+            return predictor.run(feed)
+
+    def loaded() -> list[np.ndarray]:
+        with fluid.scope_guard(fluid.Scope()):
+            program, feeds, targets = fluid.io.load_inference_model(str(tmp_path / "model"), exe, **names)
+            return exe.run(program, feed=dict(zip(feeds, feed.values())), fetch_list=targets)
+
+    check_damage(tmp_path / "model", served, {"": 3})
+    check_damage(tmp_path / "model", loaded, {"": 7})
+
+
+def test_parameters_that_are_saved_again_belong_to_the_model(tmp_path: Path) -> None:
+    x = fluid.layers.data("x", [3])
+    y = fluid.layers.fc(x, 2, param_attr="w", bias_attr=False)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path), ["x"], [y], exe)
+    fluid.global_scope().find_var("w").get_tensor().set(np.full((3, 2), 2, "float32"))
+    fluid.io.save_params(exe, str(tmp_path))
+    assert Predictor(tmp_path).run({"x": np.ones((1, 3), "float32")})[0].tolist() == [[6, 6]]
+    fluid.io.save_program(fluid.default_main_program(), str(tmp_path / "w"))
+    with pytest.raises(errors.FormatError, match="w' is damaged: it has [0-9]+ bytes, [0-9]+ were written"):
+        Predictor(tmp_path)
+
+
+def test_an_export_of_an_older_version_is_served_with_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Model()
+    model.step()
+    done = export_model(tmp_path / "exports", ["ids"], [model.click], model.exe)
+    Path(done.folder, "__checksums__").unlink()
+    (tmp_path / "exports" / "current").write_text("trireme-export 1\nversion 1\nstep 0\nfull full-000000001\n")
+    ids = np.arange(-30, 60).reshape(30, 3, 1)
+    assert np.array_equal(Predictor(tmp_path / "exports").run({"ids": ids})[0], model.predict(ids))
+    assert "without checksums: damage to its files would go unnoticed" in capsys.readouterr().err
+
+
+def test_a_model_is_served_on_while_its_files_are_cut_or_written_over(tmp_path: Path) -> None:
+    """As ``cp`` and ``rsync --inplace`` do: the model that was loaded gives what it gave."""
+    model = Model()
+    model.step()
+    done = export_model(tmp_path / "exports", ["ids"], [model.click], model.exe)
+    ids = np.arange(-30, 60).reshape(30, 3, 1)
+    predictor = Predictor(tmp_path / "exports")
+    want = predictor.run({"ids": ids})[0]
+    for path in [*Path(done.folder).iterdir(), tmp_path / "exports" / "current"]:
+        size = path.stat().st_size
+        for data in (b"", b"x" * size):
+            with open(path, "r+b") as file:
+                file.truncate(len(data))
+                file.write(data)
+            assert np.array_equal(predictor.run({"ids": ids})[0], want)
+    with pytest.raises(errors.TriremeError, match="current"):
+        predictor.refresh()
+    assert np.array_equal(predictor.run({"ids": ids})[0], want)
+
+
+LARGE = """
+import faulthandler, os, sys
+import numpy as np, trireme as fluid
+faulthandler.enable()
+ids = fluid.layers.data("ids", [1], dtype="int64")
+rows = fluid.layers.embedding(ids, [1 << 24, 256], is_distributed=True, param_attr=fluid.ParamAttr("table", initializer=fluid.initializer.Uniform(-0.1, 0.1)))
+loss = fluid.layers.mean(rows)
+fluid.optimizer.SGD(0.1).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+exe.run(feed={"ids": np.arange(70000).reshape(-1, 1)}, fetch_list=[loss])
+done = fluid.serving.export_model("exports", ["ids"], [rows], exe)
+predictor = fluid.serving.Predictor("exports")
+faulthandler.enable()
+some = np.arange(0, 70000, 1000).reshape(-1, 1)
+before = predictor.run({"ids": some})[0]
+path = os.path.join(done.folder, "table.rows")
+assert os.path.getsize(path) > 64 << 20, "it is too small to be mapped"
+os.truncate(path, 4096 if sys.argv[1] == "cut" else os.path.getsize(path))
+if sys.argv[1] == "over":
+    with open(path, "r+b") as file:
+        file.seek(1 << 20)
+        file.write(b"x" * 4096)
+for _ in range(3):
+    try:
+        predictor.run({"ids": some})
+    except fluid.errors.FileError as error:
+        print(str(error).splitlines()[0], flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["cut", "over"])
+def test_a_mapped_file_that_is_changed_in_its_place_is_an_error_of_the_run(tmp_path: Path, how: str) -> None:
+    done = subprocess.run([sys.executable, "-c", LARGE, how], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 3 and done.stderr == "", done
+    assert all("table.rows' was changed in its place while it is served" in line for line in lines)
 
 
 def test_many_threads_run_one_model(tmp_path: Path) -> None:

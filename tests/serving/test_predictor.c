@@ -294,7 +294,7 @@ TEST(what_is_no_model_is_refused)
         write_text(in_folder("current", ""), bad[i]);
         EXPECT_FAIL(TR_EFORMAT, "in the export", tr_predictor_refresh(p, &is_new));
     }
-    write_text(in_folder("current", ""), "version 3\nfull full-3\n");
+    write_text(in_folder("current", ""), "trireme-export 1\nversion 3\nfull full-3\n");
     EXPECT_FAIL(TR_EIO, "full-3", tr_predictor_refresh(p, &is_new));
     assert_int_equal(tr_predictor_version(p), 1);                      /* it goes on with what it has */
     tr_predictor_free(p);

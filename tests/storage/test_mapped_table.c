@@ -1,9 +1,13 @@
 /* test_mapped_table.c - rows in files: read as the table has them, the newest file first; damaged files are refused. */
 #include "tests/support/table_rig.h"
 
+#include "storage/memory/guard.h"
 #include "storage/table/mapped_table.h"
+#include "storage/util/crc32c.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { ROWS = 1000 };
@@ -37,7 +41,7 @@ static void expect_the_same(const tr_mapped_table *mapped, const tr_table *t)
 
     for (int i = 0; i < 2 * ROWS; i++)
         keys[i] = key_of((uint64_t)i);
-    tr_mapped_table_pull(mapped, got, keys, 2 * ROWS);
+    EXPECT_OK(tr_mapped_table_pull(mapped, got, keys, 2 * ROWS));
     tr_table_pull(t, expected, keys, 2 * ROWS);
     assert_memory_equal(got, expected, 2 * ROWS * bytes);
     free(got);
@@ -93,12 +97,16 @@ static const char *damaged(size_t at, size_t keep)
     return path;
 }
 
-TEST(a_damaged_file_is_refused_or_finds_nothing)
+static tr_status open_as(tr_row_file **out, const char *path, bool is_copied)
+{
+    return tr_row_file_open(out, path, is_copied ? UINT64_MAX : 0);
+}
+
+/* A file of ten rows. */
+static size_t write_good(int64_t *keys)
 {
     const tr_table_config config = config_of(TR_FP32);
     tr_table             *t = NULL;
-    tr_row_file          *file = NULL;
-    int64_t               keys[10];
     size_t                size;
 
     EXPECT_OK(tr_table_create(&t, &config, &everywhere));
@@ -107,19 +115,106 @@ TEST(a_damaged_file_is_refused_or_finds_nothing)
     update(t, 1, keys, 10, 1);
     write_rows(test_path("good.rows"), t, 0, 10);
     free(test_read_file(&size, test_path("good.rows")));
-    for (size_t at = 0; at < sizeof(tr_row_file_head); at++)
-        EXPECT_FAIL(TR_EFORMAT, "bad.rows", tr_row_file_open(&file, damaged(at, size)));
-    EXPECT_FAIL(TR_EFORMAT, "do not make a file of", tr_row_file_open(&file, damaged(SIZE_MAX, size - 4)));
-    EXPECT_FAIL(TR_EFORMAT, "no file of a sparse table's rows", tr_row_file_open(&file, damaged(SIZE_MAX, 40)));
-    EXPECT_FAIL(TR_EFORMAT, "it is empty", tr_row_file_open(&file, damaged(SIZE_MAX, 0)));
-    EXPECT_FAIL(TR_EIO, "none.rows", tr_row_file_open(&file, test_path("none.rows")));
-    for (size_t at = size - 32 * 4; at < size; at++) {                  /* in the index */
-        EXPECT_OK(tr_row_file_open(&file, damaged(at, size)));
-        for (int i = 0; i < 10; i++)
-            (void)tr_row_file_find(file, keys[i]);
+    tr_table_free(t);
+    return size;
+}
+
+TEST(a_file_with_a_damaged_byte_is_refused_or_its_rows_are)
+{
+    int64_t      keys[10];
+    const size_t size = write_good(keys);
+    tr_row_file *file = NULL;
+    const void  *values;
+
+    for (int c = 0; c < 2; c++) {
+        for (size_t at = 0; at < sizeof(tr_row_file_head); at++)
+            EXPECT_FAIL(TR_EFORMAT, "bad.rows", open_as(&file, damaged(at, size), c));
+        EXPECT_FAIL(TR_EFORMAT, "do not make a file of", open_as(&file, damaged(SIZE_MAX, size - 4), c));
+        EXPECT_FAIL(TR_EFORMAT, "no file of a sparse table's rows", open_as(&file, damaged(SIZE_MAX, 40), c));
+        EXPECT_FAIL(TR_EFORMAT, "it is empty", open_as(&file, damaged(SIZE_MAX, 0), c));
+        EXPECT_FAIL(TR_EIO, "none.rows", open_as(&file, test_path("none.rows"), c));
+    }
+    for (size_t at = sizeof(tr_row_file_head); at < size; at++) {
+        EXPECT_FAIL(TR_EFORMAT, "bad.rows' is damaged", open_as(&file, damaged(at, size), true));
+        const tr_status status = open_as(&file, damaged(at, size), false);
+        assert_int_equal(status, at < size - sizeof(uint32_t) ? TR_OK : TR_EFORMAT);        /* the last four bytes are the checksum */
+        for (int i = 0; i < 10 && status == TR_OK; i++)
+            EXPECT_FAIL(TR_EFORMAT, "the checksum of the 65536 bytes from byte 0 is another one", tr_row_file_find(&values, file, keys[i]));
+        if (status == TR_OK)
+            tr_row_file_free(file);
+    }
+}
+
+static void read_values(void *payload)
+{
+    const char **values = payload;
+
+    (void)*(volatile const char *)*values;
+}
+
+TEST(a_mapped_file_that_is_cut_or_changed_says_so_and_a_copied_one_does_not_care)
+{
+    int64_t keys[10];
+
+    (void)write_good(keys);
+    for (int c = 0; c < 2; c++) {
+        tr_row_file *file = NULL;
+        const void  *values = NULL;
+        EXPECT_OK(open_as(&file, damaged(SIZE_MAX, SIZE_MAX), c));
+        assert_int_equal(tr_row_file_is_mapped(file), !c);
+        EXPECT_OK(tr_row_file_find(&values, file, keys[3]));
+        assert_non_null(values);
+        EXPECT_OK(tr_row_file_is_intact(file));
+        assert_true(tr_guard_call(read_values, &values));
+        assert_int_equal(truncate(test_path("bad.rows"), 0), 0);
+        assert_int_equal(tr_guard_call(read_values, &values), c);
+        if (c)
+            EXPECT_OK(tr_row_file_is_intact(file));
+        else
+            EXPECT_FAIL(TR_EIO, "bad.rows' was changed in its place while it is served", tr_row_file_is_intact(file));
         tr_row_file_free(file);
     }
-    tr_table_free(t);
+}
+
+/* A file as the first version of the format had it: no checksums but that of the header. */
+static void write_first_version(const char *path, size_t size)
+{
+    size_t           whole;
+    uint8_t         *bytes = test_read_file(&whole, test_path("good.rows"));
+    tr_row_file_head head;
+    FILE            *out = fopen(path, "wb");
+
+    memcpy(&head, bytes, sizeof head);
+    head.version = 1;
+    head.bytes = size;
+    head.sums_at = head.sums_crc = head.chunk = 0;
+    head.crc = tr_crc32c(0, (const char *)&head + 16, sizeof head - 16);
+    memcpy(bytes, &head, sizeof head);
+    assert_int_equal(fwrite(bytes, 1, size, out), size);
+    fclose(out);
+    free(bytes);
+}
+
+TEST(a_file_of_the_first_version_is_read)
+{
+    int64_t          keys[10];
+    const size_t     size = write_good(keys);
+    tr_row_file     *file = NULL;
+    tr_row_file_head head;
+    const void      *values = NULL;
+    size_t           whole;
+    uint8_t         *bytes = test_read_file(&whole, test_path("good.rows"));
+
+    memcpy(&head, bytes, sizeof head);
+    free(bytes);
+    assert_true(head.sums_at < size);
+    write_first_version(test_path("old.rows"), head.index_at + head.entries * sizeof(uint32_t));
+    for (int c = 0; c < 2; c++) {
+        EXPECT_OK(open_as(&file, test_path("old.rows"), c));
+        EXPECT_OK(tr_row_file_find(&values, file, keys[3]));
+        assert_non_null(values);
+        tr_row_file_free(file);
+    }
 }
 
 TEST(files_of_another_table_do_not_join)
@@ -146,7 +241,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_and_first_values_are_those_of_the_table),
-        cmocka_unit_test(a_damaged_file_is_refused_or_finds_nothing),
+        cmocka_unit_test(a_file_with_a_damaged_byte_is_refused_or_its_rows_are),
+        cmocka_unit_test(a_mapped_file_that_is_cut_or_changed_says_so_and_a_copied_one_does_not_care),
+        cmocka_unit_test(a_file_of_the_first_version_is_read),
         cmocka_unit_test(files_of_another_table_do_not_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

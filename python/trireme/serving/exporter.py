@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .. import checksums
 from .._core import ffi, lib
 from ..checks import path_text, plain
 from ..distributed import job as jobs
@@ -130,7 +131,7 @@ class Exporter:
         tables = table_names(self._model)
         self._tables = [_Table(self._scope, name) for name in sorted(tables)]
         self._vars = [var for var in self._model.list_vars() if is_persistable(var) and var.name not in tables]
-        self._parts: list[str] = []
+        self._parts: dict[str, str] = {}               # the newest model's folders, and the checksums of their files of checksums
         self._version = 0
 
     def export(self, full: bool = False) -> Export | None:
@@ -144,13 +145,14 @@ class Exporter:
         is_full = full or not self._parts or len(self._parts) >= self.full_every
         self._version += 1
         part = f"{'full' if is_full else 'delta'}-{self._version:09d}"
-        rows = self._write(os.path.join(self.folder, part), is_full)
-        self._parts = [part] if is_full else [*self._parts, part]
+        rows, own = self._write(os.path.join(self.folder, part), is_full)
+        self._parts = {part: own} if is_full else {**self._parts, part: own}
         self._name_current()
         self._remove_old()
         return Export(self._version, is_full, rows, time.monotonic() - begin, os.path.join(self.folder, part))
 
-    def _write(self, path: str, is_full: bool) -> dict[str, int]:
+    def _write(self, path: str, is_full: bool) -> tuple[dict[str, int], str]:
+        """Write a folder; return the rows of each table, and the checksum of its file of checksums."""
         os.makedirs(self.folder, exist_ok=True)
         rows = {}
         with new_folder(path) as (part, about):
@@ -161,8 +163,10 @@ class Exporter:
                 self._write_array(part, var.name)
             for table in self._tables:
                 rows[table.name] = table.write(part, is_full)
-            about.write(b'{"format": 1}\n')
-        return rows
+            files = ["__model__"] * is_full + [var.name for var in self._vars] + [f"{table.name}.rows" for table in self._tables]
+            own = checksums.write(part, files)
+            about.write(b'{"format": 2}\n')
+        return rows, own
 
     def _write_array(self, folder: str, name: str) -> None:
         found, path = self._scope.find_var(name), path_inside(folder, name)
@@ -172,10 +176,10 @@ class Exporter:
         check(lib.tr_tensor_save(found.get_tensor()._ptr, path_chars(path)))
 
     def _name_current(self) -> None:
-        lines = ["trireme-export 1", f"version {self._version}", f"step {_steps()}", f"full {self._parts[0]}",
-                 *(f"delta {part}" for part in self._parts[1:])]
+        lines = ["trireme-export 2\n", f"version {self._version}\n", f"step {_steps()}\n",
+                 *(f"{part.split('-')[0]} {part} {own}\n" for part, own in self._parts.items())]
         with new_file(os.path.join(self.folder, "current")) as file:
-            file.write(("\n".join(lines) + "\n").encode())
+            file.write(checksums.ended(lines))
 
     def _found(self) -> dict[int, str]:
         """Return the folders of exports, by their numbers."""

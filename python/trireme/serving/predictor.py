@@ -95,6 +95,9 @@ class Predictor(Handle):
         names = [path_chars(name) if name is not None else ffi.NULL for name in (model_filename, params_filename)]
         check(lib.tr_predictor_load_files(out, path_chars(folder), *names))
         self._native = Native(out[0], lib.tr_predictor_free, owner="Predictor")
+        if lib.tr_predictor_version(out[0]) > 0 and not lib.tr_predictor_has_checksums(out[0]):
+            print(f"trireme: {os.fspath(folder)}: an older version has written this export, without checksums: damage to its files would go unnoticed. "
+                  "Export the model again", file=sys.stderr, flush=True)
         self._follower: _Follower | None = None
         self._turn = new_turn(self)                    # held while _follower changes
         self.folder = path_text(folder)
@@ -224,7 +227,8 @@ class _Follower:
 
     def end(self) -> None:
         """Let the thread end by itself, after the look at the folder that it may be in."""
-        self._over.set()
+        if self.is_alive():                            # in a forked child a thread that is not there may hold the event's lock
+            self._over.set()
 
 
 __all__ = ["Predictor"]

@@ -1,0 +1,10 @@
+/* checksums.h - the checksums of a folder's files, as trireme_checkpoint.h describes them. */
+#ifndef TR_STORAGE_CHECKSUMS_H
+#define TR_STORAGE_CHECKSUMS_H
+
+#include "storage/trireme_checkpoint.h"
+
+/* The folder's file of checksums, as a checksum: another file names it by that. */
+uint32_t tr_checksums_own(const tr_checksums *sums);
+
+#endif
