@@ -1,6 +1,9 @@
 /* pool.c - pool2d, pool3d, and max_pool2d_with_index, max_pool3d_with_index: the maximum or the average over the windows of
  * each plane (volume).
  *
+ * A window may be larger than the plane by less than a stride, as in Fluid, where the division rounds towards 0: it sees what there is. With
+ * ceil_mode a window may see padding alone: its maximum is -FLT_MAX, as in Fluid, its average 0.
+ *
  * Backward: a maximum's gradient goes to the first element of its window that equals Out, an average's to all. With an index
  * it goes where Mask says. */
 #ifndef T
@@ -97,10 +100,10 @@ static tr_status infer_extent(const tr_infer *io, tr_shape *out, int axis)
     out->dim[axis] = a->adaptive ? kernel : -1;
     if (in < 0 || a->adaptive)
         return TR_OK;
-    if (in + 2 * pad < kernel)
-        return tr_fail(TR_ESHAPE, "%s: the window of %lld is larger than X %s with padding %lld along dimension %d",
-                       io->type, (long long)kernel, TR_SHAPE_STR(io->in[X].shape), (long long)pad, axis);
     out->dim[axis] = tr_pool_extent(in, kernel, stride, pad, a->ceil_mode);
+    if (out->dim[axis] < 1)
+        return tr_fail(TR_ESHAPE, "%s: the window of %lld is larger than X %s with padding %lld along dimension %d, by a stride (%lld) or more",
+                       io->type, (long long)kernel, TR_SHAPE_STR(io->in[X].shape), (long long)pad, axis, (long long)stride);
     return TR_OK;
 }
 

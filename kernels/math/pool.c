@@ -6,6 +6,7 @@
 #include "kernels/math/pool_rows.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 
 int64_t tr_pool_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, bool ceil_mode)
@@ -206,6 +207,7 @@ void NAME(tr_max_pool)(T *out, int32_t *mask, const T *x, const tr_pool_shape *s
     NAME(job) j = {.shape = s, .out = out, .mask = mask, .x = x};
     assert(!mask || volume(s->in) <= INT32_MAX);
     tr_parallel_range(s->planes, planes_of_slice(s), NAME(max_range), &j);
+    NAME(fill_blind)(out, -FLT_MAX, s);
 }
 
 /* won[o] = the first of these taps that equals the maximum, where none before them has. */

@@ -116,6 +116,7 @@ void NAME(tr_avg_pool)(T *out, const T *x, const tr_pool_shape *s)
 {
     NAME(job) j = {.shape = s, .out = out, .x = x};
     tr_parallel_range(s->planes, planes_of_slice(s), NAME(avg_range), &j);
+    NAME(fill_blind)(out, 0, s);
 }
 
 TR_CLONES static void NAME(avg_grad_rows)(T *dx, T *share, const T *width, const tr_pool_shape *s, const layout *l, int64_t first, int64_t rows)

@@ -37,9 +37,14 @@ static inline int64_t window_of(int64_t *begin, int64_t *end, const tr_pool_shap
         *begin = o * in / s->out[axis];
         *end = ((o + 1) * in + s->out[axis] - 1) / s->out[axis];
     }
-    if (s->adaptive || s->exclusive)
-        return *end - *begin;
-    return (last < in + s->pad[axis] ? last : in + s->pad[axis]) - first;
+    return !s->adaptive && !s->exclusive ? s->kernel[axis] : *end > *begin ? *end - *begin : 0;
+}
+
+/* How many outputs along an axis have windows that see something of the plane: with ceil_mode the last one may not. */
+static inline int64_t seeing(const tr_pool_shape *s, int axis)
+{
+    const int64_t windows = (s->in[axis] + s->pad[axis] + s->stride[axis] - 1) / s->stride[axis];
+    return s->adaptive || windows > s->out[axis] ? s->out[axis] : windows;
 }
 
 /* The layout of a plane, and tables of places in it, in the thread's memory. Loops run over `width` outputs of a row, whole vectors: as phases have room,
@@ -96,6 +101,19 @@ static inline void window_at(window *w, const tr_pool_shape *s, int64_t o)
 #include "kernels/math/each_float.h"
 
 #elif defined(T)
+
+/* Outputs whose windows see padding alone. */
+static inline void NAME(fill_blind)(T *out, T value, const tr_pool_shape *s)
+{
+    const int64_t seen[3] = {seeing(s, 0), seeing(s, 1), seeing(s, 2)};
+    if (seen[0] == s->out[0] && seen[1] == s->out[1] && seen[2] == s->out[2])
+        return;
+    for (int64_t r = 0; r < s->planes * s->out[0] * s->out[1]; r++, out += s->out[2]) {
+        const bool sees = r / s->out[1] % s->out[0] < seen[0] && r % s->out[1] < seen[1];
+        for (int64_t o = sees ? seen[2] : 0; o < s->out[2]; o++)
+            out[o] = value;
+    }
+}
 
 typedef struct {
     const tr_pool_shape *shape;

@@ -128,6 +128,16 @@ static const op_case pool_cases[] = {
     {"adaptive max", {DIMS(1, 2, 7, 5)}, {MAX, INTS_ATTR("ksize", 3, 2), BOOL_ATTR("adaptive", 1)}, {DIMS(1, 2, 3, 2)}},
     {"adaptive average", {DIMS(1, 2, 7, 5)}, {AVG, INTS_ATTR("ksize", 3, 2), BOOL_ATTR("adaptive", 1)}},
     {"empty batch", {DIMS(0, 2, 4, 4)}, {MAX, INTS_ATTR("ksize", 2, 2)}},
+    {"a window larger than the image", {DIMS(2, 1, 6, 6)}, {AVG, INTS_ATTR("ksize", 7, 7), INTS_ATTR("strides", 7, 7)}, {DIMS(2, 1, 1, 1)}},
+    {"the largest of it", {DIMS(2, 1, 6, 6)}, {MAX, INTS_ATTR("ksize", 7, 7), INTS_ATTR("strides", 7, 7)}, {DIMS(2, 1, 1, 1)}},
+    {"all of it counts", {DIMS(2, 1, 6, 6)}, {AVG, INTS_ATTR("ksize", 7, 7), INTS_ATTR("strides", 7, 7), BOOL_ATTR("exclusive", 0)}},
+    {"larger along one axis", {DIMS(1, 2, 3, 9)}, {AVG, INTS_ATTR("ksize", 4, 2), INTS_ATTR("strides", 3, 2)}, {DIMS(1, 2, 1, 4)}},
+    {"larger with padding", {DIMS(1, 2, 2, 2)}, {MAX, INTS_ATTR("ksize", 5, 6), INTS_ATTR("strides", 3, 4), INTS_ATTR("paddings", 1, 1)}},
+    {"larger, rounded up", {DIMS(1, 2, 2, 3)}, {AVG, INTS_ATTR("ksize", 4, 4), INTS_ATTR("strides", 3, 3), BOOL_ATTR("ceil_mode", 1)}, {DIMS(1, 2, 1, 1)}},
+    {"counts padding, rounded up", {DIMS(1, 1, 3, 3)},
+     {AVG, INTS_ATTR("ksize", 2, 2), INTS_ATTR("strides", 2, 2), INTS_ATTR("paddings", 1, 0), BOOL_ATTR("exclusive", 0), BOOL_ATTR("ceil_mode", 1)}},
+    {"padding alone", {DIMS(1, 2, 2, 2)},
+     {AVG, INTS_ATTR("ksize", 2, 2), INTS_ATTR("strides", 3, 3), INTS_ATTR("paddings", 1, 1), BOOL_ATTR("ceil_mode", 1)}, {DIMS(1, 2, 2, 2)}},
 };
 
 /* The places [begin, end) of window o along one axis, padding included. */
@@ -144,8 +154,6 @@ static void window(int64_t *begin, int64_t *end, const op_values *v, int i, int6
     } else if (op_case_number(c, "adaptive", 0) != 0) {
         *begin = o * in / out;
         *end = ((o + 1) * in + out - 1) / out;
-    } else if (*end > in + pair(c, "paddings", i, 0)) {
-        *end = in + pair(c, "paddings", i, 0);
     }
 }
 
@@ -168,6 +176,8 @@ static double pool_at(const op_values *v, int64_t n, int64_t c, int64_t oy, int6
         }
     if (is_max)
         return largest;
+    if (inside == 0)
+        return 0;
     return sum / (double)(op_case_number(v->c, "exclusive", 1) != 0 ? inside : (y1 - y0) * (x1 - x0));
 }
 
@@ -191,7 +201,7 @@ TEST(pool_mistakes_are_explained)
                 infer_shapes("pool2d", {DIMS(1, 1, 4, 4)}, {STRING_ATTR("pooling_type", "min"), INTS_ATTR("ksize", 2, 2)}));
     EXPECT_FAIL(TR_EINVAL, "padding 2 must be smaller than the window (2)",
                 infer_shapes("pool2d", {DIMS(1, 1, 4, 4)}, {MAX, INTS_ATTR("ksize", 2, 2), INTS_ATTR("paddings", 2, 0)}));
-    EXPECT_FAIL(TR_ESHAPE, "the window of 5 is larger than X [1, 1, 4, 4]",
+    EXPECT_FAIL(TR_ESHAPE, "the window of 5 is larger than X [1, 1, 4, 4] with padding 0 along dimension 3, by a stride (1) or more",
                 infer_shapes("pool2d", {DIMS(1, 1, 4, 4)}, {MAX, INTS_ATTR("ksize", 2, 5)}));
     EXPECT_FAIL(TR_ESHAPE, "X must have rank 4", infer_shapes("pool2d", {DIMS(4, 4)}, {MAX, INTS_ATTR("ksize", 2, 2)}));
 }

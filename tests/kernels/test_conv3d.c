@@ -193,6 +193,8 @@ static const op_case pool_cases[] = {
     {"adaptive max", {DIMS(1, 2, 5, 4, 3)}, {INTS_ATTR("ksize", 2, 3, 2), BOOL_ATTR("adaptive", 1), MAX}},
     {"adaptive average", {DIMS(1, 2, 5, 4, 3)}, {INTS_ATTR("ksize", 3, 2, 2), BOOL_ATTR("adaptive", 1), AVG}},
     {"empty batch", {DIMS(0, 2, 3, 3, 3)}, {INTS_ATTR("ksize", 2, 2, 2), MAX}},
+    {"larger than the volume", {DIMS(1, 2, 3, 2, 4)}, {INTS_ATTR("ksize", 4, 3, 2), INTS_ATTR("strides", 2, 2, 2), AVG}, {DIMS(1, 2, 1, 1, 2)}},
+    {"the largest of it", {DIMS(1, 2, 3, 2, 4)}, {INTS_ATTR("ksize", 4, 3, 5), INTS_ATTR("strides", 2, 2, 2), MAX}, {DIMS(1, 2, 1, 1, 1)}},
 };
 
 static const op_case index_cases[] = {
@@ -202,6 +204,7 @@ static const op_case index_cases[] = {
     {"adaptive", {DIMS(1, 2, 7, 5)}, {INTS_ATTR("ksize", 3, 2), BOOL_ATTR("adaptive", 1)}},
     {"all alike", {VALUES(((const double[]){1, 1, 1, 1, 1, 1, 1, 1, 1}), 1, 1, 3, 3)}, {INTS_ATTR("ksize", 2, 2)}},
     {"empty batch", {DIMS(0, 2, 4, 4)}, {INTS_ATTR("ksize", 2, 2)}},
+    {"larger than the image", {DIMS(1, 2, 3, 2)}, {INTS_ATTR("ksize", 4, 5), INTS_ATTR("strides", 3, 4)}, {DIMS(1, 2, 1, 1)}},
 };
 
 static const op_case index_cases_3d[] = {

@@ -412,11 +412,13 @@ def _pool(graph: Graph, op: Operator) -> None:
         graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=windows, strides=windows)
         return
     pads, counts = _pads(op.attr("paddings")), not is_max and not op.attr("exclusive")
-    if op.attr("ceil_mode") and counts:                # what is beyond the padding does not count, on which runtimes differ: make the padding a part of the image
-        source, pads, counts = graph.add("Pad", [source, graph.longs([0, 0, *pads[:len(sizes)], 0, 0, *pads[len(sizes):]])]), [0] * len(pads), False
+    rounds_up = bool(op.attr("ceil_mode"))
+    if rounds_up and counts:                           # all of a window counts, on which runtimes differ: make all that it sees a part of the image
+        ends = [int(end) + int(stride) - 1 for end, stride in zip(pads[len(sizes):], op.attr("strides"))]
+        source, pads, counts, rounds_up = graph.add("Pad", [source, graph.longs([0, 0, *pads[:len(sizes)], 0, 0, *ends])]), [0] * len(pads), False, False
     how: dict[str, Any] = {} if is_max else {"count_include_pad": int(counts)}
     graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=sizes, strides=[int(n) for n in op.attr("strides")],
-              pads=pads, ceil_mode=int(bool(op.attr("ceil_mode"))), **how)
+              pads=pads, ceil_mode=int(rounds_up), **how)
 
 
 @converts("batch_norm", "sync_batch_norm")

@@ -46,7 +46,7 @@ static bool holds(const tr_pool_shape *s, int64_t o, int64_t at)
     return true;
 }
 
-/* What the window counts for: its elements, or with the padding that it covers. */
+/* What the window counts for: its elements, or all of it. */
 static double size_of(const tr_pool_shape *s, int64_t o)
 {
     double elements = 0, padded = 1;
@@ -54,11 +54,8 @@ static double size_of(const tr_pool_shape *s, int64_t o)
         elements += holds(s, o, i);
     if (s->adaptive || s->exclusive)
         return elements;
-    const int64_t out[3] = {o / s->out[2] / s->out[1], o / s->out[2] % s->out[1], o % s->out[2]};
-    for (int a = 0; a < 3; a++) {
-        const int64_t first = out[a] * s->stride[a] - s->pad[a], last = first + s->kernel[a], edge = s->in[a] + s->pad[a];
-        padded *= (double)((last < edge ? last : edge) - first);
-    }
+    for (int a = 0; a < 3; a++)
+        padded *= (double)s->kernel[a];
     return padded;
 }
 
