@@ -127,10 +127,15 @@ static const tr_var_desc *var_of(const tr_composite *c, const char *name)
     return var;
 }
 
-int tr_composite_rank(const tr_composite *c, const char *name)
+tr_shape tr_composite_declared(const tr_composite *c, const char *name)
 {
     const tr_var_desc *var = var_of(c, name);
-    return var ? var->shape.rank : 0;
+    return var ? var->shape : (tr_shape){.rank = 0};
+}
+
+int tr_composite_rank(const tr_composite *c, const char *name)
+{
+    return tr_composite_declared(c, name).rank;
 }
 
 tr_dtype tr_composite_dtype(const tr_composite *c, const char *name)

@@ -17,7 +17,7 @@
  *
  * What must stay true:
  *   - A body depends on attributes, types, ranks and on which arguments are there, never on dimensions: those may be others
- *     when the plan runs.
+ *     when the plan runs. Only which of two arguments is repeated along the other one may follow from what the program declares.
  *   - Each variable is written once, and no part draws random numbers if there is a gradient: the parts may be computed a
  *     second time for it.
  *   - A variable whose gradient is stopped is a constant in gradients of gradients, too.
@@ -45,6 +45,7 @@ const void *tr_composite_attrs(const tr_composite *c);
 int      tr_composite_count(const tr_composite *c, const char *slot);
 /* Of the first argument of a slot, or of a variable of the body: the rank (0: not known), and the type. */
 int      tr_composite_rank(const tr_composite *c, const char *name);
+tr_shape tr_composite_declared(const tr_composite *c, const char *name);
 tr_dtype tr_composite_dtype(const tr_composite *c, const char *name);
 /* The rank; a failure that asks for it where it is not known. */
 tr_status tr_composite_known_rank(int *out, const tr_composite *c, const char *name);

@@ -20,26 +20,49 @@ static span span_of(const tr_shape *x, const tr_shape *y, int axis)
     return (span){begin + first, begin + rank, first};
 }
 
-tr_status tr__broadcast_check(const tr_infer *io)
+/* `names`: of the larger argument and of the one that is a run of its dimensions. */
+static tr_status check_run(const tr_infer *io, tr_shape large, tr_shape small, const char *const names[2])
 {
     const tr_broadcast_attrs *attrs = io->attrs;
-    const tr_shape            x = io->in[0].shape, y = io->in[1].shape;
-    const int                 axis = attrs->axis <= x.rank ? attrs->axis : x.rank + 1;     /* too large, and can be added to */
-    const span                run = span_of(&x, &y, axis);
+    const int                 axis = attrs->axis <= large.rank ? attrs->axis : large.rank + 1;     /* too large, and can be added to */
+    const span                run = span_of(&large, &small, axis);
 
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[1], io->in[0].dtype));
-    if (run.begin - run.dropped < 0 || run.end > x.rank)
-        return tr_fail(TR_ESHAPE, "%s: Y's dimensions must be a run of X's; X is %s, Y is %s, axis is %d",
-                       io->type, TR_SHAPE_STR(x), TR_SHAPE_STR(y), attrs->axis);
+    if (run.begin - run.dropped < 0 || run.end > large.rank)
+        return tr_fail(TR_ESHAPE, "%s: %s's dimensions must be a run of %s's; %s is %s, %s is %s, axis is %d", io->type, names[1], names[0],
+                       names[0], TR_SHAPE_STR(large), names[1], TR_SHAPE_STR(small), attrs->axis);
     for (int i = run.begin; i < run.end; i++) {
         const int     d = i - run.begin + run.dropped;
-        const int64_t have = y.dim[d], want = x.dim[i];
+        const int64_t have = small.dim[d], want = large.dim[i];
         if (have != want && have >= 0 && want >= 0)
-            return tr_fail(TR_ESHAPE, "%s: Y's dimension %d must be %lld, as X's dimension %d is; X is %s, Y is %s, "
-                           "axis is %d", io->type, d, (long long)want, i, TR_SHAPE_STR(x),
-                           TR_SHAPE_STR(y), attrs->axis);
+            return tr_fail(TR_ESHAPE, "%s: %s's dimension %d must be %lld, as %s's dimension %d is; %s is %s, %s is %s, axis is %d", io->type,
+                           names[1], d, (long long)want, names[0], i, names[0], TR_SHAPE_STR(large), names[1], TR_SHAPE_STR(small),
+                           attrs->axis);
     }
     return TR_OK;
+}
+
+tr_status tr__broadcast_check(const tr_infer *io)
+{
+    TR_TRY(tr__check_dtype(io, "Y", &io->in[1], io->in[0].dtype));
+    return check_run(io, io->in[0].shape, io->in[1].shape, (const char *const[]){"X", "Y"});
+}
+
+tr_status tr__broadcast_check_either(const tr_infer *io)
+{
+    if (!tr__broadcast_is_swapped(&io->in[0].shape, &io->in[1].shape))
+        return tr__broadcast_check(io);
+    TR_TRY(tr__check_dtype(io, "Y", &io->in[1], io->in[0].dtype));
+    return check_run(io, io->in[1].shape, io->in[0].shape, (const char *const[]){"Y", "X"});
+}
+
+bool tr__broadcast_is_swapped(const tr_shape *x, const tr_shape *y)
+{
+    if (x->rank != y->rank || x->rank == 0)
+        return x->rank > 0 && x->rank < y->rank;
+    for (int i = 0; i < x->rank; i++)
+        if (x->dim[i] >= 0 && x->dim[i] < y->dim[i])
+            return true;
+    return false;
 }
 
 tr_cut tr__broadcast_of(const tr_shape *x, const tr_shape *y, int axis)

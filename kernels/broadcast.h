@@ -25,6 +25,10 @@ typedef struct tr_broadcast_attrs {
 
 /* Fail unless inputs 0 (X) and 1 (Y) fit by the rule and have one type. */
 tr_status tr__broadcast_check(const tr_infer *io);
+/* The same where X may be the smaller one: its dimensions are then a run of Y's. */
+tr_status tr__broadcast_check_either(const tr_infer *io);
+/* Is X the smaller one? It has fewer dimensions, or as many and one of them is smaller. */
+bool      tr__broadcast_is_swapped(const tr_shape *x, const tr_shape *y);
 /* The counts for shapes that fit: a[i][j][k] op b[j], i < pre, j < n, k < post. */
 tr_cut tr__broadcast_of(const tr_shape *x, const tr_shape *y, int axis);
 

@@ -27,8 +27,8 @@ typedef struct elemwise_attrs {
 
 static const tr_op_proto elemwise_proto = {
     .doc = "Out = outer(X, inner(Y)) where the first function takes two tensors, outer(inner(X, Y)) where the second does.",
-    .in = TR_SLOTS({"X", "any shape, float"}, {"Y", "a run of X's dimensions, same dtype as X"}),
-    .out = TR_SLOTS({"Out", "like X"}, {"IntermediateOut", "what the second function gives", TR_SLOT_INTERMEDIATE}),
+    .in = TR_SLOTS({"X", "any shape, float"}, {"Y", "a run of X's dimensions, or X's are a run of Y's; same dtype as X"}),
+    .out = TR_SLOTS({"Out", "like the larger one of X and Y"}, {"IntermediateOut", "what the second function gives", TR_SLOT_INTERMEDIATE}),
     .attr = TR_ATTRS(TR_BROADCAST_ATTR, TR_ATTR(elemwise_attrs, scale, FLOAT, "the factor of the function scale"),
                      TR_ATTR_IGNORED("save_intermediate_out", BOOL),
                      TR_ATTR(elemwise_attrs, functor_list, STRINGS, "one of elementwise_add and elementwise_mul, and one of scale, relu, "
@@ -59,10 +59,19 @@ static tr_status infer_elemwise(const tr_infer *io)
 {
     const elemwise_attrs *a = io->attrs;
 
-    TR_TRY(tr__broadcast_check(io));
-    io->out[E_OUT] = io->in[X];
-    io->out[E_INTERMEDIATE] = io->in[is_binary(a->functor_list.item[0]) ? Y : X];
+    TR_TRY(tr__broadcast_check_either(io));
+    io->out[E_OUT] = io->in[tr__broadcast_is_swapped(&io->in[X].shape, &io->in[Y].shape) ? Y : X];
+    io->out[E_INTERMEDIATE] = is_binary(a->functor_list.item[0]) ? io->in[Y] : io->out[E_OUT];
     return TR_OK;
+}
+
+/* Both functions of two tensors take them in any order, so the larger one comes first. */
+static tr_status add_binary(tr_composite *c, const elemwise_attrs *a, const char *type, const char *y, const char *to)
+{
+    const tr_shape x_shape = tr_composite_declared(c, "X"), y_shape = tr_composite_declared(c, "Y");
+    const bool     is_swapped = tr__broadcast_is_swapped(&x_shape, &y_shape);
+
+    return tr_composite_add(c, "%s(X=%s, Y=%s) {axis=%d} -> %s", type, is_swapped ? y : "X", is_swapped ? "X" : y, a->broadcast.axis, to);
 }
 
 static tr_status add_unary(tr_composite *c, const elemwise_attrs *a, const char *type, const char *from, const char *to)
@@ -79,9 +88,9 @@ static tr_status expand_elemwise(tr_composite *c)
 
     if (is_binary(outer)) {
         TR_TRY(add_unary(c, a, inner, "Y", "IntermediateOut"));
-        return tr_composite_add(c, "%s(X=X, Y=IntermediateOut) {axis=%d} -> Out", outer, a->broadcast.axis);
+        return add_binary(c, a, outer, "IntermediateOut", "Out");
     }
-    TR_TRY(tr_composite_add(c, "%s(X=X, Y=Y) {axis=%d} -> IntermediateOut", inner, a->broadcast.axis));
+    TR_TRY(add_binary(c, a, inner, "Y", "IntermediateOut"));
     return add_unary(c, a, outer, "IntermediateOut", "Out");
 }
 

@@ -29,6 +29,12 @@ static const op_case elemwise_cases[] = {
     {"scale of add", {DIMS(2, 3, 4), DIMS(3)}, {FUNCTIONS("scale,elementwise_add"), FLOAT_ATTR("scale", -2), INT_ATTR("axis", 1)}},
     {"tanh of mul", {DIMS(3, 4), DIMS(3, 4)}, {FUNCTIONS("tanh,elementwise_mul")}},
     {"no rows", {DIMS(0, 4), DIMS(4)}, {FUNCTIONS("sigmoid,elementwise_add")}},
+    {"X is a row of Y", {DIMS(4), DIMS(3, 4)}, {FUNCTIONS("elementwise_add,tanh")}, {DIMS(3, 4), DIMS(3, 4)}},
+    {"X is a column of Y", {DIMS(3), DIMS(3, 4)}, {FUNCTIONS("elementwise_mul,sigmoid"), INT_ATTR("axis", 0)}, {DIMS(3, 4), DIMS(3, 4)}},
+    {"X is a channel of Y", {DIMS(3), DIMS(2, 3, 4)}, {FUNCTIONS("relu,elementwise_add"), INT_ATTR("axis", 1)}, {DIMS(2, 3, 4), DIMS(2, 3, 4)}},
+    {"X is a plane of Y", {DIMS(3, 4), DIMS(2, 3, 4, 5)}, {FUNCTIONS("scale,elementwise_mul"), FLOAT_ATTR("scale", -2), INT_ATTR("axis", 1)}},
+    {"X is one number", {DIMS(1), DIMS(2, 3)}, {FUNCTIONS("tanh,elementwise_mul")}, {DIMS(2, 3), DIMS(2, 3)}},
+    {"X is a row of no rows", {DIMS(4), DIMS(0, 4)}, {FUNCTIONS("sigmoid,elementwise_add")}},
 };
 
 static double unary(const op_case *c, double x)
@@ -39,21 +45,33 @@ static double unary(const op_case *c, double x)
            : act(strstr(list, "relu") ? "relu" : strstr(list, "tanh") ? "tanh" : "sigmoid", x);
 }
 
+/* The element of the smaller one of X and Y that meets element i of the larger one. */
+static int64_t partner(const op_values *v, const op_array *large, const op_array *small, int64_t i)
+{
+    const int axis = (int)op_case_number(v->c, "axis", -1);
+    int64_t   post = 1;
+
+    if (axis >= 0 && small->rank < large->rank)
+        for (int d = axis + small->rank; d < large->rank; d++)
+            post *= large->dims[d];
+    return i / post % small->count;
+}
+
 static void elemwise_reference(op_values *v)
 {
-    const char   *list = v->c->attr[0].text;
-    const bool    is_add = strstr(list, "elementwise_add"), binary_first = strncmp(list, "elementwise", 11) == 0;
-    const int64_t post = op_case_number(v->c, "axis", -1) == 1 ? v->in[0].dims[2] : 1;
+    const char     *list = v->c->attr[0].text;
+    const bool      is_add = strstr(list, "elementwise_add"), binary_first = strncmp(list, "elementwise", 11) == 0;
+    const op_array *x = &v->in[0], *y = &v->in[1];
+    const bool      x_is_large = x->rank >= y->rank;
 
-    for (int64_t i = 0; i < v->in[0].count; i++) {
-        const double x = v->in[0].data[i], y = v->in[1].data[i / post % v->in[1].count];
-        if (binary_first) {
-            v->out[1].data[i / post % v->in[1].count] = unary(v->c, y);
-            v->out[0].data[i] = is_add ? x + unary(v->c, y) : x * unary(v->c, y);
-        } else {
-            v->out[1].data[i] = is_add ? x + y : x * y;
-            v->out[0].data[i] = unary(v->c, v->out[1].data[i]);
-        }
+    for (int64_t i = 0; binary_first && i < y->count; i++)
+        v->out[1].data[i] = unary(v->c, y->data[i]);
+    for (int64_t i = 0; i < v->out[0].count; i++) {
+        const int64_t at = partner(v, x_is_large ? x : y, x_is_large ? y : x, i), xi = x_is_large ? i : at, yi = x_is_large ? at : i;
+        const double  a = x->data[xi], b = binary_first ? v->out[1].data[yi] : y->data[yi], both = is_add ? a + b : a * b;
+        if (!binary_first)
+            v->out[1].data[i] = both;
+        v->out[0].data[i] = binary_first ? both : unary(v->c, both);
     }
 }
 
