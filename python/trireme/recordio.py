@@ -20,8 +20,8 @@ import numpy as np
 
 from .checks import path_text
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES
-from .errors import DTypeError, FormatError, UnsupportedError
-from .files import open_regular
+from .errors import DTypeError, FormatError, TriremeError, UnsupportedError
+from .files import damage_of, open_regular
 from .tensor import LoDTensor
 
 _MAGIC = 0x01020304
@@ -128,7 +128,10 @@ def _read_tensor(data: _Bytes) -> Any:
         return array
     tensor = LoDTensor()
     tensor.set(array)
-    tensor.set_lod(lod)
+    try:
+        tensor.set_lod(lod)
+    except TriremeError as error:
+        data.fail(f"the sequences of a tensor do not fit it: {error}")
     return tensor
 
 
@@ -179,7 +182,14 @@ def read(path: Any) -> Iterator[list[Any]]:
             body = file.read(size)
             if zlib.crc32(body) != crc:
                 raise FormatError(f"{where}: its checksum does not fit: the file is damaged")
-            yield from _records(_Bytes(body, where), records)
+            records_of = _records(_Bytes(body, where), records)
+            while (record := _next_of(where, records_of)) is not None:
+                yield record
+
+
+def _next_of(where: str, records: Iterator[list[Any]]) -> list[Any] | None:
+    with damage_of(where):
+        return next(records, None)
 
 
 def _records(body: _Bytes, count: int) -> Iterator[list[Any]]:

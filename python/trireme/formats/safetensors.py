@@ -6,15 +6,16 @@ A file is the size of its header (u64), the header (JSON: type, shape and bytes 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..checks import path_text
 from ..dtypes import NUMPY_DTYPES
-from ..errors import DTypeError, FormatError, NotFoundError, ShapeError
+from ..errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError
 from ..files import damage_of, new_file, open_regular
 from ..framework import Program, default_main_program
 from ..executor import global_scope
@@ -24,35 +25,104 @@ from ..tensor import Scope
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
 _NAMES = {np.dtype(dtype): name for name, dtype in _TYPES.items()}
 _MOST_HEADER = 100 << 20
+_MOST_RANK = 9
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Return the arrays of a file by their names; they are looked at where they lie in the mapped file. bfloat16 becomes float32.
+    """Return the arrays of a file by their names. bfloat16 becomes float32.
 
-    FormatError: the file is damaged, or has a type that no variable can have.
+    FormatError: the file is damaged, or has a type that no variable can have; the text names the array.
     """
     with damage_of(path), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, _MOST_HEADER):
             raise FormatError(f"{path_text(path)!r} is no file of safetensors: its header would have {length} bytes")
-        header = json.loads(file.read(length))
-        data = np.memmap(file, np.uint8, "r", offset=8 + length) if size > 8 + length else np.empty(0, np.uint8)
-    return {name: _array_of(path, name, facts, data) for name, facts in header.items() if name != "__metadata__"}
+        places = _places_in(path, file.read(length), size - 8 - length)
+        return {place.name: _read_array(path, file, 8 + length, place) for place in places}
 
 
-def _array_of(path: Any, name: str, facts: Any, data: np.ndarray) -> np.ndarray:
-    with damage_of(path):
-        begin, end = facts["data_offsets"]
-        shape, kind = [int(dim) for dim in facts["shape"]], facts["dtype"]
-        is_brain = kind == "BF16"
-        if not is_brain and kind not in _TYPES:
-            raise FormatError(f"{path_text(path)!r}: array {name!r} has the type {kind!r}; {', '.join(_TYPES)} and BF16 are possible")
-        dtype = np.dtype("<u2" if is_brain else _TYPES[kind])
-        if not 0 <= begin <= end <= len(data) or end - begin != dtype.itemsize * int(np.prod(shape, dtype=np.int64)) or any(dim < 0 for dim in shape):
-            raise FormatError(f"{path_text(path)!r} is damaged: array {name!r} of {kind} {shape} lies in bytes {begin} to {end} of {len(data)}")
-        raw = np.frombuffer(data[begin:end].tobytes(), dtype) if begin % dtype.itemsize else data[begin:end].view(dtype)
-        return ((raw.astype(np.uint32) << 16).view(np.float32) if is_brain else raw).reshape(shape)
+class _Place(NamedTuple):
+    """Where an array lies in the bytes after the header."""
+
+    name: str
+    kind: str
+    shape: list[int]
+    begin: int
+    end: int
+
+
+def _places_in(path: Any, text: bytes, size: int) -> list[_Place]:
+    """Return what a header says, in its order. Arrays follow each other in the file without overlaps and gaps."""
+    places = [_place_of(path, name, facts) for name, facts in _read_header(path, text).items() if name != "__metadata__"]
+    at, before = 0, "the header"
+    for place in sorted(places, key=lambda place: (place.begin, place.end)):
+        if place.begin != at:
+            what = "overlaps" if place.begin < at else "leaves a gap after"
+            _refuse(path, place.name, f"it lies in bytes {place.begin} to {place.end}, and {what} {before}, which ends at byte {at}")
+        at, before = place.end, f"array {place.name!r}"
+    if at != size:
+        raise FormatError(f"{path_text(path)!r} is damaged: its arrays end at byte {at} of {size} after the header")
+    return places
+
+
+def _read_header(path: Any, text: bytes) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in found:
+                raise FormatError(f"{path_text(path)!r} is damaged: its header has the name {name!r} twice")
+            found[name] = value
+        return found
+
+    try:
+        header = json.loads(text.decode(), object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{path_text(path)!r} is no file of safetensors: its header is no JSON ({str(error) or 'too deep'})") from None
+    if not isinstance(header, dict):
+        raise FormatError(f"{path_text(path)!r} is no file of safetensors: its header must be an object, got {header!r:.40}")
+    about = header.get("__metadata__", {})
+    if not isinstance(about, dict) or not all(isinstance(value, str) for value in about.values()):
+        raise FormatError(f"{path_text(path)!r} is damaged: '__metadata__' must be an object of texts")
+    return header
+
+
+def _refuse(path: Any, name: str, why: str) -> NoReturn:
+    raise FormatError(f"{path_text(path)!r} is damaged: array {name!r}: {why}")
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 62
+
+
+def _place_of(path: Any, name: str, facts: Any) -> _Place:
+    if not isinstance(facts, dict) or set(facts) != {"dtype", "shape", "data_offsets"}:
+        _refuse(path, name, f"an object with dtype, shape and data_offsets is expected, got {facts!r:.80}")
+    kind, shape, offsets = facts["dtype"], facts["shape"], facts["data_offsets"]
+    if not isinstance(kind, str) or kind != "BF16" and kind not in _TYPES:
+        raise FormatError(f"{path_text(path)!r}: array {name!r} has the type {kind!r:.40}; {', '.join(_TYPES)} and BF16 are possible")
+    if not isinstance(shape, list) or len(shape) > _MOST_RANK or not all(map(_is_size, shape)):
+        _refuse(path, name, f"its shape must be a list of at most {_MOST_RANK} whole numbers from 0, got {shape!r:.80}")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
+        _refuse(path, name, f"its data_offsets must be two whole numbers from 0, got {offsets!r:.80}")
+    size = math.prod(shape) * _dtype_of(kind).itemsize
+    if offsets[1] - offsets[0] != size:
+        _refuse(path, name, f"{kind} {shape} has {size} bytes, and its data_offsets are {offsets[0]} and {offsets[1]}")
+    return _Place(name, kind, shape, *offsets)
+
+
+def _dtype_of(kind: str) -> np.dtype:
+    return np.dtype("<u2" if kind == "BF16" else _TYPES[kind])
+
+
+def _read_array(path: Any, file: BinaryIO, begin: int, place: _Place) -> np.ndarray:
+    file.seek(begin + place.begin)
+    raw = np.empty(place.shape, _dtype_of(place.kind))
+    if raw.nbytes and file.readinto(memoryview(raw.reshape(-1)).cast("B")) != raw.nbytes:
+        _refuse(path, place.name, "the file was cut while it was read")
+    return (raw.astype(np.uint32) << 16).view(np.float32) if place.kind == "BF16" else raw
 
 
 def load_safetensors(path: str | os.PathLike[str], main_program: Program | None = None, *, names: Mapping[str, str] | None = None,
@@ -72,7 +142,12 @@ def load_safetensors(path: str | os.PathLike[str], main_program: Program | None 
     ['line.b_0', 'line.w_0']
     """
     program, scope = main_program or default_main_program(), scope or global_scope()
-    arrays = {(names or {}).get(name, name): array for name, array in read_safetensors(path).items()}
+    arrays: dict[str, np.ndarray] = {}
+    for name, array in read_safetensors(path).items():
+        name = (names or {}).get(name, name)
+        if name in arrays:
+            raise InvalidArgumentError(f"load_safetensors: names= leads two arrays of {path_text(path)!r} to the variable {name!r}")
+        arrays[name] = array
     known = {var.name: var for var in program.list_vars() if var.persistable}
     ready = {}
     for name, array in arrays.items():
