@@ -7,13 +7,19 @@ KeyboardInterrupt; a script that has set a handler of its own has its runs ended
 
 from __future__ import annotations
 
+import _thread
+import os
 import signal
+import sys
 import threading
-from time import monotonic
+from time import monotonic, sleep
+from typing import Any
 
 from ._core import lib
 
+_AGAIN = 0.01                           # seconds after which an interrupt that was lost is sent again
 _PAUSE = 0.1                            # seconds from one look to the next: it asks the system, which a short run would notice
+_hook: Any = None                       # what was put into sys.unraisablehook
 due = 0.0                               # when the next look is: a caller that is in a hurry compares it with monotonic()
 
 
@@ -25,6 +31,31 @@ def look() -> None:
     due = monotonic() + _PAUSE
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         lib.tr_interrupt_on(signal.SIGINT)
+        _hear_lost_ones()
+
+
+def _hear_lost_ones() -> None:
+    """Send an interrupt again that has come within a `__del__` or a callback of the collector, where Python prints exceptions and goes on.
+
+    Within the hook itself it would be lost again. So a thread sends it, a moment later.
+    """
+    global _hook
+    if sys.unraisablehook is _hook:
+        return
+    before = sys.unraisablehook
+
+    def hook(lost: Any) -> None:
+        if lost.exc_type is KeyboardInterrupt and threading.current_thread() is threading.main_thread():
+            _thread.start_new_thread(_send_again, ())
+        else:
+            before(lost)
+
+    _hook = sys.unraisablehook = hook
+
+
+def _send_again() -> None:
+    sleep(_AGAIN)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 __all__ = ["look"]

@@ -179,7 +179,7 @@ def _seed() -> None:
 
 def _watch_end() -> None:
     """Learn how the script ends: by an exception, by sys.exit, or at its last line."""
-    shown, exit_ = sys.excepthook, sys.exit
+    shown = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         global _end_unjoined
@@ -202,16 +202,35 @@ def _watch_end() -> None:
             _end()                                     # the interpreter would wait for these threads before it calls this
 
     def exit(code: Any = None) -> None:                # noqa: A001 - it takes the place of sys.exit
-        global _end_unjoined
-        if _job is not None:
-            _job.exit_code = code
-        elif code not in (None, 0):
-            number = _exit_code(code)
-            _end_unjoined = number, f"exit code {number}"
-        exit_(code)
+        is_main = threading.current_thread() is threading.main_thread()
+        raise (_Exit if is_main else SystemExit)(code)     # the module threading is silent about SystemExit itself alone
 
     sys.excepthook, sys.exit = excepthook, exit
     atexit.register(_end)
+
+
+class _Exit(SystemExit):
+    """What `sys.exit` raises on the main thread. A script may catch it. It ends the process where the interpreter itself asks for its code,
+    with no frame of Python below.
+    """
+
+    @property
+    def code(self) -> Any:                             # type: ignore[override]
+        code = self.args[0] if self.args else None
+        try:
+            sys._getframe(1)
+        except ValueError:
+            _note_exit(code)
+        return code
+
+
+def _note_exit(code: Any) -> None:
+    global _end_unjoined
+    if _job is not None:
+        _job.exit_code = code
+    elif code not in (None, 0):
+        number = _exit_code(code)
+        _end_unjoined = number, f"exit code {number}"
 
 
 def _end() -> None:
@@ -224,6 +243,8 @@ def _end() -> None:
     name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
     if job.failure is None and job.exit_code not in (None, 0):
         job.failure = f"{name} ended with exit code {code}"
+    if training := sys.modules.get("trireme.distributed.training"):
+        training.stop_daemons(10.0 if job.failure is None else 1.0)
     if job.failure is None:
         _let_last_steps_count(job)
     _flush()

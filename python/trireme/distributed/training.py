@@ -560,6 +560,12 @@ def steps_made() -> int:
     return steps if replay is None else steps - replay.steps + replay.made
 
 
+def stop_daemons(seconds: float) -> None:
+    """At the end of the script: wait for a daemon thread that is within a step, and let no thread begin another one: the job ends now."""
+    if _trained is not None:
+        _trained._turn.acquire(timeout=seconds)
+
+
 def before_goodbye() -> None:
     """At a good end of the script: send the remaining updates. A trainer without any step says so, because the other trainers wait for
     it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from queue import Empty, Full, Queue
 from typing import Any
@@ -53,6 +54,17 @@ def put(queue: Queue[Any], item: Any, stop: threading.Event) -> bool:
     return False
 
 
+def _work(reader: Callable[[], Iterable[Any]], queue: Queue[Any], stop: threading.Event) -> None:
+    """The thread of an `Ahead`, which it does not keep alive."""
+    try:
+        for item in reader():
+            if not put(queue, owned(item), stop):
+                return
+        put(queue, _End(None), stop)
+    except BaseException as error:                     # it is the script's: whoever takes the next item gets it
+        put(queue, _End(error), stop)
+
+
 class Ahead:
     """An iterator over what ``reader()`` gives. A thread reads, and keeps up to ``capacity`` items. An error of the reader comes out of
     the iteration, with the traceback that it had, however often the next item is asked for."""
@@ -61,17 +73,9 @@ class Ahead:
         self._queue: Queue[Any] = Queue(capacity)
         self._stop = threading.Event()
         self._end: _End | None = None
-        self._thread = threading.Thread(target=self._work, args=(reader,), name="trireme-reader", daemon=True)
+        self._thread = threading.Thread(target=_work, args=(reader, self._queue, self._stop), name="trireme-reader", daemon=True)
+        weakref.finalize(self, self._stop.set)         # Ctrl-C may come before the caller has this object
         self._thread.start()
-
-    def _work(self, reader: Callable[[], Iterable[Any]]) -> None:
-        try:
-            for item in reader():
-                if not put(self._queue, owned(item), self._stop):
-                    return
-            put(self._queue, _End(None), self._stop)
-        except BaseException as error:                 # it is the script's: whoever takes the next item gets it
-            put(self._queue, _End(error), self._stop)
 
     def __iter__(self) -> Iterator[Any]:
         return self
