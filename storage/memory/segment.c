@@ -4,11 +4,8 @@
  * only where shmem_enabled allows it, which is rare. But on request the kernel collapses small pages into huge ones (MADV_COLLAPSE,
  * Linux 6.1). The request is made while a segment grows, when the memory has one small page in each 2 MiB. So the kernel copies little,
  * and clears the rest. If the kernel refuses, small pages are used. */
-#include "storage/memory/segment.h"
+#include "storage/memory/segment_state.h"
 
-#include "framework/memory.h"
-
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,10 +20,7 @@
 
 static const char     FOLDER[] = "/dev/shm";
 static const uint64_t MAGIC = 0x4745533145525254u;     /* "TRRE1SEG": written last */
-enum { VERSION = 1, HEADER = 4096 };
-static const uint64_t HUGE_PAGE = (uint64_t)2 << 20;
-static const uint64_t LARGE = (uint64_t)16 << 20;      /* segments of fewer bytes have small pages */
-
+enum { VERSION = 1, HEADER = TR__SEGMENT_HEADER };
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -38,17 +32,6 @@ typedef struct header {
     char     content[TR_SEGMENT_CONTENT];
     int64_t  pid;                     /* the process that holds the segment, or held it last */
 } header;
-
-struct tr_segment {
-    char     name[TR_SEGMENT_NAME];
-    int      file;                    /* -1: anonymous */
-    char    *reserved;                /* the start of the mapping */
-    uint64_t reserved_bytes;
-    char    *map;                     /* header and contents, aligned to a huge page */
-    uint64_t limit, bytes;            /* bytes of the contents */
-    uint64_t asked;                   /* place in the file: huge pages were requested for the bytes before it */
-    bool     is_refused;              /* the machine gives no huge pages */
-};
 
 static tr_status check_name(const char *name)
 {
@@ -107,12 +90,12 @@ static bool has_room(uint64_t bytes)
 /* Request huge pages for every whole 2 MiB of a file of `to` bytes. Where that fails the file has holes, which `take` fills. */
 static void take_huge(tr_segment *segment, uint64_t to)
 {
-    const uint64_t end = to / HUGE_PAGE * HUGE_PAGE;
+    const uint64_t end = to / TR__HUGE_PAGE * TR__HUGE_PAGE;
 
-    if (to < LARGE || end <= segment->asked || segment->is_refused || !has_room(to - segment->asked) ||
+    if (to < TR__SEGMENT_LARGE || end <= segment->asked || segment->is_refused || !has_room(to - segment->asked) ||
         ftruncate(segment->file, (off_t)to) != 0)
         return;
-    for (uint64_t at = segment->asked; at < end; at += HUGE_PAGE)
+    for (uint64_t at = segment->asked; at < end; at += TR__HUGE_PAGE)
         if (take(segment, at, at + HEADER) != 0)
             return;
     segment->is_refused = madvise(segment->map + segment->asked, end - segment->asked, MADV_COLLAPSE) != 0 && errno == EINVAL;
@@ -129,7 +112,7 @@ static tr_status grow_file(tr_segment *segment, uint64_t bytes)
     if (!error)
         return TR_OK;
     if (ftruncate(segment->file, (off_t)had) == 0 && segment->asked > had)
-        segment->asked = had / HUGE_PAGE * HUGE_PAGE;
+        segment->asked = had / TR__HUGE_PAGE * TR__HUGE_PAGE;
     return no_memory(segment, bytes, error);
 }
 
@@ -137,8 +120,8 @@ static tr_status grow_file(tr_segment *segment, uint64_t bytes)
  * machine does so. */
 static void gather_small_pages(const tr_segment *segment, uint64_t bytes)
 {
-    if (HEADER + segment->bytes < LARGE && HEADER + bytes >= LARGE)
-        madvise(segment->map, LARGE, MADV_COLLAPSE);
+    if (HEADER + segment->bytes < TR__SEGMENT_LARGE && HEADER + bytes >= TR__SEGMENT_LARGE)
+        madvise(segment->map, TR__SEGMENT_LARGE, MADV_COLLAPSE);
 }
 
 /* Memory for the header and `bytes` of contents. */
@@ -159,23 +142,26 @@ tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes)
     if (bytes <= segment->bytes)
         return TR_OK;
     if (bytes > segment->limit)
-        return tr_fail(TR_ERANGE, "segment '%s': %llu bytes are wanted, its limit is %llu", segment->name,
+        return tr_fail(TR_ERANGE, "segment '%s': %llu bytes are wanted, its limit is %llu", tr__segment_called(segment),
                        (unsigned long long)bytes, (unsigned long long)segment->limit);
     /* A large segment ends with a whole huge page: the machine gives such a page only for memory that is all in use. */
-    const uint64_t unit = HEADER + bytes < LARGE ? HEADER : HUGE_PAGE;
-    const uint64_t end = (HEADER + bytes + unit - 1) / unit * unit;
-    return commit(segment, end - HEADER < segment->limit ? end - HEADER : segment->limit);
+    const uint64_t unit = HEADER + bytes < TR__SEGMENT_LARGE ? HEADER : TR__HUGE_PAGE;
+    const uint64_t end = (HEADER + bytes + unit - 1) / unit * unit, wanted = end - HEADER < segment->limit ? end - HEADER : segment->limit;
+    if (wanted > segment->room)
+        TR_TRY(tr__segment_move(segment, wanted));
+    return commit(segment, wanted);
 }
 
 /* == life ====================================================================================== */
 
-static tr_segment *make(const char *name, uint64_t limit)
+static tr_segment *make(const char *name, uint64_t limit, bool may_move)
 {
     tr_segment *segment = calloc(1, sizeof *segment);
 
     if (segment) {
         snprintf(segment->name, sizeof segment->name, "%s", name ? name : "");
         segment->file = -1;
+        segment->may_move = may_move;
         segment->limit = (limit + HEADER - 1) & ~(uint64_t)(HEADER - 1);
     }
     return segment;
@@ -185,53 +171,10 @@ void tr_segment_free(tr_segment *segment)
 {
     if (!segment)
         return;
-    if (segment->reserved)
-        munmap(segment->reserved, segment->reserved_bytes);
+    tr__segment_unmap(segment);
     if (segment->file >= 0)
         close(segment->file);
     free(segment);
-}
-
-static void *reserve_addresses(tr_segment *segment)
-{
-    segment->reserved_bytes = HEADER + segment->limit + HUGE_PAGE;
-    void *all = mmap(NULL, segment->reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return all == MAP_FAILED ? NULL : all;
-}
-
-static tr_status too_few_addresses(const tr_segment *segment)
-{
-    const tr_status status = tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s", segment->name,
-                                     (unsigned long long)segment->reserved_bytes, strerror(errno));
-    struct rlimit   allowed;
-
-    if (getrlimit(RLIMIT_AS, &allowed) == 0 && allowed.rlim_cur != RLIM_INFINITY)
-        tr_context(status, "of the %llu KiB that this process may have in all (ulimit -v)", (unsigned long long)allowed.rlim_cur / 1024);
-    return status;
-}
-
-/* Reserve addresses for the largest size. A file is mapped whole; nothing touches the part after its end. Where addresses are scarce
- * (ulimit -v, a sanitizer), the limit shrinks so that the rest of the process has some, but not below the present size. */
-static tr_status reserve(tr_segment *segment)
-{
-    static const uint64_t PART = 4, LEAST = (uint64_t)1 << 30;
-    void                 *all = reserve_addresses(segment);
-
-    while (!all && segment->limit / PART >= (segment->bytes > LEAST ? segment->bytes : LEAST)) {
-        segment->limit = segment->limit / PART & ~(uint64_t)(HEADER - 1);
-        all = reserve_addresses(segment);
-    }
-    if (!all)
-        return too_few_addresses(segment);
-    const uint64_t bytes = HEADER + segment->limit;
-    segment->reserved = all;
-    segment->map = (char *)(((uintptr_t)all + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
-    if (segment->file >= 0 && mmap(segment->map, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                                   segment->file, 0) == MAP_FAILED)
-        return tr_fail(TR_ENOMEM, "segment '%s': cannot map %llu bytes: %s", segment->name, (unsigned long long)bytes,
-                       strerror(errno));
-    madvise(segment->map, bytes, MADV_HUGEPAGE);       /* where the machine has them */
-    return TR_OK;
 }
 
 static tr_status lock(tr_segment *segment)
@@ -253,14 +196,38 @@ static int unlink_file(const char *name)
     return shm_unlink(path);
 }
 
+/* Each named segment is an open file. Raise this process's limit of open files as far as the system allows it. */
+static bool may_open_more(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max)
+        return false;
+    files.rlim_cur = files.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &files) == 0;
+}
+
+static tr_status too_many_files(const tr_segment *segment)
+{
+    struct rlimit files = {0};
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    return tr_fail(TR_EIO, "segment '%s': this process has opened all of the %llu files that it may have (ulimit -n); a sparse table "
+                   "of a server takes three or four", segment->name, (unsigned long long)files.rlim_cur);
+}
+
 static tr_status open_file(tr_segment *segment, int flags)
 {
     char path[TR_SEGMENT_NAME + 1];
 
     snprintf(path, sizeof path, "/%s", segment->name);
     segment->file = shm_open(path, O_RDWR | flags, 0600);
+    if (segment->file < 0 && errno == EMFILE && may_open_more())
+        segment->file = shm_open(path, O_RDWR | flags, 0600);
     if (segment->file >= 0)
         return lock(segment);
+    if (errno == EMFILE)
+        return too_many_files(segment);
     if (errno == EEXIST)
         return tr_fail(TR_EEXIST, "segment '%s' exists already", segment->name);
     if (errno == ENOENT)
@@ -283,17 +250,17 @@ static tr_status create(tr_segment *segment, const char *content, uint32_t versi
 {
     if (segment->name[0])
         TR_TRY(open_file(segment, O_CREAT | O_EXCL));
-    TR_TRY(reserve(segment));
+    TR_TRY(tr__segment_map(segment));
     TR_TRY(commit(segment, 0));
     fill_header(segment, content, version);
     return TR_OK;
 }
 
-tr_status tr_segment_create(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit)
+static tr_status create_any(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit, bool may_move)
 {
     if (name)
         TR_TRY(check_name(name));
-    tr_segment *segment = make(name, limit);
+    tr_segment *segment = make(name, limit, may_move);
     if (!segment)
         return tr_fail(TR_ENOMEM, "segment: no memory");
     const tr_status status = create(segment, content, version);
@@ -305,6 +272,16 @@ tr_status tr_segment_create(tr_segment **out, const char *name, const char *cont
         unlink_file(name);
     tr_segment_free(segment);
     return status;
+}
+
+tr_status tr_segment_create(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit)
+{
+    return create_any(out, name, content, version, limit, false);
+}
+
+tr_status tr_segment_create_moving(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit)
+{
+    return create_any(out, name, content, version, limit, true);
 }
 
 static tr_status check_header(const tr_segment *segment, const char *content, uint32_t version)
@@ -330,7 +307,7 @@ static bool is_whole(const struct stat *info)
 {
     const uint64_t bytes = (uint64_t)info->st_size;
 
-    return bytes >= LARGE && bytes % HUGE_PAGE == 0 && (uint64_t)info->st_blocks * 512 == bytes;
+    return bytes >= TR__SEGMENT_LARGE && bytes % TR__HUGE_PAGE == 0 && (uint64_t)info->st_blocks * 512 == bytes;
 }
 
 static tr_status attach(tr_segment *segment, const char *content, uint32_t version)
@@ -354,17 +331,17 @@ static tr_status attach(tr_segment *segment, const char *content, uint32_t versi
     if (error)
         return no_memory(segment, bytes, error);
     segment->bytes = bytes;
-    segment->asked = (HEADER + bytes) / HUGE_PAGE * HUGE_PAGE;
-    TR_TRY(reserve(segment));
+    segment->asked = (HEADER + bytes) / TR__HUGE_PAGE * TR__HUGE_PAGE;
+    TR_TRY(tr__segment_map(segment));
     TR_TRY(check_header(segment, content, version));
     header_of(segment)->pid = getpid();
     return TR_OK;
 }
 
-tr_status tr_segment_attach(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit)
+static tr_status attach_any(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit, bool may_move)
 {
     TR_TRY(check_name(name));
-    tr_segment *segment = make(name, limit);
+    tr_segment *segment = make(name, limit, may_move);
     if (!segment)
         return tr_fail(TR_ENOMEM, "segment: no memory");
     const tr_status status = attach(segment, content, version);
@@ -373,6 +350,16 @@ tr_status tr_segment_attach(tr_segment **out, const char *name, const char *cont
     else
         tr_segment_free(segment);
     return status;
+}
+
+tr_status tr_segment_attach(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit)
+{
+    return attach_any(out, name, content, version, limit, false);
+}
+
+tr_status tr_segment_attach_moving(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit)
+{
+    return attach_any(out, name, content, version, limit, true);
 }
 
 void *tr_segment_base(const tr_segment *segment)
@@ -397,11 +384,11 @@ uint64_t tr_segment_page_bytes(void)
     uint64_t    bytes = HEADER;
 
     snprintf(name, sizeof name, "trireme-pages-%d", (int)getpid());
-    if (tr_segment_create(&probe, name, "probe", 1, LARGE) != TR_OK)
+    if (tr_segment_create(&probe, name, "probe", 1, TR__SEGMENT_LARGE) != TR_OK)
         return bytes;
     tr_segment_remove(name);
-    if (tr_segment_grow(probe, LARGE) == TR_OK && probe->asked && !probe->is_refused)
-        bytes = HUGE_PAGE;
+    if (tr_segment_grow(probe, TR__SEGMENT_LARGE) == TR_OK && probe->asked && !probe->is_refused)
+        bytes = TR__HUGE_PAGE;
     tr_segment_free(probe);
     return bytes;
 }
@@ -414,72 +401,4 @@ tr_status tr_segment_remove(const char *name)
     if (errno == ENOENT)
         return tr_fail(TR_ENOTFOUND, "there is no segment '%s'", name);
     return tr_fail(TR_EIO, "segment '%s': cannot be removed: %s", name, strerror(errno));
-}
-
-/* == segments without a process ================================================================== */
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-typedef struct names {
-    char  *text;                      /* one after the other */
-    size_t bytes, capacity;
-    int    count;
-} names;
-
-static bool names_put(names *all, const char *name)
-{
-    const size_t size = strlen(name) + 1;
-
-    if (all->bytes + size > all->capacity) {
-        const size_t capacity = 2 * all->capacity + size + 256;
-        char        *text = realloc(all->text, capacity);
-        if (!text)
-            return false;
-        all->text = text;
-        all->capacity = capacity;
-    }
-    memcpy(all->text + all->bytes, name, size);
-    all->bytes += size;
-    all->count++;
-    return true;
-}
-
-static tr_status collect(names *all, const char *prefix)
-{
-    DIR *folder = opendir(FOLDER);
-
-    if (!folder)
-        return tr_fail(TR_EIO, "cannot list %s: %s", FOLDER, strerror(errno));
-    for (struct dirent *entry; (entry = readdir(folder));)
-        if (entry->d_name[0] != '.' && !strncmp(entry->d_name, prefix, strlen(prefix)) && !names_put(all, entry->d_name)) {
-            closedir(folder);
-            return tr_fail(TR_ENOMEM, "no memory for the names of segments");
-        }
-    closedir(folder);
-    return TR_OK;
-}
-
-tr_status tr_segment_list(char ***out, int *count, const char *prefix)
-{
-    names           all = {0};
-    const tr_status status = collect(&all, prefix);
-    const size_t    pointers = ((size_t)all.count + 1) * sizeof(char *);
-    char          **list = status == TR_OK ? tr__must_bytes(pointers + all.bytes) : NULL;
-
-    if (list) {
-        char *text = (char *)list + pointers;
-        if (all.bytes)
-            memcpy(text, all.text, all.bytes);
-        for (int i = 0; i < all.count; i++, text += strlen(text) + 1)
-            list[i] = text;
-        list[all.count] = NULL;
-        qsort(list, (size_t)all.count, sizeof *list, by_name);
-        *out = list;
-        *count = all.count;
-    }
-    free(all.text);
-    return status;
 }

@@ -23,9 +23,7 @@ static uint32_t shard_mask(uint32_t count)
 
 static void use(tr_slots *s, const tr_slots_config *config)
 {
-    s->head = tr_segment_base(s->rows);
-    s->row = (char *)s->head + TR__SLOTS_HEAD;
-    s->entry = tr_segment_base(s->index);
+    tr__slots_find_segments(s);
     s->stride = sizeof(tr_slot_row) + config->payload;
     s->first_hash = (uint64_t)config->first_shard << (64 - TR__SHARD_BITS);
     s->factor = ((uint64_t)1 << (32 + TR__SHARD_BITS)) / config->shard_count;
@@ -92,7 +90,7 @@ static tr_status make(tr_slots **out, const char *name, const tr_slots_config *c
 
 tr_status tr_slots_create(tr_slots **out, const char *name, const tr_slots_config *config)
 {
-    return make(out, name, config, tr_segment_create, begin);
+    return make(out, name, config, tr_segment_create_moving, begin);
 }
 
 void tr_slots_free(tr_slots *slots)
@@ -175,8 +173,10 @@ static tr_status reserve_rows(tr_slots *s, uint64_t used)
     /* Grow by a sixteenth: so calls are few and little memory lies idle. But grow by no more than one step may wait for, and near the
      * limit by less. */
     enum { LEAST = 64 << 10, MOST = 16 << 20 };
-    const uint64_t more = have / 16 < LEAST ? LEAST : have / 16 > MOST ? MOST : have / 16;
-    return tr_segment_grow(s->rows, bytes + more) == TR_OK ? TR_OK : tr_segment_grow(s->rows, bytes);
+    const uint64_t  more = have / 16 < LEAST ? LEAST : have / 16 > MOST ? MOST : have / 16;
+    const tr_status status = tr_segment_grow(s->rows, bytes + more) == TR_OK ? TR_OK : tr_segment_grow(s->rows, bytes);
+    tr__slots_find_segments(s);
+    return status;
 }
 
 /* The list of free rows without its first one. A damaged list ends at the damage. */
@@ -196,8 +196,8 @@ static bool is_free(const tr_slots *s, uint32_t slot)
 
 tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots)
 {
-    tr__slots_head    *h = slots->head;
-    uint32_t slot = (uint32_t)(h->free & UINT32_MAX);
+    tr__slots_head *h = slots->head;
+    uint32_t        slot = (uint32_t)(h->free & UINT32_MAX);
 
     TR_TRY(tr__slots_reserve_index(slots));
     if (slot && is_free(slots, slot - 1)) {
@@ -209,6 +209,7 @@ tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots)
         h->free = 0;                                   /* it is 0 already, unless the list was damaged */
         slot = (uint32_t)h->used;
         TR_TRY(reserve_rows(slots, h->used + 1));
+        h = slots->head;                               /* where it lies now */
         tr_slots_row(slots->row, slots->stride, slot)->mark = 0;
         h->pending = (uint64_t)slot + 1;
         tr__slots_in_order();
@@ -313,5 +314,5 @@ static tr_status go_on(tr_slots *s, const tr_slots_config *config)
 
 tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_config *config)
 {
-    return make(out, name, config, tr_segment_attach, go_on);
+    return make(out, name, config, tr_segment_attach_moving, go_on);
 }

@@ -97,6 +97,7 @@ static tr_status begin_growth(tr_slots *s)
     const uint64_t  next = (h->capacity + h->capacity / 8) / TR__SLOTS_LINE * TR__SLOTS_LINE;
 
     TR_TRY(tr_segment_grow(s->index, (next + TR__SLOTS_SLACK) * sizeof(uint64_t)));
+    tr__slots_find_segments(s);
     h->boundary = (uint64_t)1 << 32;
     tr__slots_in_order();
     h->next = next;

@@ -24,7 +24,6 @@ typedef struct kept {
 
 struct tr_slots_snapshot {
     const tr_slots *slots;
-    const char     *row;              /* slot 0 */
     uint64_t        stride;
     uint64_t        used;             /* number of slots at that moment; later slots are new rows */
     uint64_t       *settled;          /* a bit for each slot: its old content was read or kept, or it is new */
@@ -47,7 +46,6 @@ tr_status tr_slots_snapshot_new(tr_slots_snapshot **out, const tr_slots *slots)
         return tr_fail(TR_ENOMEM, "no memory to remember which of %u rows change", tr_slots_used(slots));
     }
     snapshot->slots = slots;
-    snapshot->row = tr_slots_rows(slots);
     snapshot->stride = tr_slots_stride(slots);
     snapshot->used = tr_slots_used(slots);
     pthread_mutex_init(&snapshot->lock, NULL);
@@ -100,9 +98,10 @@ void tr_slots_snapshot_made(tr_slots_snapshot *snapshot, uint32_t slot)
         settle(snapshot, slot);
 }
 
+/* Valid while the lock is held: rows move when their memory grows. */
 static const char *row_at(const tr_slots_snapshot *snapshot, uint32_t slot)
 {
-    return snapshot->row + slot * snapshot->stride;
+    return tr_slots_rows(snapshot->slots) + slot * snapshot->stride;
 }
 
 static bool append(kept *to, const char *row, uint64_t stride)

@@ -55,6 +55,14 @@ static inline void tr__slots_in_order(void)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
+/* Segments may move when they grow. */
+static inline void tr__slots_find_segments(tr_slots *s)
+{
+    s->head = tr_segment_base(s->rows);
+    s->row = (char *)s->head + TR__SLOTS_HEAD;
+    s->entry = tr_segment_base(s->index);
+}
+
 /* Rows that were removed. */
 static inline uint64_t tr__slots_free_count(const tr__slots_head *h)
 {

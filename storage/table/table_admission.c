@@ -22,15 +22,16 @@ bool tr__table_reads_zeros(const tr_table_config *c, int64_t key)
     return c->entry_count > 1 || !tr__table_is_chosen(c, key);
 }
 
-/* Make a row: `fill` writes its contents before the row can be found. */
-static tr_status new_row(uint32_t *out, tr_slots *slots, tr_slots_snapshot *snapshot, int64_t key, void (*fill)(void *, uint32_t, int64_t),
-                         void *payload)
+/* Make a row: `fill` writes its contents before the row can be found. All rows may lie elsewhere after that. */
+static tr_status new_row(uint32_t *out, tr_table *t, tr_slots *slots, tr_slots_snapshot *snapshot, int64_t key,
+                         void (*fill)(tr_table *, uint32_t, int64_t))
 {
     tr_slots_snapshot_lock(snapshot);
     const tr_status status = tr_slots_new_row(out, slots);
+    t->rows = tr_slots_rows(t->slots);
     if (status == TR_OK) {
         tr_slots_snapshot_made(snapshot, *out);
-        fill(payload, *out, key);
+        fill(t, *out, key);
         tr_slots_publish(slots, *out, key);
     }
     tr_slots_snapshot_unlock(snapshot);
@@ -50,17 +51,15 @@ static tr_slots_snapshot *snapshot_of(const tr_table *t, const tr_slots *slots)
     return slots == t->slots ? t->snapshot : t->candidates_snapshot;
 }
 
-static void fill_candidate(void *payload, uint32_t slot, int64_t key)
+static void fill_candidate(tr_table *t, uint32_t slot, int64_t key)
 {
-    const tr_table *t = payload;
-
     (void)key;
     tr_slots_row(tr_slots_rows(t->candidates), tr_slots_stride(t->candidates), slot)->last = 0;
 }
 
 tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key)
 {
-    return new_row(out, t->candidates, t->candidates_snapshot, key, fill_candidate, t);
+    return new_row(out, t, t->candidates, t->candidates_snapshot, key, fill_candidate);
 }
 
 /* Count an update of a key without a row. *out: the key has enough of them now. A repeated step counts once. */
@@ -82,11 +81,10 @@ static tr_status count_touch(bool *out, tr_table *t, int64_t key)
     return TR_OK;
 }
 
-static void fill_row(void *payload, uint32_t slot, int64_t key)
+static void fill_row(tr_table *t, uint32_t slot, int64_t key)
 {
-    const tr_table *t = payload;
-    tr_slot_row    *row = tr__table_row(t, slot);
-    float          *states = tr__row_states(t, row);
+    tr_slot_row *row = tr__table_row(t, slot);
+    float       *states = tr__row_states(t, row);
 
     row->last = (uint32_t)t->step;
     tr__table_put_first_value(&t->config, tr__row_values(row), key);
@@ -97,7 +95,7 @@ static void fill_row(void *payload, uint32_t slot, int64_t key)
 
 tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key)
 {
-    return new_row(out, t->slots, t->snapshot, key, fill_row, t);
+    return new_row(out, t, t->slots, t->snapshot, key, fill_row);
 }
 
 static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)

@@ -54,7 +54,7 @@ tr_status tr_undo_create(tr_undo **out, const char *name, uint64_t stride)
     if (!undo)
         return tr_fail(TR_ENOMEM, "undo: no memory");
     if (name) {
-        tr_status status = tr_segment_create(&undo->segment, name, "undo", VERSION, LIMIT);
+        tr_status status = tr_segment_create_moving(&undo->segment, name, "undo", VERSION, LIMIT);
         if (status == TR_OK)
             status = tr_segment_grow(undo->segment, HEAD);
         if (status != TR_OK) {
@@ -94,7 +94,7 @@ tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride, uint6
 
     if (!undo)
         return tr_fail(TR_ENOMEM, "undo: no memory");
-    tr_status status = tr_segment_attach(&undo->segment, name, "undo", VERSION, LIMIT);
+    tr_status status = tr_segment_attach_moving(&undo->segment, name, "undo", VERSION, LIMIT);
     if (status == TR_OK)
         status = check(undo, rows);
     if (status != TR_OK) {
@@ -127,12 +127,12 @@ tr_status tr_undo_log(tr_undo *undo, const char *rows, const uint32_t *slots, in
 {
     if (!undo->segment)
         return TR_OK;
-    head          *h = head_of(undo);
-    const uint64_t need = HEAD + (h->count + (uint64_t)n) * entry_bytes(undo), have = tr_segment_bytes(undo->segment);
-    uint64_t       count = h->count;
+    uint64_t       count = head_of(undo)->count;
+    const uint64_t need = HEAD + (count + (uint64_t)n) * entry_bytes(undo), have = tr_segment_bytes(undo->segment);
 
     if (need > have)
         TR_TRY(tr_segment_grow(undo->segment, need + need / 2));
+    head *h = head_of(undo);                           /* where it lies now */
     for (int64_t i = 0; i < n; i++) {
         const uint64_t slot = slots[i];
         if (slots[i] == TR_SLOT_NONE)

@@ -70,6 +70,48 @@ TEST(it_grows_where_it_is)
     EXPECT_OK(tr_segment_remove(name));
 }
 
+/* Grow from nothing to 20 MiB in steps; each of the numbers that were written stays. */
+static void check_moves(tr_segment *s)
+{
+    enum { STEP = 100000 };
+    bool has_moved = false;
+
+    for (uint64_t bytes = STEP; bytes < 20 << 20; bytes += STEP) {
+        void *before = tr_segment_base(s);
+        EXPECT_OK(tr_segment_grow(s, bytes));
+        uint64_t *number = tr_segment_base(s);
+        has_moved |= number != before;
+        number[bytes / sizeof *number - 1] = bytes;
+        for (uint64_t at = STEP; at <= bytes; at += STEP)
+            assert_int_equal(number[at / sizeof *number - 1], at);
+        assert_int_equal(number[0], 0);
+    }
+    assert_true(has_moved);
+    EXPECT_FAIL(TR_ERANGE, "its limit is", tr_segment_grow(s, (uint64_t)1 << 40));
+}
+
+TEST(one_that_may_move_keeps_its_contents)
+{
+    const uint64_t much = (uint64_t)1 << 36;
+    const char    *name = name_of("move");
+    tr_segment    *s = NULL;
+
+    EXPECT_OK(tr_segment_create_moving(&s, NULL, "test", 3, much));
+    check_moves(s);
+    tr_segment_free(s);
+    EXPECT_OK(tr_segment_create_moving(&s, name, "test", 3, much));
+    check_moves(s);
+    const uint64_t bytes = tr_segment_bytes(s);
+    tr_segment_free(s);
+    EXPECT_OK(tr_segment_attach_moving(&s, name, "test", 3, much));
+    assert_int_equal(tr_segment_bytes(s), bytes);
+    assert_int_equal(((uint64_t *)tr_segment_base(s))[100000 / 8 - 1], 100000);
+    EXPECT_OK(tr_segment_grow(s, bytes * 16));
+    assert_int_equal(((uint64_t *)tr_segment_base(s))[100000 / 8 - 1], 100000);
+    tr_segment_free(s);
+    EXPECT_OK(tr_segment_remove(name));
+}
+
 TEST(it_outlives_a_killed_process)
 {
     const char *name = name_of("kill");
@@ -219,6 +261,50 @@ TEST(where_addresses_are_few_the_limit_is_lower)
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
+/* Each of many segments may become large, and takes few addresses before it does. */
+TEST(thousands_that_may_move_fit_into_one_process)
+{
+    const pid_t child = fork();
+    int         how;
+
+    if (child == 0) {
+        const struct rlimit few = {(rlim_t)16 << 30, (rlim_t)16 << 30};
+        tr_segment         *s = NULL;
+        if (setrlimit(RLIMIT_AS, &few) != 0)
+            _exit(1);
+        for (int i = 0; i < 10000; i++)
+            if (tr_segment_create_moving(&s, NULL, "test", 3, (uint64_t)1 << 40) != TR_OK || tr_segment_grow(s, 5000) != TR_OK)
+                _exit(1);
+        _exit(tr_segment_grow(s, 10 << 20) != TR_OK);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
+TEST(where_files_are_too_few_the_limit_is_named)
+{
+    const pid_t child = fork();
+    int         how;
+
+    if (child == 0) {
+        const struct rlimit few = {20, 40};
+        tr_segment         *s = NULL;
+        int                 made = 0;
+        tr_status           status = TR_OK;
+        if (setrlimit(RLIMIT_NOFILE, &few) != 0)
+            _exit(1);
+        for (; status == TR_OK && made < 100; made += status == TR_OK) {
+            const char *name = name_of("files");
+            status = tr_segment_create(&s, name, "test", 3, LIMIT);
+            if (status == TR_OK)
+                tr_segment_remove(name);
+        }
+        _exit(made < 21 || status != TR_EIO || !strstr(tr_error(), "all of the 40 files that it may have (ulimit -n)"));
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
 TEST(where_addresses_are_too_few_the_limit_is_named)
 {
     const pid_t child = fork();
@@ -236,6 +322,14 @@ TEST(where_addresses_are_too_few_the_limit_is_named)
 }
 #else
 TEST(where_addresses_are_few_the_limit_is_lower)
+{
+}
+
+TEST(thousands_that_may_move_fit_into_one_process)
+{
+}
+
+TEST(where_files_are_too_few_the_limit_is_named)
 {
 }
 
@@ -293,12 +387,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_grows_where_it_is),
+        cmocka_unit_test(one_that_may_move_keeps_its_contents),
         cmocka_unit_test(it_outlives_a_killed_process),
         cmocka_unit_test(one_process_at_a_time_has_it),
         cmocka_unit_test(what_is_something_else_is_refused),
         cmocka_unit_test(a_full_folder_is_a_status_that_says_so),
         cmocka_unit_test(holes_of_a_killed_growth_are_filled),
         cmocka_unit_test(where_addresses_are_few_the_limit_is_lower),
+        cmocka_unit_test(thousands_that_may_move_fit_into_one_process),
+        cmocka_unit_test(where_files_are_too_few_the_limit_is_named),
         cmocka_unit_test(where_addresses_are_too_few_the_limit_is_named),
         cmocka_unit_test(huge_pages_hold_what_small_ones_did),
         cmocka_unit_test(left_overs_are_found_by_their_beginning),
