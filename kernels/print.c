@@ -109,9 +109,21 @@ static void show_gap(tr_text *text)
         tr_text_add(text, " ");
 }
 
+/* The message may be a stranger's: what a terminal would obey is shown as \xNN, ends of lines and tabs excepted. */
+static void show_message(tr_text *text, const char *message)
+{
+    for (const unsigned char *c = (const unsigned char *)message; *c; c++) {
+        const bool is_c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+        if (is_c1 || (*c < ' ' && *c != '\n' && *c != '\t') || *c == 0x7f)
+            tr_text_add(text, "\\x%02x", is_c1 ? *++c : *c);
+        else
+            tr_text_add_bytes(text, (const char *)c, 1);
+    }
+}
+
 static void show(tr_text *text, const attrs *a, const char *name, const tr_tensor *x)
 {
-    tr_text_add(text, "%s", a->message);
+    show_message(text, a->message);
     if (a->print_tensor_name) {
         show_gap(text);
         tr_text_add(text, "%s%s", name, a->is_forward ? "" : " (gradient)");

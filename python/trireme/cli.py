@@ -51,8 +51,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:                            # `trireme explain logs | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 128 + signal.SIGPIPE
+    except OSError as error:                           # a full disk
+        _write_no_more()
+        what = f"{error.filename}: {error.strerror}" if error.filename else f"cannot write standard output: {error.strerror}"
+        print(f"trireme: {what}", file=sys.stderr)
+        return 2
+
+
+def _write_no_more() -> None:
+    """Let the rest of what was to be written go nowhere: Python writes it at the end of the process."""
+    if sys.stdout:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def command_parser() -> _Parser:

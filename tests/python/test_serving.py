@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -326,6 +327,81 @@ def test_lines_that_are_wrong_are_named_and_numbers_keep_their_digits(tmp_path: 
                            ("u7", """'u7' is no JSON .*expected {"number": ...}"""), ("9223372036854775808", "'number' is of the type int64")):
             with pytest.raises(errors.FormatError, match=text):
                 parsed(line)
+
+
+def piped(folder: Path, text: bytes | None = b"", *options: str, **how: object) -> subprocess.CompletedProcess[bytes]:
+    given = {"input": text} if text is not None else {}
+    return subprocess.run([sys.executable, "-m", "trireme", "predict", str(folder), *options], timeout=120,
+                          **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given, **how})
+
+
+def test_answers_are_strict_json_whatever_the_model_writes_and_gives(tmp_path: Path) -> None:
+    x = fluid.layers.data("x", [1])
+    shown = fluid.layers.Print(x, message="\x1b[2J\x9b evil\u009b\x07")
+    exe = fluid.Executor()
+    fluid.io.save_inference_model(str(tmp_path / "m"), ["x"], [fluid.layers.log(shown)], exe)
+    done = piped(tmp_path / "m", b"[1]\n[0]\n[-1]\n")
+    refuse = lambda name: pytest.fail(f"{name} is no JSON")
+    assert [json.loads(line, parse_constant=refuse) for line in done.stdout.splitlines()] == [0.0, None, None]
+    assert done.returncode == 0 and b"evil" in done.stderr and not set(done.stderr) & {0x1b, 0x07} and rb"\x1b[2J" in done.stderr
+
+
+@pytest.mark.parametrize("line, why", [
+    (b"[" * 200000, b"nested too deeply"), (b'{"x": ' * 100000, b"nested too deeply"), (b"[[1], [2, 3]]", b"line 1: "),
+    (b"[NaN]", b"NaN is no number"), (b"[-Infinity]", b"-Infinity is no number"), (b"[1e39, 0]", b"1e+39 is no finite number of that"),
+    (b"[1e999, 0]", b"inf is no finite number"), (b"\xff\xfe", b"is no JSON"), (b"[" + b"9" * 6000 + b", 0]", b"line 1: "),
+])
+def test_lines_that_are_no_json_are_refused_by_number(tmp_path: Path, line: bytes, why: bytes) -> None:
+    dense_model(tmp_path)
+    done = piped(tmp_path, line + b"\n")
+    assert done.returncode == 2 and why in done.stderr and b"Traceback" not in done.stderr and done.stdout == b"", done
+    assert len(done.stderr) < 1000
+
+
+def test_other_formats_refuse_what_no_number_is(tmp_path: Path) -> None:
+    dense_model(tmp_path)
+    for form, line in (("csv", b"nan,1"), ("csv", b"1e39,1"), ("multislot", b"2 inf 1")):
+        done = piped(tmp_path, line, "--format", form)
+        assert done.returncode == 2 and b"standard input, line 1: 'x' is of the type float32" in done.stderr
+
+
+class Blocks:
+    """A stream of which a read gives one block."""
+
+    def __init__(self, blocks: list[bytes]) -> None:
+        self.blocks, self.reads = blocks[::-1], 0
+
+    def read(self, fd: int, size: int) -> bytes:
+        return self.blocks.pop() if self.blocks else b""
+
+
+def test_a_long_line_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its blocks are joined at its end, not one by one: the bytes that are copied grow with the line."""
+    stream = Blocks([b"1\n2\n3", b"x" * 65536, *[b"y" * 65536] * 3000, b"\n\nlast"])
+    lines = predict._Lines(io.StringIO())
+    lines._fd = 0
+    monkeypatch.setattr(predict.os, "read", stream.read)
+    assert [len(line) for line in lines] == [1, 1, 1 + 3001 * 65536, 0, 4]
+    monkeypatch.setattr(predict, "_MOST_LINE", 1 << 20)
+    lines, stream.blocks = predict._Lines(io.StringIO()), [b"z" * 65536] * 17
+    lines._fd = 0
+    with pytest.raises(errors.FormatError, match="standard input, line 1: it is longer than 1048576 bytes"):
+        next(iter(lines))
+
+
+def test_an_output_that_is_full_or_closed_is_said_in_one_line(tmp_path: Path) -> None:
+    dense_model(tmp_path)
+    with open("/dev/full", "wb") as full:
+        done = piped(tmp_path, b"[1, 2]\n", stdout=full)
+        assert done.returncode == 2 and done.stderr == b"trireme: cannot write standard output: No space left on device\n"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = piped(tmp_path, b"[1, 2]\n" * 5, stdout=writing)
+    os.close(writing)
+    assert done.returncode == 128 + 13 and done.stderr == b""
+    for redirect, text in ((">&-", b"one of them is closed"), ("<&-", b"one of them is closed")):
+        done = subprocess.run(["bash", "-c", f"{sys.executable} -m trireme predict {tmp_path} {redirect}"], capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        assert done.returncode in (0, 2) and b"Traceback" not in done.stderr and (done.returncode == 0 or text in done.stderr), (redirect, done)
 
 
 def test_sequences_are_predicted(tmp_path) -> None:

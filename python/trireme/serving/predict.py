@@ -1,80 +1,143 @@
-"""``trireme predict MODEL < lines``: what a model makes of lines of text, a line for each."""
+"""``trireme predict MODEL < lines``: what a model makes of lines of text, a line of strict JSON for each."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import numpy as np
 
-from ..errors import FormatError, InvalidArgumentError
+from ..errors import FileError, FormatError, InvalidArgumentError
 from ..suggest import did_you_mean
 from ..tensor import LoDTensor
 from .predictor import Predictor, _Feed
 
 FORMATS = ("json", "csv", "multislot")
+_MOST_LINE = 1 << 28                   # bytes
 
 
 def command(folder: str, form: str, batch: int, delimiter: str, follow: float | None) -> int:
     """Read standard input to its end; return the exit code."""
-    with Predictor(folder) as predictor:
+    if sys.stdin is None or sys.stdout is None:
+        raise FileError("predict reads standard input and writes standard output: one of them is closed")
+    with Predictor(folder) as predictor, _answers_alone() as out:
         if follow is not None:
             predictor.follow(follow)
         for lines in batches(sys.stdin, batch):
             parsed = [_parse(predictor._feeds, form, delimiter, number, line) for number, line in lines]
-            for text in predict(predictor, parsed):
-                print(text)
-            sys.stdout.flush()
+            _write(out, "".join(f"{text}\n" for text in predict(predictor, parsed)))
     return 0
+
+
+@contextlib.contextmanager
+def _answers_alone() -> Iterator[TextIO]:
+    """Give standard output for answers. What else writes there, such as a model's operator ``print``, goes to standard error."""
+    try:
+        fd = sys.stdout.fileno()
+    except (OSError, ValueError):                      # no descriptor: a test's text
+        yield sys.stdout
+        return
+    sys.stdout.flush()
+    with open(os.dup(fd), "w", encoding="utf-8") as out:
+        os.dup2(2, fd)
+        try:
+            yield out
+        finally:
+            sys.stdout.flush()
+            with contextlib.suppress(OSError):         # the rest of a full disk's answers, which an error was raised for
+                out.flush()
+            os.dup2(out.fileno(), fd)
+            _drop(out)
+
+
+def _drop(out: TextIO) -> None:
+    """Let what a failed write has left in the buffer go nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, out.fileno())
+    os.close(null)
+
+
+def _write(out: TextIO, text: str) -> None:
+    try:
+        out.write(text)
+        out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write standard output: {error.strerror}") from None
+
+
+# -- lines ------------------------------------------------------------------------------------------------------------
 
 
 def batches(source: TextIO, most: int) -> Iterator[list[tuple[int, str]]]:
     """Give lines that are not empty with their numbers, up to ``most`` at a time: as many as there are, so that nobody who types waits."""
     held: list[tuple[int, str]] = []
-    for number, line in enumerate(_unbuffered(source), 1):
-        if line is not None and line.strip():
+    lines = _Lines(source)
+    for number, line in enumerate(lines, 1):
+        if line.strip():
             held.append((number, line.rstrip("\n")))
-        if held and (line is None or len(held) >= most or not _has_more(source)):
+        if held and (len(held) >= most or not lines.has_more()):
             yield held
             held = []
     if held:
         yield held
 
 
-_rest = b""
+class _Lines:
+    """The lines of a stream, each as soon as it is complete."""
+
+    def __init__(self, source: TextIO) -> None:
+        self._source = source
+        self._whole: list[bytes] = []                  # complete lines that were read and not given yet, the next one last
+        self._parts: list[bytes] = []                  # the beginning of the line after them
+        self._fd = -1
+        with contextlib.suppress(OSError, ValueError):  # no descriptor: a test's text
+            self._fd = source.fileno()
+
+    def has_more(self) -> bool:
+        """Whether a line is there, or will be at once: a file always has one."""
+        if self._whole or self._fd < 0:
+            return True
+        return bool(select.select([self._fd], [], [], 0)[0])
+
+    def __iter__(self) -> Iterator[str]:
+        if self._fd < 0:
+            yield from self._source
+            return
+        number = 0
+        while self._whole or self._read(number + 1):
+            number += 1
+            yield self._whole.pop().decode("utf-8", "replace")
+
+    def _read(self, number: int) -> bool:
+        """Read until a line is complete; False: there is none any more."""
+        size = 0
+        while True:
+            try:
+                data = os.read(self._fd, 1 << 16)
+            except OSError as error:
+                raise FileError(f"cannot read standard input: {error.strerror}") from None
+            if not data:
+                self._whole, self._parts = [b"".join(self._parts)] if self._parts else [], []
+                return bool(self._whole)
+            first, *others = data.split(b"\n")
+            self._parts.append(first)
+            size += len(first)
+            if size > _MOST_LINE:
+                raise FormatError(f"standard input, line {number}: it is longer than {_MOST_LINE} bytes")
+            if others:
+                self._whole = [*others[:-1][::-1], b"".join(self._parts)]
+                self._parts = [others[-1]] if others[-1] else []
+                return True
 
 
-def _has_more(source: TextIO) -> bool:
-    """Whether a line is there, or will be at once: a file always has one."""
-    if b"\n" in _rest:
-        return True
-    try:
-        return bool(select.select([source.fileno()], [], [], 0)[0])
-    except (OSError, ValueError):                      # no descriptor: a test's text
-        return True
-
-
-def _unbuffered(source: TextIO) -> Iterator[str]:
-    """Give lines as soon as they are complete."""
-    global _rest
-    try:
-        fd = source.fileno()
-    except (OSError, ValueError):
-        yield from source
-        return
-    _rest = b""
-    while data := os.read(fd, 1 << 16):
-        _rest += data
-        while b"\n" in _rest:
-            line, _, _rest = _rest.partition(b"\n")
-            yield line.decode("utf-8", "replace") + "\n"
-    if _rest:
-        last, _rest = _rest, b""
-        yield last.decode("utf-8", "replace")
+# -- values -----------------------------------------------------------------------------------------------------------
 
 
 def _parse(feeds: Sequence[_Feed], form: str, delimiter: str, number: int, line: str) -> list[np.ndarray]:
@@ -89,11 +152,16 @@ def _parse(feeds: Sequence[_Feed], form: str, delimiter: str, number: int, line:
 
 
 def _json(feeds: Sequence[_Feed], line: str) -> Any:
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
+    def refuse(why: object) -> NoReturn:
         form = ", ".join(f'"{feed.name}": ...' for feed in feeds)
-        raise ValueError(f"{line[:40]!r} is no JSON ({error}); expected {{{form}}}, or give --format csv or multislot") from None
+        raise ValueError(f"{line[:40]!r} is no JSON ({why}); expected {{{form}}}, or give --format csv or multislot") from None
+
+    try:
+        return json.loads(line, parse_constant=lambda name: refuse(f"{name} is no number"))
+    except json.JSONDecodeError as error:
+        refuse(error)
+    except RecursionError:
+        refuse("it is nested too deeply")
 
 
 def _from_json(feeds: Sequence[_Feed], value: Any) -> list[np.ndarray]:
@@ -117,8 +185,20 @@ def _typed(feed: _Feed, value: Any) -> np.ndarray:
     """Return JSON's numbers in the type of the feed. An id with a fraction is a mistake, never rounded."""
     array = np.array(value)
     if array.size and (array.dtype.kind not in "iufb" or array.dtype.kind in "uf" and np.dtype(feed.dtype).kind == "i"):
-        raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, got {json.dumps(value)}")
-    return np.array(value, feed.dtype)
+        raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, got {json.dumps(value):.80}")
+    return _finite(feed, array)
+
+
+def _finite(feed: _Feed, array: np.ndarray) -> np.ndarray:
+    """Return values in the type of the feed; ValueError for one that this type does not have."""
+    with np.errstate(over="ignore"):
+        typed = array.astype(feed.dtype)
+    if typed.dtype.kind == "f" and not np.isfinite(typed).all():
+        bad = array.reshape(-1)[int(np.argmin(np.isfinite(typed.reshape(-1))))]
+        raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, and {bad} is no finite number of that")
+    if typed.dtype.kind in "iu" and array.dtype.kind in "iu" and not np.array_equal(typed, array):
+        raise ValueError(f"{feed.name!r} is of the type {feed.dtype}, which does not hold {array.reshape(-1)[int(np.argmax((typed != array).reshape(-1)))]}")
+    return typed
 
 
 def _from_numbers(feeds: Sequence[_Feed], fields: Sequence[str], counts: bool) -> list[np.ndarray]:
@@ -131,7 +211,7 @@ def _from_numbers(feeds: Sequence[_Feed], fields: Sequence[str], counts: bool) -
             raise ValueError(f"{feed.name!r} has any number of values, which the format csv cannot tell: take json or multislot")
         if len(fields) < at + size:
             raise ValueError(f"{len(fields)} values, {feed.name!r} needs {at + size}")
-        found.append(_shaped(feed, np.array(fields[at:at + size]).astype(feed.dtype)))
+        found.append(_shaped(feed, _finite(feed, np.array(fields[at:at + size]))))
         at += size
     if at != len(fields):
         raise ValueError(f"{len(fields)} values, the model takes {at}")
@@ -167,15 +247,18 @@ def predict(predictor: Predictor, rows: Sequence[Sequence[np.ndarray]]) -> Itera
                                        "write a script with Predictor.run")
     for i in range(len(rows)):
         values = [_plain(result[i]) for result in results]
-        yield json.dumps(values[0] if len(values) == 1 else dict(zip(predictor.fetches, values)))
+        yield json.dumps(values[0] if len(values) == 1 else dict(zip(predictor.fetches, values)), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
-    """Return a row as JSON has it; one of a single number as that."""
+    """Return a row as JSON has it; one of a single number as that. NaN and infinite values, which JSON does not have, are null."""
     array = np.asarray(value)
-    if array.dtype == np.float32:                      # nine digits tell any two of them apart
-        array = np.array([float(f"{one:.9g}") for one in array.reshape(-1)]).reshape(array.shape)
-    return array.reshape(-1)[0].item() if array.size == 1 else array.tolist()
+    if array.dtype.kind == "f":
+        short = array.dtype.itemsize <= 4                                  # nine digits tell any two of them apart
+        numbers = [(float(f"{one:.9g}") if short else one) if np.isfinite(one) else None for one in array.reshape(-1).tolist()]
+        array = np.array(numbers, object).reshape(array.shape)
+    values = array.reshape(-1).tolist()
+    return values[0] if len(values) == 1 else array.tolist()
 
 
 __all__ = ["FORMATS", "batches", "command", "predict"]
