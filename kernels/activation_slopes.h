@@ -119,8 +119,12 @@ static tr_status pow_slope(tr_composite *c)
 {
     const params *a = tr_composite_attrs(c);
 
-    TR_TRY(tr_composite_add(c, "pow(X=X) {factor=%.9g} -> power", (double)a->p - 1));
-    TR_TRY(tr_composite_add(c, "scale(X=power) {scale=%.9g} -> slope", (double)a->p));
+    if (a->p == 0)                                     /* not 0 times infinity at 0 */
+        TR_TRY(tr_composite_add(c, "fill_zeros_like(X=X) -> slope"));
+    else
+        TR_TRY(tr_composite_add(c, "pow(X=X) {factor=%.9g} -> power", (double)a->p - 1));
+    if (a->p != 0)
+        TR_TRY(tr_composite_add(c, "scale(X=power) {scale=%.9g} -> slope", (double)a->p));
     return times_slope(c);
 }
 

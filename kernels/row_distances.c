@@ -4,7 +4,7 @@
  *     cos_sim:              Out[i] = sum_j X[i,j] Y[i,j] / (|X[i]| |Y[i]|)
  *
  * Y may be one row for all rows of X. Both are made of other operators: passes over memory that a kernel would not make
- * much shorter. A row of zeros has no direction, so cos_sim is NaN there, as in Fluid. */
+ * much shorter. A row of zeros has no direction: its cosine is 0, and its gradient that of a row of length 1, so that all is finite. */
 #include "framework/composite.h"
 #include "framework/grad_body.h"
 #include "kernels/check.h"
@@ -25,7 +25,7 @@ static const tr_op_proto distance_proto = {
 };
 
 static const tr_op_proto cosine_proto = {
-    .doc = "The cosines of the angles between rows: Out = X Y / (|X| |Y|), sums over each row. NaN of a row of zeros.",
+    .doc = "The cosines of the angles between rows: Out = X Y / (|X| |Y|), sums over each row. 0 of a row of zeros.",
     .in = in_slots,
     .out = TR_SLOTS({"Out", "[n, 1]"}, {"XNorm", "[n, 1]; |X|", TR_SLOT_INTERMEDIATE},
                     {"YNorm", "[rows of Y, 1]; |Y|", TR_SLOT_INTERMEDIATE}),
@@ -81,12 +81,17 @@ static tr_status expand_distance(tr_composite *c)
     return tr_composite_add(c, "reduce_sum(X=squares) {dim=[1], keep_dim=true} -> Out");
 }
 
-/* The length of each row of the matrix `of`. */
+/* The length of each row of the matrix `of`, and in `of`.divisor what to divide by: 1 for a row of zeros. */
 static tr_status add_length(tr_composite *c, const char *of, const char *length)
 {
     TR_TRY(tr_composite_add(c, "square(X=%s) -> %s.squares", of, of));
     TR_TRY(tr_composite_add(c, "reduce_sum(X=%s.squares) {dim=[1], keep_dim=true} -> %s.sum", of, of));
-    return tr_composite_add(c, "sqrt(X=%s.sum) -> %s", of, length);
+    TR_TRY(tr_composite_add(c, "fill_zeros_like(X=%s.sum) -> %s.zero", of, of));
+    TR_TRY(tr_composite_add(c, "equal(X=%s.sum, Y=%s.zero) -> %s.is_zero", of, of, of));
+    TR_TRY(tr_composite_add(c, "cast(X=%s.is_zero) {in_dtype=%d, out_dtype=%d} -> %s.none", of, TR_BOOL, tr_composite_dtype(c, "X"), of));
+    TR_TRY(tr_composite_add(c, "elementwise_add(X=%s.sum, Y=%s.none) -> %s.square", of, of, of));
+    TR_TRY(tr_composite_add(c, "sqrt(X=%s.square) -> %s.divisor", of, of));
+    return tr_composite_add(c, "elementwise_sub(X=%s.divisor, Y=%s.none) -> %s", of, of, length);
 }
 
 static tr_status expand_cosine(tr_composite *c)
@@ -97,8 +102,8 @@ static tr_status expand_cosine(tr_composite *c)
     TR_TRY(add_length(c, "y", "YNorm"));
     TR_TRY(tr_composite_add(c, "elementwise_mul(X=x, Y=y) -> products"));
     TR_TRY(tr_composite_add(c, "reduce_sum(X=products) {dim=[1], keep_dim=true} -> dot"));
-    TR_TRY(tr_composite_add(c, "elementwise_div(X=dot, Y=XNorm) -> projected"));
-    return tr_composite_add(c, "elementwise_div(X=projected, Y=YNorm) -> Out");
+    TR_TRY(tr_composite_add(c, "elementwise_div(X=dot, Y=x.divisor) -> projected"));
+    return tr_composite_add(c, "elementwise_div(X=projected, Y=y.divisor) -> Out");
 }
 
 /* -- gradient and registration ---------------------------------------------------------------- */

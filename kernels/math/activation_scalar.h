@@ -116,7 +116,7 @@ DACT(elu) { (void)q; const T u = v > 0 ? 0 : v; return v > 0 ? d : d * p * NAME(
 ACT(selu)  { return x > 0 ? p * x : p * q * NAME(tr_exp_minus_one)(x); }
 DACT(selu) { return v > 0 ? d * p : d * (v + p * q); }
 ACT(pow)  { (void)q; return pow(x, p); }
-DACT(pow) { (void)q; return d * p * pow(v, p - 1); }
+DACT(pow) { (void)q; return p == 0 ? 0 : d * p * pow(v, p - 1); }
 ACT(stanh)  { return q * NAME(tr_tanh)(p * x); }
 DACT(stanh) { const T t = NAME(tr_tanh)(p * v); return d * p * q * (1 - t * t); }
 ACT(soft_relu)

@@ -27,13 +27,13 @@ TR_INLINE T NAME(da_mul)(T d, T a, T b) { (void)a; return d * b; }
 TR_INLINE T NAME(da_div)(T d, T a, T b) { (void)a; return d / b; }
 TR_INLINE T NAME(da_max)(T d, T a, T b) { return a > b ? d : 0; }
 TR_INLINE T NAME(da_min)(T d, T a, T b) { return a < b ? d : 0; }
-TR_INLINE T NAME(da_pow)(T d, T a, T b) { return d * b * pow(a, b - 1); }
+TR_INLINE T NAME(da_pow)(T d, T a, T b) { return b == 0 ? 0 : d * b * pow(a, b - 1); }
 TR_INLINE T NAME(db_sub)(T d, T a, T b) { (void)a, (void)b; return -d; }
 TR_INLINE T NAME(db_mul)(T d, T a, T b) { (void)b; return d * a; }
 TR_INLINE T NAME(db_div)(T d, T a, T b) { return -d * a / (b * b); }
 TR_INLINE T NAME(db_max)(T d, T a, T b) { return a > b ? 0 : d; }
 TR_INLINE T NAME(db_min)(T d, T a, T b) { return a < b ? 0 : d; }
-TR_INLINE T NAME(db_pow)(T d, T a, T b) { return d * pow(a, b) * log(a); }
+TR_INLINE T NAME(db_pow)(T d, T a, T b) { return a == 0 && b >= 0 ? 0 : d * pow(a, b) * log(a); }
 
 #define GRAD_LIST(X) X(SUB, sub) X(MUL, mul) X(DIV, div) X(MAX, max) X(MIN, min) X(POW, pow)
 

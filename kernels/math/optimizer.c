@@ -129,7 +129,7 @@ TR_INLINE void NAME(proximal_adagrad_one)(T *p, T *m, T g, T lr, T l1, T l2)
 {
     const T moment = *m + g * g;
     *m = moment;
-    *p = NAME(shrunk)(*p - lr * g / sqrt(moment), lr, l1, l2);
+    *p = NAME(shrunk)(moment > 0 ? *p - lr * g / sqrt(moment) : *p, lr, l1, l2);    /* no gradient so far: not 0 / 0 */
 }
 
 /* -- whole parameters ------------------------------------------------------------------------------------------------------ */

@@ -61,6 +61,32 @@ static void NAME(pieces_range)(void *payload, int64_t begin, int64_t end)
     }
 }
 
+/* Of a product the only zero of a line: dx = d times the others. With two zeros all are 0. */
+static void NAME(product_of_others)(const NAME(job) *j, int64_t line)
+{
+    const int64_t at = line / j->post * j->n * j->post + line % j->post;
+    int64_t       zeros = 0, zero = 0;
+    T             product = 1;
+    for (int64_t i = 0; i < j->n; i++)
+        if (j->x[at + i * j->post] == 0) {
+            zeros++;
+            zero = at + i * j->post;
+            j->dx[zero] = 0;
+        } else {
+            product *= j->x[at + i * j->post];
+        }
+    if (zeros == 1)
+        j->dx[zero] = j->d[line] * product;
+}
+
+static void NAME(products_range)(void *payload, int64_t begin, int64_t end)
+{
+    const NAME(job) *j = payload;
+    for (int64_t line = begin; line < end; line++)
+        if (j->out[line] == 0)
+            NAME(product_of_others)(j, line);
+}
+
 void NAME(tr_reduce_grad)(tr_reduce op, T *dx, const T *dout, const T *x, const T *out, int64_t pre, int64_t n, int64_t post)
 {
     NAME(job)     j = {op, dx, dout, x, out, n, post, post == 1 ? n : post, 1, op == TR_REDUCE_MEAN ? 1 / (T)n : 1};
@@ -71,6 +97,8 @@ void NAME(tr_reduce_grad)(tr_reduce op, T *dx, const T *dout, const T *x, const 
         return;
     j.pieces = (j.length + PIECE - 1) / PIECE;
     tr_parallel_range(rows * j.pieces, 1 + PIECE / (j.pieces > 1 ? 2 * PIECE : j.length), NAME(pieces_range), &j);
+    if (op == TR_REDUCE_PROD)
+        tr_parallel_range(pre * post, 1 + PIECE / (n > 0 ? n : 1), NAME(products_range), &j);
 }
 
 #endif
