@@ -1,27 +1,14 @@
-/* executor.c - finding or making a plan, and running it. */
+/* executor.c - running plans. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/call.h"
 #include "framework/frame.h"
 #include "framework/interrupt.h"
-#include "framework/meeting.h"
 #include "framework/late.h"
-#include "framework/plan_build.h"
+#include "framework/plan_life.h"
 #include "framework/precision.h"
 #include "framework/watched.h"
-
-/* How often a program was run in a scope: random operators differ from run to run. */
-typedef struct tr_run_count {
-    uint64_t             program_id, scope_id, runs;
-    struct tr_run_count *next;
-} tr_run_count;
-
-struct tr_executor {
-    tr_plan      *plans;
-    tr_run_count *counts;
-    tr_workspace  workspace;
-};
 
 enum { MAX_LAYOUTS = 16 };            /* per plan; the one used longest ago makes room */
 
@@ -32,54 +19,19 @@ static bool says_check_nan(void)
     return text && *text && strcmp(text, "0") != 0;
 }
 
-static void free_names(char **names, int count)
+static void for_memory(tr_workspace *workspace, void (*act)(tr_tensor *tensor))
 {
-    for (int i = 0; names && i < count; i++)
-        free(names[i]);
-    free(names);
-}
-
-static void free_plan(tr_plan *plan)
-{
-    if (!plan)
-        return;
-    tr__plan_free_frames(plan);
-    tr__meeting_free(plan->own_meeting);
-    for (int i = 0; i < plan->step_count; i++) {
-        free_plan(plan->step[i].sub);
-        plan->step[i].sub = NULL;
-        tr__step_deinit(&plan->step[i]);
-    }
-    for (int v = 0; v < plan->var_count; v++)
-        free(plan->var[v].name);
-    while (plan->layouts) {
-        tr_layout *next = plan->layouts->next;
-        tr__layout_free(plan->layouts);
-        plan->layouts = next;
-    }
-    free_names(plan->feed_name, plan->feed_count);
-    free_names(plan->fetch_name, plan->fetch_count);
-    tr_map_deinit(&plan->feed_of);
-    tr_map_deinit(&plan->current);
-    free(plan->feed_var);
-    free(plan->fetch_var);
-    free(plan->step);
-    free(plan->outside);
-    free(plan->unset);
-    free(plan->writes);
-    free(plan->var);
-    tr__expanded_free(plan->expanded);
-    free(plan);
+    act(&workspace->arena);
+    act(&workspace->scratch);
+    act(&workspace->loop_scratch);
+    act(&workspace->widened);
 }
 
 tr_executor *tr_executor_new(void)
 {
     tr_executor *executor = calloc(1, sizeof *executor);
     if (executor) {
-        tr_tensor_init(&executor->workspace.arena);
-        tr_tensor_init(&executor->workspace.scratch);
-        tr_tensor_init(&executor->workspace.loop_scratch);
-        tr_tensor_init(&executor->workspace.widened);
+        for_memory(&executor->workspace, tr_tensor_init);
         executor->workspace.check_finite = says_check_nan();
         executor->workspace.precision = -1;
     }
@@ -90,21 +42,14 @@ void tr_executor_free(tr_executor *executor)
 {
     if (!executor)
         return;
-    while (executor->plans) {
-        tr_plan *next = executor->plans->next;
-        free_plan(executor->plans);
-        executor->plans = next;
-    }
-    while (executor->counts) {
-        tr_run_count *next = executor->counts->next;
-        free(executor->counts);
-        executor->counts = next;
-    }
-    tr_tensor_deinit(&executor->workspace.arena);
-    tr_tensor_deinit(&executor->workspace.scratch);
-    tr_tensor_deinit(&executor->workspace.loop_scratch);
-    tr_tensor_deinit(&executor->workspace.widened);
+    tr__plans_forget(executor, NULL);
+    for_memory(&executor->workspace, tr_tensor_deinit);
     free(executor);
+}
+
+void tr_executor_forget(tr_executor *executor, const tr_program *program)
+{
+    tr__plans_forget(executor, program);
 }
 
 void tr_executor_check_finite(tr_executor *executor, bool check)
@@ -133,149 +78,6 @@ static tr_precision precision_of(const tr_workspace *workspace)
 tr_precision tr_executor_matmul_precision(const tr_executor *executor)
 {
     return precision_of(&executor->workspace);
-}
-
-/* -- plans ----------------------------------------------------------------------------------------------- */
-
-static uint64_t generation_of(const tr_scope *scope)
-{
-    uint64_t sum = 0;
-    for (; scope; scope = scope->parent)
-        sum += scope->generation;
-    return sum;
-}
-
-static bool same_names(char *const *have, int have_count, const char *const *want, int want_count)
-{
-    if (have_count != want_count)
-        return false;
-    for (int i = 0; i < want_count; i++)
-        if (strcmp(have[i], want[i]) != 0)
-            return false;
-    return true;
-}
-
-static tr_plan *find_plan(const tr_executor *executor, const tr_program *program, const tr_scope *scope, int feed_count,
-                          const char *const *feeds, int fetch_count, const char *const *fetches)
-{
-    for (tr_plan *plan = executor->plans; plan; plan = plan->next)
-        if (plan->program_id == program->id && plan->revision == program->revision && plan->scope_id == scope->id &&
-            same_names(plan->feed_name, plan->feed_count, feeds, feed_count) &&
-            same_names(plan->fetch_name, plan->fetch_count, fetches, fetch_count))
-            return plan;
-    return NULL;
-}
-
-/* Drop the plans of a program: all of them, or only those of older revisions. */
-static void drop_plans(tr_executor *executor, const tr_program *program, bool only_stale)
-{
-    for (tr_plan **link = &executor->plans; *link;) {
-        tr_plan *plan = *link;
-        if (plan->program_id == program->id && (!only_stale || plan->revision != program->revision)) {
-            *link = plan->next;
-            free_plan(plan);
-        } else {
-            link = &plan->next;
-        }
-    }
-}
-
-void tr_executor_forget(tr_executor *executor, const tr_program *program)
-{
-    drop_plans(executor, program, false);
-}
-
-static uint64_t *run_counter(tr_executor *executor, uint64_t program_id, uint64_t scope_id)
-{
-    for (tr_run_count *count = executor->counts; count; count = count->next)
-        if (count->program_id == program_id && count->scope_id == scope_id)
-            return &count->runs;
-    tr_run_count *count = malloc(sizeof *count);
-    if (!count)
-        return NULL;
-    *count = (tr_run_count){program_id, scope_id, 0, executor->counts};
-    executor->counts = count;
-    return &count->runs;
-}
-
-int64_t tr_executor_runs(const tr_executor *executor, const tr_program *program, const tr_scope *scope)
-{
-    for (const tr_run_count *count = executor->counts; count; count = count->next)
-        if (count->program_id == program->id && count->scope_id == scope->id)
-            return (int64_t)count->runs;
-    return 0;
-}
-
-tr_status tr_executor_set_runs(tr_executor *executor, const tr_program *program, const tr_scope *scope, int64_t runs)
-{
-    uint64_t *counter = run_counter(executor, program->id, scope->id);
-
-    if (runs < 0)
-        return tr_fail(TR_ERANGE, "tr_executor_set_runs: %lld", (long long)runs);
-    if (!counter)
-        return tr_fail(TR_ENOMEM, "no memory to count the runs of a program");
-    *counter = (uint64_t)runs;
-    return TR_OK;
-}
-
-static tr_status copy_names(char ***out, int count, const char *const *names)
-{
-    *out = calloc((size_t)count + 1, sizeof **out);
-    for (int i = 0; *out && i < count; i++)
-        if (!((*out)[i] = strdup(names[i])))
-            return tr_fail(TR_ENOMEM, "no memory for the names of a plan");
-    return *out ? TR_OK : tr_fail(TR_ENOMEM, "no memory for the names of a plan");
-}
-
-static tr_status new_plan(tr_plan **out, tr_executor *executor, tr_program *program, tr_scope *scope, int feed_count,
-                          const char *const *feeds, int fetch_count, const char *const *fetches)
-{
-    tr_plan  *plan = calloc(1, sizeof *plan);
-    tr_status status;
-
-    if (!plan)
-        return tr_fail(TR_ENOMEM, "no memory for a plan");
-    plan->workspace = &executor->workspace;
-    plan->program = program;
-    plan->root = plan;
-    plan->scope = scope;
-    plan->program_id = program->id;
-    plan->revision = program->revision;
-    plan->scope_id = scope->id;
-    plan->runs = run_counter(executor, program->id, scope->id);
-    if (!plan->runs) {
-        status = tr_fail(TR_ENOMEM, "no memory for a plan");
-        goto fail;
-    }
-    TR_TRY_GOTO(fail, tr__expand(&plan->expanded, program));
-    plan->block = tr_program_block(plan->expanded ? plan->expanded->program : program, 0);
-    plan->feed_count = feed_count;
-    TR_TRY_GOTO(fail, copy_names(&plan->feed_name, feed_count, feeds));
-    plan->fetch_count = fetch_count;
-    TR_TRY_GOTO(fail, copy_names(&plan->fetch_name, fetch_count, fetches));
-    TR_TRY_GOTO(fail, tr__plan_build(plan));
-    TR_TRY_GOTO(fail, tr__frame_new(&plan->frame, plan, NULL, NULL));
-    plan->scope_generation = generation_of(scope);
-    *out = plan;
-    return TR_OK;
-fail:
-    free_plan(plan);
-    return status;
-}
-
-tr_status tr_executor_prepare(tr_plan **out, tr_executor *executor, tr_program *program, tr_scope *scope, int feed_count,
-                              const char *const *feeds, int fetch_count, const char *const *fetches)
-{
-    *out = find_plan(executor, program, scope, feed_count, feeds, fetch_count, fetches);
-    if (*out)
-        return TR_OK;
-    TR_TRY(tr_num_threads_check());
-    TR_TRY(tr_matmul_precision_check());
-    drop_plans(executor, program, true);
-    TR_TRY(new_plan(out, executor, program, scope, feed_count, feeds, fetch_count, fetches));
-    (*out)->next = executor->plans;
-    executor->plans = *out;
-    return TR_OK;
 }
 
 /* -- one run ----------------------------------------------------------------------------------------------- */
@@ -448,13 +250,13 @@ static tr_status compute(tr_plan *plan)
 
 static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches)
 {
-    const uint64_t generation = generation_of(plan->scope);
+    const uint64_t generation = tr__scope_generation(plan->scope);
 
     if (plan->uses_scope && !plan->awaits)         /* the variables' values may still be coming */
         TR_TRY(tr__late_wait_all());
     if (generation != plan->scope_generation) {
         TR_TRY(tr__frame_bind(plan->frame));
-        plan->scope_generation = generation_of(plan->scope);
+        plan->scope_generation = tr__scope_generation(plan->scope);
         plan->frame->layout = NULL;
     }
     tr__frame_drop_lods(plan->frame);
@@ -475,6 +277,8 @@ tr_status tr_plan_run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fet
 {
     if (tr__call_is_running())
         return tr_fail(TR_EUNSUPPORTED, "a function that a program calls (py_func) may not run a program: the run that has called it is not over");
+    if (!plan->binding)
+        return tr_fail(TR_EINVAL, "the plan is gone: its executor, its program or its scope was freed, or the program has changed; prepare another one");
     const int64_t      before = tr__tensor_allocations();
     const tr_precision precision = tr__precision_enter(precision_of(plan->workspace));
 

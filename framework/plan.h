@@ -13,6 +13,7 @@
  *                  the memory of inputs where the operator allows it. Steps whose shapes depend on data are
  *                  marked dynamic: shapes are inferred when they run. Their outputs own their memory, but those whose
  *                  shape follows from what is known; these lie in the arena, too.
+ * Ending: plan_life.h - with the first of its executor, its program and its scope.
  * Running:
  *   frame.h        a frame is the storage of one activation of a plan; tables of pointers made with it let a
  *                  step run without any look-up. Loops open a frame per iteration; closed ones are kept.
@@ -81,8 +82,10 @@ struct tr_plan {
     tr_plan     *caller;              /* the plan of the step that runs this one: mostly the parent */
     tr_plan     *root;
     /* what it was made for */
-    uint64_t     program_id, revision, scope_id, scope_generation;
+    uint64_t     revision, scope_generation;
     tr_scope    *scope;
+    struct tr_binding *binding;       /* of the root: whose it is (plan_life.h); NULL: it is gone */
+    int          users;               /* its binding, and those that retained it */
     int          feed_count, fetch_count;
     char       **feed_name, **fetch_name;
     int         *feed_var, *fetch_var;       /* a feed that nothing reads: -1 */
@@ -108,13 +111,13 @@ struct tr_plan {
     tr_frame    *frame;               /* of the root */
     tr_frame    *closed;              /* frames to be used again */
     tr_layout   *layouts;             /* of the root, most recent first */
-    uint64_t    *runs;                /* the executor's counter for this program and scope */
+    uint64_t    *runs;                /* of the root: how often it and others like it have run (its binding's) */
     uint64_t     activations;         /* of a sub-plan: so that its random numbers differ each time */
     int64_t      allocations;         /* by runs so far */
     struct tr_meeting *meeting;       /* of the root, while replicas run that meet; NULL: it runs alone */
     int          replica;             /* its number among them */
     struct tr_meeting *own_meeting;   /* where the replicas meet whose first plan this is; kept between runs */
-    tr_plan     *next;                /* in the executor's list */
+    tr_plan     *next;                /* of the same binding */
 };
 
 /* The name must be new in the plan, or it becomes the name's latest version. */

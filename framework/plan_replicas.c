@@ -38,7 +38,7 @@ static tr_status check_workspaces(int count, tr_plan *const *plans)
 {
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
-            if (plans[i]->workspace == plans[j]->workspace)
+            if (plans[i]->workspace && plans[i]->workspace == plans[j]->workspace)
                 return tr_fail(TR_EINVAL, "tr_plans_run: plans %d and %d are of one executor, whose plans share memory; prepare each by "
                                "an executor of its own", j, i);
     return TR_OK;

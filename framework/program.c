@@ -61,6 +61,7 @@ void tr_program_free(tr_program *program)
 {
     if (!program)
         return;
+    tr__bonds_cut(&program->bonds, TR_BOND_PROGRAM, NULL, TR_BOND_PROGRAM);
     for (int i = 0; i < program->block_count; i++)
         block_free(program->block[i]);
     free(program->block);

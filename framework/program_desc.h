@@ -10,6 +10,7 @@
 #define TR_FRAMEWORK_PROGRAM_DESC_H
 
 #include "framework/attr.h"
+#include "framework/bond.h"
 #include "framework/map.h"
 #include "framework/shape.h"
 
@@ -61,6 +62,7 @@ struct tr_program {
     int64_t    random_seed;           /* 0: none was set */
     uint64_t   id;                    /* never used twice in a process */
     uint64_t   revision;
+    tr_bond   *bonds;                 /* what goes with it */
 };
 
 /* The program says something new. */

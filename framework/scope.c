@@ -139,10 +139,19 @@ static void free_entries(tr_map *entries)
     tr_map_deinit(entries);
 }
 
+uint64_t tr__scope_generation(const tr_scope *scope)
+{
+    uint64_t sum = 0;
+    for (; scope; scope = scope->parent)
+        sum += scope->generation;
+    return sum;
+}
+
 void tr_scope_free(tr_scope *scope)
 {
     if (!scope)
         return;
+    tr__bonds_cut(&scope->bonds, TR_BOND_SCOPE, NULL, TR_BOND_SCOPE);
     free_entries(&scope->vars);
     free_entries(&scope->erased);
     free(scope);

@@ -5,6 +5,7 @@
 #ifndef TR_FRAMEWORK_SCOPE_H
 #define TR_FRAMEWORK_SCOPE_H
 
+#include "framework/bond.h"
 #include "framework/map.h"
 #include "framework/tensor.h"
 
@@ -34,8 +35,11 @@ struct tr_scope {
     tr_map    vars, erased;           /* name -> tr_scope_entry */
     uint64_t  id;                     /* never used twice in a process */
     uint64_t  generation;
+    tr_bond  *bonds;                  /* what goes with it */
 };
 
+/* Of the scope and those around it: when it changes, addresses may be stale. */
+uint64_t tr__scope_generation(const tr_scope *scope);
 /* tr_scope_var for a name that was checked before, or derived from such a one. NULL: no memory. */
 tr_var *tr__scope_var(tr_scope *scope, const char *name);
 

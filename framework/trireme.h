@@ -448,7 +448,7 @@ typedef enum tr_precision {
     TR_PRECISION_COUNT
 } tr_precision;
 
-/* Keeps the plans it made; a plan belongs to its executor. */
+/* Makes plans, which share its memory. */
 typedef struct tr_executor tr_executor;
 typedef struct tr_plan     tr_plan;
 
@@ -462,16 +462,22 @@ TR_API tr_status    tr_executor_set_matmul_precision(tr_executor *executor, cons
 /* What runs of this executor have: its own, or that of the process. */
 TR_API tr_precision tr_executor_matmul_precision(const tr_executor *executor);
 /* The plan for running block 0 of `program` in `scope`: made, or found again when nothing changed.
- * `plan` lives until the program is changed or forgotten or the executor is freed. */
+ * `plan` lives until the first of executor, program and scope is freed, in whatever order, or the program has changed and is prepared
+ * anew. */
 TR_API tr_status tr_executor_prepare(tr_plan **plan, tr_executor *executor, tr_program *program,
                                      tr_scope *scope, int feed_count, const char *const *feeds,
                                      int fetch_count, const char *const *fetches);
 /* How often this executor has run a program in a scope: operators such as dropout draw other numbers each time. A
  * training that goes on from a checkpoint sets it to what it was. */
 TR_API int64_t   tr_executor_runs(const tr_executor *executor, const tr_program *program, const tr_scope *scope);
-TR_API tr_status tr_executor_set_runs(tr_executor *executor, const tr_program *program, const tr_scope *scope,
-                                      int64_t runs);
-/* Forget the plans of a program that is about to be freed. */
+TR_API tr_status tr_executor_set_runs(tr_executor *executor, tr_program *program, tr_scope *scope, int64_t runs);
+/* Keep plans whose user may outlive them: after a call of retain the pointer is good until as many calls of release, and a run of a plan that is
+ * gone fails with TR_EINVAL. The last release ends the plan. Any thread may call these. */
+TR_API void      tr_plan_retain(tr_plan *plan);
+TR_API void      tr_plan_release(tr_plan *plan);
+/* How many plans the process has. */
+TR_API int64_t   tr_plan_count(void);
+/* End this executor's plans of a program, and forget how often it was run. */
 TR_API void      tr_executor_forget(tr_executor *executor, const tr_program *program);
 /* Run once. `feeds` are in the order of prepare. `fetches` are tensors of the caller, which share the
  * results' memory afterwards: a later run leaves what was fetched as it is. */

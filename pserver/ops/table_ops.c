@@ -228,11 +228,11 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
     tr_plan                  *plan = io->frame->plan;
     const tr_table_tile_names names = {a->param, a->grad, a->states};
 
-    if (!tv->tile || tv->tile_program != plan->program_id || tv->tile_revision != plan->revision) {
+    if (!tv->tile || tv->tile_program != plan->program->id || tv->tile_revision != plan->revision) {
         tr_table_tile_free(tv->tile);
         tv->tile = NULL;
         TR_TRY(tr_table_tile_new(&tv->tile, plan->program, a->sub_block, &names, &tv->config));
-        tv->tile_program = plan->program_id;
+        tv->tile_program = plan->program->id;
         tv->tile_revision = plan->revision;
     }
     *out = tv->tile;

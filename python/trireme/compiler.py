@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import enum
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +186,7 @@ class CompiledProgram(Uncopied):
         self._places = 1
         self._build, self._execution = _strategies(build_strategy, None)
         self._share_from: CompiledProgram | None = None
-        self._kept: dict[tuple[int, int], Replicas] = {}
+        self._kept: weakref.WeakKeyDictionary[Scope, dict[Program, Replicas]] = weakref.WeakKeyDictionary()
 
     def with_data_parallel(self, loss_name: str | None = None, build_strategy: BuildStrategy | None = None,
                            exec_strategy: ExecutionStrategy | None = None, share_vars_from: CompiledProgram | None = None,
@@ -262,17 +263,18 @@ class CompiledProgram(Uncopied):
         return self._replicas(executor, program, scope).run(feed, slices, names, return_numpy)
 
     def _replicas(self, executor: Executor, program: Program, scope: Scope) -> Replicas:
-        key = id(program), id(scope)
-        found = self._kept.get(key)
-        if found is None or found.revision != program.desc.revision or found.executor is not executor or found.scope is not scope:
+        kept = self._kept.setdefault(scope, {})
+        found = kept.get(program)
+        if found is None or found.revision != program.desc.revision or found.native is not executor._native:
             from .replica_runs import Replicas
             self._build._is_used = self._execution._is_used = True
-            found = self._kept[key] = Replicas(executor, program, scope, self._places, self._build, self._execution)
+            found = kept[program] = Replicas(executor, program, scope, self._places, self._build, self._execution)
         return found
 
     def _drop(self) -> None:
-        for replicas in self._kept.values():
-            replicas.drop()
+        for kept in list(self._kept.values()):
+            for replicas in kept.values():
+                replicas.drop()
 
     def __repr__(self) -> str:
         how = f", {self._places} places" if self._is_parallel else ""

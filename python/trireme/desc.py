@@ -522,16 +522,7 @@ class ProgramDesc(Handle):
         elif _ptr is None:
             _ptr = lib.tr_program_new()
         self._blocks: list[BlockDesc] = []
-        self._executors: list[Native] = []             # whose plans look at this program
         self._native = Native(_ptr, lib.tr_program_free, owner="ProgramDesc")
-
-    def _let_go(self) -> bool:
-        native = self.__dict__.get("_native")
-        while native is not None and self._executors:
-            executor = self._executors.pop()
-            lib.tr_executor_forget(executor.ptr, native.ptr)
-            executor.release()
-        return super()._let_go()
 
     @classmethod
     def load(cls, path: str, allow_io: bool = False) -> ProgramDesc:

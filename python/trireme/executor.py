@@ -33,9 +33,10 @@ _global_scope = Scope()
 
 _from_buffer = ffi.from_buffer
 _plan_run = lib.tr_plan_run
+_plan_retain, _plan_release = lib.tr_plan_retain, lib.tr_plan_release
 _revision = lib.tr_program_revision
 _new_tensor = lib.tr_tensor_new
-_MAX_KEPT = 32                       # prepared runs per program
+_MAX_KEPT = 128                      # prepared runs of a program by one executor in one scope
 
 
 def _job_hooks() -> tuple[Any, Any, Any]:
@@ -166,9 +167,9 @@ class _Feed:
 
 
 class Prepared(Uncopied):
-    """A plan of the core with the memory for its feeds and fetches."""
+    """A plan of the core with the memory for its feeds and fetches. The plan goes with its program, scope and executor, none of which this keeps."""
 
-    __slots__ = ("plan", "revision", "erased", "feeds", "natives", "fetches", "count", "executor", "scope", "_small", "_changed")
+    __slots__ = ("plan", "executor", "revision", "erased", "feeds", "natives", "fetches", "count", "_small", "_changed", "_retained")
 
     def __init__(self, executor: Native, program: Program, scope: Scope, feed: Sequence[str],
                  fetch: Sequence[str]) -> None:
@@ -183,20 +184,18 @@ class Prepared(Uncopied):
         feed_count, feed_names, _keep = name_array(feed)
         fetch_count, fetch_names, _keep_too = name_array(fetch)
         native = program.desc._native
-        executors = program.desc._executors
-        if not any(one is executor for one in executors):
-            executors.append(executor.retain())
         check(lib.tr_executor_prepare(out, executor.ptr, native.ptr, scope._native.ptr, feed_count, feed_names,
                                       fetch_count, fetch_names))
         self.plan = out[0]
+        _plan_retain(self.plan)
+        self._retained = ffi.gc(self.plan, _plan_release)
         self.natives = ffi.new("tr_feed[]", feed_count)
         self._changed = [True]
         self._small: list[SmallResult] | None = None   # one for each result, where all are small: their tensors stay
         self.feeds = [(name, _Feed(name, block.var(name), self.natives[i], self._changed)) for i, name in enumerate(feed)]
         self.fetches = ffi.new("tr_tensor *[]", fetch_count)
         self.count = fetch_count
-        self.executor = executor
-        self.scope = scope
+        self.executor = executor                       # not retained: to be compared
         self.revision = _revision(native.ptr)
         self.erased = scope._erased
 
@@ -280,6 +279,16 @@ class Prepared(Uncopied):
         return results
 
 
+def _tidy(kept: dict[Any, Prepared]) -> None:
+    """Drop the prepared runs whose executor or scope is gone, and the oldest where one executor has many in one scope."""
+    counts: dict[Any, int] = {}
+    for key in reversed(list(kept)):
+        executor, scope = key[:2]
+        counts[key[:2]] = count = counts.get(key[:2], 0) + 1
+        if count > _MAX_KEPT // 2 or executor.is_freed or scope.is_freed:
+            del kept[key]
+
+
 class Executor(Handle):
     """Runs programs.
 
@@ -303,11 +312,16 @@ class Executor(Handle):
         if place is not None and not isinstance(place, CPUPlace):
             raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
         self.place = place or CPUPlace()
-        self._native = Native(lib.tr_executor_new(), lib.tr_executor_free, owner="Executor")
+        self._check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
+        self._precision = matmul_precision
+        self._begin()
         self._turn = new_turn(self)
         self._before_run, self._after_run, self._after_failure = _job_hooks()
-        self.check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
-        self.matmul_precision = matmul_precision
+
+    def _begin(self) -> None:
+        self._native = Native(lib.tr_executor_new(), lib.tr_executor_free, owner="Executor")
+        self.check_nan = self._check_nan
+        self.matmul_precision = self._precision
 
     @property
     def check_nan(self) -> bool:
@@ -328,6 +342,7 @@ class Executor(Handle):
     def matmul_precision(self, precision: str | None) -> None:
         chars = ffi.NULL if precision is None else precision_chars("Executor: matmul_precision", precision)
         check(lib.tr_executor_set_matmul_precision(self._native.ptr, chars))
+        self._precision = precision
 
     def run(self, program: Program | None = None, feed: dict[str, Any] | None = None,
             fetch_list: Sequence[Any] | None = None, feed_var_name: str = "feed", fetch_var_name: str = "fetch",
@@ -424,8 +439,9 @@ class Executor(Handle):
             raise
         kept = program._prepared
         kept.pop(key, None)
-        while len(kept) >= _MAX_KEPT:
-            del kept[next(iter(kept))]
+        if len(kept) >= program._most_prepared:
+            _tidy(kept)
+            program._most_prepared = max(_MAX_KEPT, 2 * len(kept))
         kept[key] = prepared
         return prepared
 
@@ -499,7 +515,11 @@ class Executor(Handle):
                  trains=False)
 
     def close(self) -> None:
-        """Nothing is left open by a run in one process; Fluid's scripts call this at their end."""
+        """Free what the executor keeps between runs. A run after it prepares itself anew, and draws random numbers as a first run does."""
+        with self._turn:
+            before = self._native
+            self._begin()
+            before.release()
 
 
 def as_numpy(tensor: Any) -> Any:

@@ -59,6 +59,10 @@ class Native:
         for need in self._needs:
             need.release()
 
+    @property
+    def is_freed(self) -> bool:
+        return self._users == 0
+
     def __enter__(self) -> Any:
         """Use the memory: it stays until the end of the block, whatever other threads let go."""
         return self.retain().ptr

@@ -119,6 +119,10 @@ class PreparedRun(Uncopied):
             except KeyError:
                 self._check_names(feed)
                 raise
+            except InvalidArgumentError:
+                if prepared.executor is executor._native:
+                    raise
+                return self._prepare().run(feed, return_numpy, self._names)        # the executor was closed in between
 
     def _check_names(self, feed: dict[str, Any]) -> None:
         if set(feed) != set(self._feed):

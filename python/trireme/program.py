@@ -40,7 +40,8 @@ class Program(Uncopied):
         self.current_block_idx = 0
         self._current_role: int = OpRole.Forward
         self._op_role_var: list[str] = []
-        self._prepared: dict[Any, Any] = {}            # runs that an Executor has prepared
+        self._prepared: dict[Any, Any] = {}            # runs that Executors have prepared
+        self._most_prepared = 0                        # with so many it is time to look which of them are gone
         self._turn = new_turn(self)                    # held while it runs
         self._is_distributed = False
         self._readers: list[Any] = []                  # py_reader.PyReader: each run takes a batch of them

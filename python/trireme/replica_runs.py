@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,10 @@ class _Step:
 
 
 class Replicas:
-    """Replicas of one program in one scope. ``run`` is called with the turns of scope, program and executor held."""
+    """Replicas of one program in one scope. ``run`` is called with the turns of scope, program and executor held.
+
+    They go with their scope, so they keep neither it nor the executor.
+    """
 
     def __init__(self, executor: Executor, program: Program, scope: Scope, places: int, build: BuildStrategy, execution: ExecutionStrategy) -> None:
         from .compiler import BuildStrategy
@@ -75,7 +79,8 @@ class Replicas:
         strategy, kinds = build.gradient_scale_strategy, BuildStrategy.GradientScaleStrategy
         self.parts = Parts(program, strategy == kinds.CoeffNumDevice, strategy == kinds.Customized, build.sync_batch_norm)
         self.revision = program.desc.revision
-        self.executor, self.scope, self._places = executor, scope, places
+        self.native = executor._native
+        self._executor, self._around, self._places = weakref.ref(executor), weakref.ref(scope), places
         self._period, self._runs = execution.num_iteration_per_drop_scope, 0
         self._scope = Scope(scope)                     # where replicas meet
         self._scopes = [Scope(self._scope) for _ in range(places)]
@@ -92,6 +97,14 @@ class Replicas:
         self._how: tuple[bool, int] | None = None      # whether the replicas' executors check for NaN, and their precision
         if build.debug_graphviz_path:
             draw_block_graphviz(self._update_of(places).global_block(), path=build.debug_graphviz_path)
+
+    @property
+    def executor(self) -> Any:
+        return self._executor()
+
+    @property
+    def scope(self) -> Any:
+        return self._around()
 
     # -- what was prepared ------------------------------------------------------------------------------------
 
