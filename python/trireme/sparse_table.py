@@ -18,6 +18,7 @@ import numpy as np
 from ._core import ffi, lib
 from .core import OpDesc, OpRole
 from .op_protos import op_proto
+from .op_view import OpView
 from .dtypes import VarType, convert_dtype
 from .errors import NotFoundError, ShapeError, UnsupportedError, check
 from .files import damage_of, new_folder, open_regular, path_inside
@@ -105,10 +106,9 @@ def lookup(helper: LayerHelper, ids: Variable, size: Sequence[int], dtype: Any, 
 
 def _init_in_place_of_values(startup: Block, table: Parameter, row_dtype: VarType, options: TableOptions) -> None:
     """Let the startup program make a table where it would make all values of a parameter."""
-    if any(op.type == INIT and op.output("Out") == [table.name] for op in startup.ops):
+    index, op = next((i, op) for i, op in enumerate(startup.ops) if op.output_arg_names == [table.name])       # a new one stands first
+    if op.type == INIT:
         return                                         # made for another program of the same startup program
-    index = next(i for i, op in enumerate(startup.ops) if op.output_arg_names == [table.name])
-    op = startup.ops[index]
     if op.type not in _INITIALIZERS:
         raise UnsupportedError(f"embedding: a distributed table's first values are constant, uniform, normal or truncated "
                                f"normal; {op.type} gives {table.name!r} another")
@@ -154,11 +154,56 @@ class Tiles:
 
     def finish(self, ops: Sequence[Operator]) -> list[Operator]:
         """Return ``ops``, the updates, with those of tables in the place of those of tiles."""
+        if not self.tiles:
+            return list(ops)
         owners = [(op.attr("op_role_var") or [""])[0] for op in ops]
-        updates = {}
-        for name, (table, grad, tile_grad) in self.tiles.items():
-            updates[name] = _move(self.block, self._begin, name, tile_grad.name, table, grad)
+        states: dict[str, list[str]] = {}              # of each table
+        updates, inside = self._move(states)
+        self._name_tables()
+        _tell_startup(states)
+        for name in inside:
+            self.block._remove_var(name)
         return [updates.get(owner, op) for owner, op in zip(owners, ops)]
+
+    def _groups(self) -> dict[str, list[OpView]]:
+        """The optimizer's operators by the tile on which they work."""
+        groups: dict[str, list[OpView]] = {tile: [] for tile in self.tiles}
+        owner = {name: tile for tile, (_, _, grad) in self.tiles.items() for name in (tile, grad.name)}
+        for op in self.block.read_ops()[self._begin:]:
+            tiles = list(dict.fromkeys(owner[name] for name in op.input_arg_names if name in owner))
+            if op.type == UPDATE or not tiles:
+                continue
+            if not _works_by_rows(op):
+                raise UnsupportedError(f"{op.type} of the optimizer needs all rows of the sparse table {self.tiles[tiles[0]][0].name!r}, of which "
+                                       "some at a time are there: decay weights by L1Decay or L2Decay")
+            if len(tiles) > 1:
+                raise _in_one_place(*(self.tiles[tile][0].name for tile in tiles[:2]))
+            groups[tiles[0]].append(op)
+            owner.update(dict.fromkeys(op.output_arg_names, tiles[0]))
+        return groups
+
+    def _move(self, states: dict[str, list[str]]) -> tuple[dict[str, Operator], list[str]]:
+        """Move the operators of each tile into a block of their own. In the place of the last of them stands an update. Return the updates by
+        tile, and the variables that moved."""
+        size, places, updates, gone = self.block.desc.op_size(), {}, {}, []
+        for tile, ops in self._groups().items():
+            table, grad, tile_grad = self.tiles[tile]
+            inside = _inside(self.block, tile, tile_grad.name, table, ops)
+            updates[tile], states[table.name] = _update(self.block, tile, tile_grad.name, table, grad, ops, inside)
+            places.update((op.index, None) for op in ops)
+            places[ops[-1].index] = size + len(updates) - 1
+            gone += inside
+        order = (places.get(index, index) for index in range(size))
+        self.block._arrange([index for index in order if index is not None])
+        return updates, gone
+
+    def _name_tables(self) -> None:
+        """Let operators that were made for a tile name its table."""
+        for view in self.block.read_ops()[self._begin:]:
+            for name in view.attrs.get("op_role_var", ()):
+                if name in self.tiles:
+                    table, grad, _ = self.tiles[name]
+                    self.block.ops[view.index]._set_attr("op_role_var", [table.name, grad.name])
 
 
 def is_table(var: Variable) -> bool:
@@ -178,55 +223,51 @@ def _has_each_row_once(grad: Variable) -> bool:
     return op is not None and op.type in _MERGING
 
 
-def _works_by_rows(op: Operator) -> bool:
+def _works_by_rows(op: OpView) -> bool:
     """Whether row i of what an operator computes depends on row i of what it reads, and on numbers."""
     proto = op_proto(op.type)
-    return (proto is not None and proto.locality != lib.TR_NOT_LOCAL) or (op.has_attr("per_row") and op.attr("per_row"))
+    return (proto is not None and proto.locality != lib.TR_NOT_LOCAL) or bool(op.attrs.get("per_row"))
 
 
-def _move(block: Block, begin: int, tile: str, tile_grad: str, table: Parameter, grad: Variable) -> Operator:
-    """Move the operators that work on a tile into a block of their own, after which an update stands."""
-    program, mine, inside = block.program, [], {tile, tile_grad}
-    for index in range(begin, len(block.ops)):
-        op = block.ops[index]
-        if op.type == UPDATE or not inside.intersection(op.input_arg_names):
-            continue
-        if not _works_by_rows(op):
-            raise UnsupportedError(f"{op.type} of the optimizer needs all rows of the sparse table {table.name!r}, of which some at a time "
-                                   "are there: decay weights by L1Decay or L2Decay")
-        mine.append(index)
-        inside.update(op.output_arg_names)
-    inside |= {name for index in mine for name in block.ops[index].input_arg_names
-               if block.var(name).persistable and tuple(block.var(name).shape) == tuple(block.var(tile).shape)}
-    foreign = sorted(name for name in inside if name.endswith(_TILE) and name not in (tile, tile_grad))
+def _in_one_place(*tables: str) -> UnsupportedError:
+    return UnsupportedError(f"the optimizer needs the sparse tables {tables[0]!r} and {tables[1]!r} in one place")
+
+
+def _inside(block: Block, tile: str, tile_grad: str, table: Parameter, ops: Sequence[OpView]) -> list[str]:
+    """The variables that move with the operators of a tile: all that they compute, and states of the tile's shape."""
+    shape = tuple(block.var(tile).shape)
+    names = dict.fromkeys([tile, tile_grad, *(name for op in ops for name in op.output_arg_names)])
+    for name in dict.fromkeys(name for op in ops for name in op.input_arg_names):
+        if block.var(name).persistable and tuple(block.var(name).shape) == shape:
+            names[name] = None
+    foreign = sorted(name for name in names if name.endswith(_TILE) and name not in (tile, tile_grad))
     if foreign:
-        raise UnsupportedError(f"the optimizer needs the sparse tables {table.name!r} and {foreign[0].split(_TILE)[0]!r} in one place")
-    states = [name for name in dict.fromkeys(name for i in mine for name in block.ops[i].input_arg_names)
-              if name in inside and name not in (tile, tile_grad) and block.var(name).persistable]
-    numbers = list(dict.fromkeys(name for i in mine for name in block.ops[i].input_arg_names if name not in inside))
-    sub = _sub_block(program, block, mine, inside)
-    for index in reversed(mine):
-        block._remove_op(index)
-    _tell_startup(table, states)
+        raise _in_one_place(table.name, foreign[0].split(_TILE)[0])
+    return sorted(names)
+
+
+def _update(block: Block, tile: str, tile_grad: str, table: Parameter, grad: Variable, ops: Sequence[OpView],
+            inside: Sequence[str]) -> tuple[Operator, list[str]]:
+    """Append the update of a table; return it and the names of the states."""
+    moved = set(inside)
+    read = list(dict.fromkeys(name for op in ops for name in op.input_arg_names))
+    states = [name for name in read if name in moved and name not in (tile, tile_grad) and block.var(name).persistable]
+    sub = _sub_block(block, ops, inside)
+    with block.program._optimized_guard([table, grad]):
+        update = block.append_op(UPDATE, {"W": [table], "Grad": [grad], "Numbers": [name for name in read if name not in moved]}, {},
+                                 {"sub_block": sub.idx, "param": tile, "grad": tile_grad, "states": states,
+                                  "is_merged": _has_each_row_once(grad)})
+    return update, states
+
+
+def _sub_block(block: Block, ops: Sequence[OpView], inside: Sequence[str]) -> Block:
+    sub = block.program._create_block(0)
+    block.program._rollback()
     for name in inside:
-        block._remove_var(name)
-    for op in block.ops[begin:]:
-        if op.has_attr("op_role_var") and tile in op.attr("op_role_var"):
-            op._set_attr("op_role_var", [table.name, grad.name])
-    with program._optimized_guard([table, grad]):
-        return block._insert_op(mine[-1] - len(mine) + 1, UPDATE, {"W": [table], "Grad": [grad], "Numbers": numbers}, {},
-                                {"sub_block": sub.idx, "param": tile, "grad": tile_grad, "states": states,
-                                 "is_merged": _has_each_row_once(grad)})
-
-
-def _sub_block(program: Program, block: Block, ops: Sequence[int], inside: set[str]) -> Block:
-    sub = program._create_block(0)
-    program._rollback()
-    for name in sorted(inside):
         var = block.var(name)
         sub.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype)
-    for index in ops:
-        sub.desc.insert_op(-1, copy_of(block.ops[index]))
+    for op in ops:
+        sub.desc.insert_op(-1, copy_of(block.ops[op.index]))
     return sub
 
 
@@ -243,21 +284,25 @@ def copy_of(op: Operator) -> OpDesc:
     return desc
 
 
-def _tell_startup(table: Parameter, states: Sequence[str]) -> None:
-    """Let the table begin with what the startup program would give the states; it gives them nothing then."""
+def _tell_startup(states: dict[str, list[str]]) -> None:
+    """Let each table begin with what the startup program would give its states; it gives them nothing then."""
     startup = default_startup_program().global_block()
-    values = []
-    for name in states:
-        index = next(i for i, op in enumerate(startup.ops) if op.output_arg_names == [name])
-        op = startup.ops[index]
-        if op.type != "fill_constant":
-            raise UnsupportedError(f"{op.type} gives {name!r} its first value; of a sparse table's optimizer that is a constant")
-        values.append(op.attr("value"))
-        startup._remove_op(index)
-        startup._remove_var(name)
-    for op in startup.ops:
-        if op.type == INIT and op.output("Out") == [table.name]:
-            op._set_attr("state_values", values)
+    ops, makes = startup.ops, {}
+    for op in startup.read_ops():
+        if len(op.output_arg_names) == 1:
+            makes.setdefault(op.output_arg_names[0], op)
+    gone = set()
+    for table, names in states.items():
+        for name in names:
+            if makes[name].type != "fill_constant":
+                raise UnsupportedError(f"{makes[name].type} gives {name!r} its first value; of a sparse table's optimizer that is a constant")
+            gone.add(makes[name].index)
+        if table in makes and makes[table].type == INIT:
+            ops[makes[table].index]._set_attr("state_values", [makes[name].attrs["value"] for name in names])
+    startup._arrange([index for index in range(len(ops)) if index not in gone])
+    for names in states.values():
+        for name in names:
+            startup._remove_var(name)
 
 
 # -- on the disk -----------------------------------------------------------------------------------------------

@@ -469,3 +469,18 @@ def test_the_other_modes_train_tables_too(mode, one_process, tmp_path):
     losses = results(tmp_path / "r.npz")["losses"]
     assert len(losses) == 60 and np.isfinite(losses).all()
     assert np.mean(losses[-20:]) < np.mean(losses[:20])
+
+
+def test_many_tables_train_in_one_process(programs):
+    """More than there were addresses for when each table reserved those of its largest size."""
+    ids = fluid.layers.data("ids", [1], dtype="int64")
+    rows = [fluid.layers.embedding(ids, [100, 9], is_distributed=True, param_attr=f"t{k}") for k in range(600)]
+    loss = fluid.layers.mean(fluid.layers.sums(rows))
+    fluid.optimizer.Adam(0.1).minimize(loss)
+    types = [op.type for op in fluid.default_main_program().global_block().ops]
+    assert types.count("lookup_sparse_table_update") == 600 and "adam" not in types
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    feed = {"ids": np.ones((4, 1), "int64")}
+    first = exe.run(feed=feed, fetch_list=[loss])[0]
+    assert exe.run(feed=feed, fetch_list=[loss])[0] < first
