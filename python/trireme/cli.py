@@ -247,7 +247,7 @@ def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
         action.add_argument("folder", metavar="DIR")
     for action in (verify, export):
         action.add_argument("--step", type=whole_from(0), metavar="N", help="which one (verify: all; export: the newest valid one)")
-    export.add_argument("--out", required=True, metavar="FILE", help="file to write: NAME.npz or NAME.safetensors")
+    export.add_argument("-o", "--out", required=True, metavar="FILE", help="file to write: NAME.npz or NAME.safetensors")
     export.add_argument("--parameters", action="store_true", help="the parameters alone, without the optimizers' state")
     parser.set_defaults(run=run_checkpoint, parser=parser)
 
@@ -269,11 +269,11 @@ def add_observers(commands: argparse._SubParsersAction[_Parser]) -> None:
     metrics.set_defaults(run=lambda options: _observer("metrics").command(options.folder, options.port, options.address), parser=metrics)
     plot = commands.add_parser("plot", help="make a report with pictures of a job", description="Draw what the logs of `trireme launch --log DIR` hold, as one HTML file.")
     plot.add_argument("folder", metavar="DIR")
-    plot.add_argument("--out", type=text_of("file"), default="report.html", metavar="FILE", help="(default: report.html)")
+    plot.add_argument("-o", "--out", type=text_of("file"), default="report.html", metavar="FILE", help="(default: report.html)")
     plot.set_defaults(run=lambda options: _observer("plot").command(options.folder, options.out), parser=plot)
     trace = commands.add_parser("trace", help="make one Chrome trace of several", description="Put the traces that TRIREME_PROFILE=DIR or fluid.profiler wrote on one clock.")
     trace.add_argument("sources", nargs="+", metavar="DIR", help="folders or files of traces")
-    trace.add_argument("--out", type=text_of("file"), default="trace.json", metavar="FILE", help="(default: trace.json)")
+    trace.add_argument("-o", "--out", type=text_of("file"), default="trace.json", metavar="FILE", help="(default: trace.json)")
     trace.set_defaults(run=lambda options: _observer("traces").command(options.sources, options.out), parser=trace)
 
 
@@ -293,13 +293,14 @@ def add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--delimiter", default=",", metavar="C", help="between the fields of csv (default: a comma)")
     parser.add_argument("--batch", type=whole_from(1), default=64, metavar="N", help="lines that are run at once, at most (default: 64)")
     parser.add_argument("--follow", type=number_from(0, True), metavar="S", help="look every so many seconds for a newer export")
+    parser.add_argument("--wait", type=number_from(0), default=0.0, metavar="S", help="wait so many seconds for a model to appear in the folder (default: 0)")
     parser.set_defaults(run=run_predict, parser=parser)
 
 
 def run_predict(options: argparse.Namespace) -> int:
     from .serving import predict
 
-    return predict.command(options.model, options.format, options.batch, options.delimiter, options.follow)
+    return predict.command(options.model, options.format, options.batch, options.delimiter, options.follow, options.wait)
 
 
 def add_port(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -8,11 +8,9 @@ on whichever host: the next one that writes to the same place removes it.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
-import stat
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -20,11 +18,10 @@ from ._core import ffi, lib
 from .checks import path_text
 from .errors import FileError, FormatError, TriremeError, check
 from .names import name_chars, path_chars
+from .regular import open_regular
 
 _PART = re.compile(r"\.(?:[0-9a-f]{16}|\d+)\.part")    # after the name; it was once the number of the process
 _LOCK = "about.json"                   # of a part that is a folder: the file that is locked
-_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
-          stat.S_IFSOCK: "a socket"}
 
 
 def path_inside(folder: str | os.PathLike[str], name: str) -> str:
@@ -41,20 +38,6 @@ def path_inside(folder: str | os.PathLike[str], name: str) -> str:
         return os.fsdecode(ffi.string(out[0]))
     finally:
         lib.tr_free(out[0])
-
-
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading. What is something else, such as a FIFO, or cannot be opened raises FileError."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError as error:
-        why = "it is no regular file" if error.errno == errno.ENXIO else error.strerror
-        raise FileError(f"cannot open {path_text(path)!r}: {why}") from None
-    kind = stat.S_IFMT(os.fstat(fd).st_mode)
-    if kind != stat.S_IFREG:
-        os.close(fd)
-        raise FileError(f"{path_text(path)!r} is no regular file, but {_KINDS.get(kind, 'something else')}")
-    return os.fdopen(fd, "rb")
 
 
 @contextlib.contextmanager

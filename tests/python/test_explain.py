@@ -105,6 +105,11 @@ def slow_in_a_few_steps(job):
     job.server(0, kept=(8.5, 0, 8.5), late=(0, 8.5, 0))
 
 
+def one_that_validates(job):
+    """It trains as fast as the others, and goes over test data now and then; the others wait meanwhile."""
+    slow_in_a_few_steps(job)
+
+
 def steps_of_many_lengths(job):
     """Each waits for the others in turn: it computes 19 % of its steps."""
     every_trainer(compute=2.0, script=0.1, wait=8.4)(job)
@@ -198,6 +203,8 @@ ADVICE = [
      r"others wait up to 8\.5 ms a step for it; look at its host, h1, .*--mode 'sync\(backups=1\)' \(at most 57% of a step\)$"),
     ("slow_trainer", "sync", slow_in_computing, r"trainer 2 works .* 4\.9 ms more, in computing; .* its host, h2,.* \(at most 43% of a step\)"),
     ("slow_trainer", "sync", slow_in_a_few_steps, r"trainer 1 .* in its script, in a few steps \(median 0\.4 ms, longest 90 ms\)"),
+    ("slow_trainer", "sync", one_that_validates, r"trainer 1 .*; it does there what others do not, such as validation or saving: less often, .* or shared by all "
+     r"trainers \(at most 57% of a step\)$"),
     ("slow_trainer", "sync(backups=1)", slow_in_computing, r"trainer 2 .* host, h2, and its data \(at most"),
     ("slow_trainer", "ssp(2)", slow_and_held_for, r"trainer 1 .* 8\.5 ms more, .*; others wait up to 8\.5 ms a step for it; .* and its data \(at most 57%"),
     ("slow_trainer", "async", slow_and_not_waited_for, r"trainer 1 .* 8\.5 ms more, .*; the others do not wait, .* \(at most 23% more steps of all\)"),
@@ -294,6 +301,13 @@ def test_what_is_moved_is_shown_by_what_it_carries(tmp_path):
 
 def figures_in(folder):
     return figures_of(logs.read(folder))
+
+
+def test_what_each_table_costs_in_messages_is_said(tmp_path):
+    """Also where time goes elsewhere, and advice would bring nothing."""
+    every_trainer(compute=500.0, began={"tables": 52}, traffic={"rows": (7000, 468), "keys": (2000, 468), "row_gradients": (9000, 468), "others": (40, 62)})(Job(tmp_path))
+    text = explain.report(logs.read(tmp_path))
+    assert "  52 sparse tables make 1404 messages a step, 27 each: fields that share one table" in text and "so 2 tables in place of 52 make 54" in text
 
 
 def test_who_stands_out():

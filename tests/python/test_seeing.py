@@ -7,6 +7,9 @@ import json
 import os
 import re
 import socket
+import threading
+import sys
+import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -17,6 +20,7 @@ import pytest
 import trireme as fluid
 from trireme import errors, optional
 from trireme.cli import main
+from trireme.launch import logs
 from trireme.observe import charts, metrics, plot, traces, view
 
 pytest.importorskip("rich")
@@ -91,6 +95,86 @@ def test_prometheus_is_served_on_this_host_alone(tmp_path: Path) -> None:
     assert 'trireme_skipped_steps_total' in text and "trireme_restarts_total 0.0" in text
 
 
+def strange_logs(folder: Path) -> Path:
+    """Good logs, and among them files that never end, or that nobody writes to."""
+    write_logs(folder)
+    os.mkfifo(folder / "trainer-7.jsonl")
+    (folder / "server-7.jsonl").symlink_to("/dev/zero")
+    (folder / "standby-7.jsonl").mkdir()
+    os.mkfifo(folder / "launcher.jsonl")
+    with open(folder / "replica-7.jsonl", "wb") as file:
+        file.truncate(1 << 41)
+    return folder
+
+
+@pytest.mark.parametrize("command", [["explain", "{}"], ["plot", "{}", "-o", "{}.html"], ["top", "{}", "--once"], ["trace", "{}/trainer-7.jsonl"],
+                                     ["trace", "{}/server-7.jsonl"]])
+def test_observers_read_regular_files_alone(tmp_path: Path, command: list[str]) -> None:
+    folder = str(strange_logs(tmp_path / "logs"))
+    done = subprocess.run([sys.executable, "-m", "trireme", *(word.format(folder) for word in command)], capture_output=True, text=True, timeout=60)
+    if command[0] == "trace":
+        assert done.returncode == 2 and "is no regular file, but a " in done.stderr
+        return
+    assert done.returncode == 0, done
+    text = done.stdout if command[0] == "explain" else Path(f"{folder}.html").read_text() if command[0] == "plot" else "trainer-7 a FIFO a device a folder bytes"
+    assert all(word in text for word in ("trainer-7", "a FIFO", "a device", "a folder", "bytes"))
+
+
+def test_prometheus_reads_regular_files_alone(tmp_path: Path) -> None:
+    server, thread, port = metrics.serve(str(strange_logs(tmp_path / "logs")), 0, metrics.ADDRESS)
+    try:
+        assert "trireme_steps_total" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20).read().decode()
+    finally:
+        server.shutdown()
+        thread.join(20)
+
+
+def test_silent_connections_end_and_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics._Handler, "timeout", 0.2)
+    monkeypatch.setattr(metrics._Server, "_places", threading.BoundedSemaphore(4))
+    server, thread, port = metrics.serve(str(write_logs(tmp_path / "logs")), 0, metrics.ADDRESS)
+    try:
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(40)]
+        silent[0].sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+        assert all(one.recv(100) in (b"", b"HTTP/1.0 200 OK\r\n") for one in silent)       # each is closed by the server
+        for one in silent:
+            one.close()
+        assert b"trireme_steps_total" in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20).read()
+    finally:
+        server.shutdown()
+        thread.join(20)
+
+
+def test_a_share_of_time_is_a_share(tmp_path: Path) -> None:
+    """A wait counts when it ends: one that began long before the last line is compared with the step that it belongs to."""
+    folder = write_logs(tmp_path / "logs")
+    lines = [json.loads(line) for line in (folder / "trainer-0.jsonl").read_text().splitlines()]
+    late = {**lines[-1], "t_s": lines[-1]["t_s"] + 1, "steps": 101, "step_ms": lines[-1]["step_ms"] + 60e3, "wait_ms": lines[-1]["wait_ms"] + 59e3}
+    idle = {**lines[-1], "t_s": lines[-1]["t_s"] + 0.5}
+    (folder / "trainer-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, idle, late]))
+    points = plot._waits(logs.read(folder).trainers[0], 0.0)
+    assert all(0 <= share <= 1 for _, share in points) and points[-1][1] == pytest.approx(59 / 60) and len(points) == 4
+
+
+def test_a_report_says_what_ran_where_and_when(tmp_path: Path) -> None:
+    folder = write_logs(tmp_path / "logs")
+    (folder / "launcher.jsonl").write_text(json.dumps({"t_s": 0, "event": "start", "command": ["trireme-pserver", ":", "python", "-m", "x", "train.py", "--lr", "<1>"]}) + "\n")
+    text = plot.report(str(folder))
+    assert f"<h1>train.py --lr &#x27;&lt;1&gt;&#x27; on {socket.gethostname()}, {time.strftime('%Y-')}" in text
+    assert text.count('width="960"') >= 4 and "svg{width:100%" in text
+
+
+def test_top_shows_one_step_in_sync(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for mode, shown in (("sync", {"100"}), ("async", {"100", "50"})):
+        folder = write_logs(tmp_path / mode, mode)
+        lines = (folder / "trainer-1.jsonl").read_text().splitlines()
+        (folder / "trainer-1.jsonl").write_text("\n".join(lines[:-1]) + "\n")
+        assert main(["top", str(folder), "--once"]) == 0
+        rows = [line.split() for line in capsys.readouterr().out.splitlines() if "trainer " in line]
+        assert {word for row in rows for word in row if word in ("100", "50")} == shown
+
+
 def test_a_report_has_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
     assert main(["plot", str(write_logs(tmp_path / "a<b", "async", ends=True)), "--out", str(out)]) == 0
@@ -109,7 +193,7 @@ def test_charts_have_round_numbers_and_survive_odd_points() -> None:
 
 
 def test_names_in_a_legend_stand_beside_each_other_where_they_fit() -> None:
-    for letters, rows in ((5, 1), (30, 2), (60, 4)):
+    for letters, rows in ((5, 1), (50, 2), (100, 4)):
         svg = charts.line_chart({f"{number}{'n' * letters}": [(0, 1), (1, 2)] for number in range(4)}, "x", "y")
         found = [(float(u), float(v), len(name)) for u, v, name in re.findall(r'<text x="([\d.]+)" y="([\d.]+)">(\dn+)</text>', svg)]
         assert len({v for _, v, _ in found}) == rows

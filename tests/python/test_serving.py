@@ -502,3 +502,17 @@ def test_the_click_model_of_a_first_hour(tmp_path: Path) -> None:
     assert float(got[-1]["val_auc"]) > 0.75
 
 
+def test_a_predictor_waits_for_the_first_export(tmp_path: Path) -> None:
+    dense_model(tmp_path / "other")
+    late = threading.Timer(0.5, lambda: (tmp_path / "other").rename(tmp_path / "m"))
+    late.start()
+    assert Predictor(tmp_path / "m", wait=60).feeds == ["x"]
+    late.join()
+    (tmp_path / "none").mkdir()
+    for wait, after in ((0, ""), (0.1, " after 0.1 s")):
+        with pytest.raises(errors.FileError, match=rf"none': there is neither an export \(a file 'current'\) nor a saved one \('__model__'\){after}\. .*wait=600"):
+            Predictor(tmp_path / "none", wait=wait)
+    with pytest.raises(errors.NotFoundError, match="there is no folder '.*nowhere'. Where a training is about to export to it, .*wait=600[^$]*test_serving.py"):
+        Predictor(tmp_path / "nowhere")
+    with pytest.raises(errors.InvalidArgumentError, match="Predictor: wait=-1; seconds from 0 on are possible"):
+        Predictor(tmp_path / "none", wait=-1)

@@ -86,9 +86,11 @@ def slow_trainer(figures: Figures) -> Advice | None:
     times = f"{in_times(slow.work / usual)} as long as the median of the others" if usual > 0 else "the others next to nothing"
     text = (f"trainer {slow.index} works {in_ms(slow.work)} in a step, {times}: {in_ms(excess)} more, {_where(slow, rest)}")
     look = f"look at its host, {slow.host}, and its data"
+    if _validates(slow, rest):
+        look = "it does there what others do not, such as validation or saving: less often, on fewer samples, in another process, or shared by all trainers"
     if figures.kind in ("sync", "ssp"):
         waited = max(one.others for one in rest)
-        has_way = "backups" in figures.mode or figures.kind == "ssp"
+        has_way = "backups" in figures.mode or figures.kind == "ssp" or _validates(slow, rest)
         around = "" if has_way else ", or let the others go on without it: --mode 'sync(backups=1)'"
         return Advice(min(excess, waited) / slow.step, f"{text}; others wait up to {in_ms(waited)} a step for it; {look}{around}")
     now, then = 1 / slow.step, 1 / max(slow.step - excess, slow.step / 1e3)
@@ -104,6 +106,12 @@ def _where(slow: Trainer, rest: list[Trainer]) -> str:
     if _comes_in_bursts(slow):
         return f"in its script, in a few steps (median {in_ms(slow.script_median)}, longest {in_ms(slow.script_max)})"
     return "in its script, before it hands over a step's data"
+
+
+def _validates(slow: Trainer, rest: list[Trainer]) -> bool:
+    """Whether a trainer is slow in a few steps alone, in its script: it is no slower than the others in training."""
+    usual = median([one.script_median + one.compute + one.encode for one in rest])
+    return _comes_in_bursts(slow) and slow.script_median + slow.compute + slow.encode < SLOW * usual
 
 
 def _comes_in_bursts(one: Trainer) -> bool:

@@ -19,6 +19,7 @@ from .progress import staleness_range
 from .units import in_bytes, in_ms
 
 _MOST_TABLES = 8
+_SOME_TABLES = 4
 _PARTS = (("compute", "computing"), ("script", "the script's own, such as reading data"), ("encode", "compressing gradients"),
           ("others", "waiting for slower trainers"),
           ("apply", "waiting for servers that apply"), ("wire", "waiting for messages on the wire"))
@@ -70,7 +71,16 @@ def _traffic(figures: Figures) -> list[str]:
     lines = [f"  a trainer moves {in_bytes(figures.mean('bytes'))} in {messages:.0f} messages, and is {in_ms(figures.mean('moving'))} at it{each}"]
     found = [(_CLASSES[kind], *figures.traffic(kind)) for kind in TRAFFIC_CLASSES]
     parts = [f"{words} {in_bytes(bytes)} in {count:.3g}" for words, bytes, count in found if count]
-    return [*lines, *([f"  of these: {', '.join(parts)}"] if parts else [])]
+    return [*lines, *([f"  of these: {', '.join(parts)}"] if parts else []), *_messages_of_tables(figures)]
+
+
+def _messages_of_tables(figures: Figures) -> list[str]:
+    """What each table costs in messages, where tables make most of them."""
+    of_tables, count = sum(figures.traffic(kind)[1] for kind in ("rows", "keys", "row_gradients")), figures.table_count
+    if count < _SOME_TABLES or of_tables < figures.mean("messages") / 2:
+        return []
+    return [f"  {count} sparse tables make {of_tables:.0f} messages a step, {of_tables / count:.0f} each: fields that share one table of the same width (with keys made "
+            f"different for each field) cost what one costs, so 2 tables in place of {count} make {2 * of_tables / count:.0f}"]
 
 
 def _trainers(figures: Figures) -> list[str]:

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import NotFoundError
+from ..errors import FileError, NotFoundError
+from ..regular import read_regular
 from .numbers import number_of, numbers_of, whole_of
 from .runlog import LAUNCHER
 
 _NAME = re.compile(r"(trainer|server|standby|replica)-(\d{1,6})\.jsonl")
 
+_MOST_BYTES = 1 << 30                  # of a log: a rank's line of ten seconds has a kilobyte
 _MOST_RANKS = 10 ** 4                  # more ranks than any job has: a greater number is damage
 
 Line = dict[str, Any]
@@ -117,9 +119,9 @@ class Logs:
 def _read_lines(path: Path, remarks: list[str]) -> list[Line]:
     """Return the JSON objects of a file. Add a remark on lines that are not valid."""
     try:
-        text = path.read_bytes().decode(errors="replace")
-    except OSError as error:
-        remarks.append(f"{path.name} cannot be read: {error.strerror}")
+        text = read_regular(path, _MOST_BYTES).decode(errors="replace")
+    except FileError as error:
+        remarks.append(str(error))
         return []
     lines, bad = [], []
     rows = text.split("\n")
@@ -209,7 +211,7 @@ def read(folder: str | Path) -> Logs:
     _place_standbys(logs, [log for log in last if log.role in ("standby", "replica")])
     if not logs.trainers:
         raise NotFoundError(f"{str(folder)!r} holds no log of a trainer; `trireme launch --log DIR` writes them")
-    if (logs.folder / LAUNCHER).is_file():
+    if (logs.folder / LAUNCHER).exists():
         logs.launcher = _read_lines(logs.folder / LAUNCHER, logs.remarks)
     _say_missing(logs)
     return logs

@@ -5,17 +5,23 @@ Nobody serves them unless this command is run, and it listens on this host alone
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from ..errors import FileError, NotFoundError
 from ..optional import load
 from .view import view_of
 
 PORT, ADDRESS = 9464, "127.0.0.1"
+PATIENCE = 10.0                        # seconds
+MOST_CONNECTIONS = 32
 
 
 class Collector:
@@ -59,10 +65,61 @@ def serve(folder: str, port: int, address: str) -> tuple[Any, threading.Thread, 
     registry = client.CollectorRegistry()
     registry.register(Collector(folder))
     try:
-        server, thread = client.start_http_server(port, addr=address, registry=registry)
+        server = make_server(address, port, client.make_wsgi_app(registry), _family(address, port), _Handler)
     except OSError as error:
         raise FileError(f"trireme metrics: cannot listen on {address}, port {port}: {error.strerror or error}") from None
+    thread = threading.Thread(target=server.serve_forever, name="trireme-metrics", daemon=True)
+    thread.start()
     return server, thread, server.server_port
+
+
+class _Handler(WSGIRequestHandler):
+    """One connection. It ends when the other side is silent for ``timeout`` seconds."""
+
+    timeout = PATIENCE
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are no news."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each connection, a limited number of them, each for a limited time."""
+
+    daemon_threads = True
+    _places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        end = threading.Timer(3 * PATIENCE, _cut, [request])               # also of one that sends a byte now and then
+        end.daemon = True
+        end.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            end.cancel()
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """The other side has gone, or was silent: no news either."""
+        error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handle_error(request, client_address)
+
+
+def _cut(request: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
+def _family(address: str, port: int) -> type[_Server]:
+    """Return the server for this kind of address: IPv4 or IPv6."""
+    family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
+    return type("_FamilyServer", (_Server,), {"address_family": family})
 
 
 def command(folder: str, port: int, address: str) -> int:

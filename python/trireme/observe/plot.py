@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections.abc import Callable
 from html import escape
 from itertools import pairwise
@@ -20,7 +22,7 @@ _PARTS = (("computing", "compute"), ("the script's own", "script"), ("compressin
           ("waiting for servers that apply", "apply"), ("waiting for the wire", "wire"))
 _STYLE = """body{font:15px/1.5 sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#222}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}
 table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left}
-figure{margin:1em 0}.note{color:#666}li{margin:.3em 0}svg{max-width:100%;height:auto}"""
+figure{margin:1em 0}.note{color:#666}li{margin:.3em 0}svg{width:100%;height:auto}"""
 
 
 def report(folder: str) -> str:
@@ -35,11 +37,25 @@ def report(folder: str) -> str:
                 ("Updates a second", _rates(logs, begin, "server", "updates", "updates a second")),
                 ("Staleness: gradients by updates that came between", _staleness(logs)),
                 ("Bytes a second", _rates(logs, begin, "trainer", ("sent_bytes", "received_bytes"), "bytes a second"))]
-    body = [f"<h1>{escape(str(logs.folder))}</h1>", _facts(logs, figures), _advice(logs, figures)]
+    title = _title(logs, begin)
+    body = [f"<h1>{escape(title)}</h1>", _facts(logs, figures), _advice(logs, figures)]
     body += [f"<h2>{escape(title)}</h2><figure>{picture}</figure>" for title, picture in sections if picture]
     body += [_events(logs, begin)]
-    return (f"<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{escape(str(logs.folder))}</title><style>{_STYLE}</style></head>"
+    return (f"<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{escape(title)}</title><style>{_STYLE}</style></head>"
             f"<body>{''.join(body)}</body></html>\n")
+
+
+def _title(logs: Logs, begin: float) -> str:
+    """Return the command, the hosts and the date; the folder where the command is not known."""
+    parts = next((line["command"] for line in logs.launcher if isinstance(line.get("command"), list)), [])
+    words = [str(part) for part in parts]
+    words = words[words.index(":") + 1:] if ":" in words else words
+    script = next((i for i, word in enumerate(words) if word.endswith(".py")), 0)
+    what = shlex.join(words[script:]) or str(logs.folder)
+    hosts = list(dict.fromkeys(log.host for log in (*logs.trainers.values(), *logs.servers.values())))
+    where = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
+    when = time.strftime(", %Y-%m-%d %H:%M", time.localtime(begin)) if 0 < begin < 1e11 else ""
+    return f"{what} on {where}{when}"
 
 
 def command(folder: str, out: str) -> int:
@@ -51,7 +67,7 @@ def command(folder: str, out: str) -> int:
 
 
 def _facts(logs: Logs, figures: Figures) -> str:
-    rows = [("mode", logs.mode), ("trainers", str(len(logs.trainers))), ("servers", str(len(logs.servers))),
+    rows = [("logs", str(logs.folder)), ("mode", logs.mode), ("trainers", str(len(logs.trainers))), ("servers", str(len(logs.servers))),
             ("steps", str(max([one.steps for one in figures.all_trainers], default=0))), ("seconds", f"{figures.seconds:.1f}"),
             ("compression", logs.compress), ("restarts", str(logs.restarts))]
     notes = "".join(f"<p class=\"note\">{escape(remark)}</p>" for remark in logs.remarks)
@@ -79,7 +95,7 @@ def _curves(logs: Logs, begin: float, role: str, value_of: Callable[[Line], floa
     return line_chart(curves, x_label, y_label)
 
 
-def _changes(log: Log, begin: float, fields: tuple[str, ...], factor: float = 1.0) -> list[tuple[float, float]]:
+def _changes(log: Log, begin: float, fields: tuple[str, ...]) -> list[tuple[float, float]]:
     """How fast a sum grows, from line to line."""
     points = []
     lines = [line for line in totals(log) if number_of(line.get("t_s")) > 0]
@@ -87,7 +103,7 @@ def _changes(log: Log, begin: float, fields: tuple[str, ...], factor: float = 1.
         seconds = number_of(late.get("t_s")) - number_of(early.get("t_s"))
         if seconds > 0.2:                              # the summary comes right after a line
             change = sum(number_of(late.get(name)) - number_of(early.get(name)) for name in fields)
-            points.append((number_of(late.get("t_s")) - begin, factor * change / seconds))
+            points.append((number_of(late.get("t_s")) - begin, change / seconds))
     return points
 
 
@@ -96,8 +112,19 @@ def _rates(logs: Logs, begin: float, role: str, fields: str | tuple[str, ...], y
     return line_chart({name: _changes(log, begin, names) for name, log in _of(logs, role)}, "seconds since the start", y_label, from_zero=True)
 
 
+def _waits(log: Log, begin: float) -> list[tuple[float, float]]:
+    """The share of waiting in the steps that ended between two lines. A wait counts when it ends, so it is compared with steps and not with seconds."""
+    points, before = [], log.joined
+    for line in totals(log):
+        steps, waited = (number_of(line.get(name)) - number_of(before.get(name)) for name in ("step_ms", "wait_ms"))
+        if steps > 0:
+            points.append((number_of(line.get("t_s")) - begin, min(1.0, max(0.0, waited / steps))))
+            before = line
+    return points
+
+
 def _shares(logs: Logs, begin: float) -> str:
-    curves = {name: _changes(log, begin, ("wait_ms",), 1e-3) for name, log in _of(logs, "trainer")}
+    curves = {name: _waits(log, begin) for name, log in _of(logs, "trainer")}
     return line_chart(curves, "seconds since the start", "share of the time", from_zero=True)
 
 

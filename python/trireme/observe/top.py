@@ -26,20 +26,27 @@ def table_of(view: View) -> Any:
         table.add_column(name, justify="right", no_wrap=True)
     last = view.waited_for
     for rank in view.ranks:
-        table.add_row(*_row(rank, rank is last), style="dim" if rank.has_ended or rank.age > _OLD else None)
+        table.add_row(*_row(rank, rank is last, _step_of(rank, view)), style="dim" if rank.has_ended or rank.age > _OLD else None)
     if last is not None:
         table.caption = f"* the others wait for {last.name}: trireme explain says why"
     return table
 
 
-def _row(rank: Rank, is_last: bool) -> list[str]:
+def _step_of(rank: Rank, view: View) -> int:
+    """Return the step to show. In sync the ranks are at one step, and their lines are written at different moments: the newest line tells it."""
+    if view.logs.mode != "sync" or rank.has_ended or rank.age > _OLD or not rank.rate:
+        return rank.step
+    return max(one.step for one in view.of(rank.role))
+
+
+def _row(rank: Rank, is_last: bool, step: int) -> list[str]:
     if rank.has_ended:
         does = "has left"
     elif rank.role == "server":
         does = "applies" if rank.wait < 0.5 else "waits for gradients"
     else:
         does = {"wait": "waits for servers", "script": "script", "compute": "computes", "start": "starts", "left": "has left"}.get(rank.doing, rank.doing)
-    return [rank.name + " *" * is_last, rank.host, does, str(rank.step), f"{rank.rate:.1f}", f"{rank.wait:.0%}",
+    return [rank.name + " *" * is_last, rank.host, does, str(step), f"{rank.rate:.1f}", f"{rank.wait:.0%}",
             "?" if rank.memory is None else in_bytes(rank.memory), in_bytes(rank.sent), in_bytes(rank.received)]
 
 

@@ -12,8 +12,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import FormatError, NotFoundError
+from ..errors import FileError, FormatError, NotFoundError
 from ..files import new_file
+from ..regular import read_regular
+
+_MOST_BYTES = 1 << 31                  # of a trace: a million events have 200 MB
 
 
 def merge(paths: Sequence[str]) -> dict[str, Any]:
@@ -37,11 +40,10 @@ def merge(paths: Sequence[str]) -> dict[str, Any]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        with open(path, encoding="utf-8") as file:
-            trace = json.load(file)
-    except OSError as error:
-        raise NotFoundError(f"trireme trace: cannot read {path!r}: {error.strerror}") from None
-    except ValueError as error:
+        trace = json.loads(read_regular(path, _MOST_BYTES))
+    except FileError as error:
+        raise NotFoundError(f"trireme trace: {error}") from None
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"trireme trace: {path!r} is no trace: {error}") from None
     if isinstance(trace, list):
         trace = {"traceEvents": trace}

@@ -21,11 +21,11 @@ FORMATS = ("json", "csv", "multislot")
 _MOST_LINE = 1 << 28                   # bytes
 
 
-def command(folder: str, form: str, batch: int, delimiter: str, follow: float | None) -> int:
+def command(folder: str, form: str, batch: int, delimiter: str, follow: float | None, wait: float = 0.0) -> int:
     """Read standard input to its end; return the exit code."""
     if sys.stdin is None or sys.stdout is None:
         raise FileError("predict reads standard input and writes standard output: one of them is closed")
-    with Predictor(folder) as predictor, _answers_alone() as out:
+    with Predictor(folder, wait=wait) as predictor, _answers_alone() as out:
         if follow is not None:
             predictor.follow(follow)
         for lines in batches(sys.stdin, batch):

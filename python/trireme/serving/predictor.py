@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from .._core import ffi, lib
 from ..checks import path_text
 from ..dtypes import FROM_NUMPY, NUMPY_DTYPES, array_of
-from ..errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
+from ..errors import DTypeError, FileError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
 from ..names import path_chars
 from ..native import Handle, Native
 from ..suggest import did_you_mean
@@ -58,11 +59,26 @@ class _Feed:
             raise ShapeError(f"feed {self.name!r} has the shape {list(array.shape)}, the model wants [{want}]\n  your line: {user_line()}")
 
 
+def _await_model(folder: str, model_file: str, seconds: float) -> None:
+    """Return when a folder has a model. NotFoundError, FileError: there is no folder, or no model in it, after so many seconds."""
+    end = time.monotonic() + seconds
+    while not any(os.path.exists(os.path.join(folder, name)) for name in ("current", model_file)):
+        if time.monotonic() >= end:
+            kind, what = NotFoundError, f"there is no folder {folder!r}"
+            if os.path.isdir(folder):
+                kind, what = FileError, f"cannot open a model in {folder!r}: there is neither an export (a file 'current') nor a saved one ({model_file!r})"
+            after = f" after {seconds:g} s" if seconds else ""
+            raise kind(f"Predictor: {what}{after}. Where a training is about to export to it, wait for that: Predictor({folder!r}, wait=600)\n"
+                       f"  your line: {user_line()}")
+        time.sleep(min(0.2, max(0.0, end - time.monotonic())))
+
+
 class Predictor(Handle):
     """A model for serving. Any number of threads may call ``run`` at the same time.
 
     ``folder``: of ``save_inference_model``, or one that an ``Exporter`` writes to. ``model_filename``, ``params_filename``: as
-    ``save_inference_model`` was given them.
+    ``save_inference_model`` was given them. ``wait``: so many seconds for a model to appear in the folder, such as the first export of a training
+    (default 0).
 
     Parameters are in memory once; rows of sparse tables stay in their files, which are mapped. Runs of the core allocate nothing when as many
     threads have run before as run at a time.
@@ -88,9 +104,11 @@ class Predictor(Handle):
 
     _instead = "Load its folder again: Predictor(folder). Threads share one Predictor"
 
-    def __init__(self, folder: str | os.PathLike[str], model_filename: str | None = None, params_filename: str | None = None) -> None:
-        if not os.path.isdir(folder):
-            raise NotFoundError(f"Predictor: there is no folder {path_text(folder)!r}")
+    def __init__(self, folder: str | os.PathLike[str], model_filename: str | None = None, params_filename: str | None = None, *,
+                 wait: float = 0.0) -> None:
+        if not isinstance(wait, (int, float)) or not 0 <= wait < 1e9:
+            raise InvalidArgumentError(f"Predictor: wait={wait!r}; seconds from 0 on are possible")
+        _await_model(path_text(folder), model_filename or "__model__", wait)
         out = ffi.new("tr_predictor **")
         names = [path_chars(name) if name is not None else ffi.NULL for name in (model_filename, params_filename)]
         check(lib.tr_predictor_load_files(out, path_chars(folder), *names))
