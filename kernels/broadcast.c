@@ -20,7 +20,15 @@ static span span_of(const tr_shape *x, const tr_shape *y, int axis)
     return (span){begin + first, begin + rank, first};
 }
 
-/* `names`: of the larger argument and of the one that is a run of its dimensions. */
+static bool is_partly_known(const tr_shape *shape)
+{
+    return shape->rank > 0 && !tr_shape_is_known(shape);
+}
+
+/* Dimension i of the larger one may be a length, between the batch and what the last dimension is for. Where both are of a batch that is not
+ * known yet, lengths are only declared: feeds may have others, and those count.
+ *
+ * `names`: of the larger argument and of the one that is a run of its dimensions. */
 static tr_status check_run(const tr_infer *io, tr_shape large, tr_shape small, const char *const names[2])
 {
     const tr_broadcast_attrs *attrs = io->attrs;
@@ -30,7 +38,8 @@ static tr_status check_run(const tr_infer *io, tr_shape large, tr_shape small, c
     if (run.begin - run.dropped < 0 || run.end > large.rank)
         return tr_fail(TR_ESHAPE, "%s: %s's dimensions must be a run of %s's; %s is %s, %s is %s, axis is %d", io->type, names[1], names[0],
                        names[0], TR_SHAPE_STR(large), names[1], TR_SHAPE_STR(small), attrs->axis);
-    for (int i = run.begin; i < run.end; i++) {
+    const int lengths = is_partly_known(&large) && is_partly_known(&small) ? large.rank - 1 : 0;
+    for (int i = run.begin > lengths ? run.begin : lengths; i < run.end; i++) {
         const int     d = i - run.begin + run.dropped;
         const int64_t have = small.dim[d], want = large.dim[i];
         if (have != want && have >= 0 && want >= 0)

@@ -20,7 +20,7 @@ typedef struct embedding_attrs {
 
 static const tr_op_proto embedding_proto = {
     .doc = "The sums of the rows that sequences of ids look up in a table.",
-    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[rows, k] int64, of sequences; row numbers", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[rows, ...] int64, of sequences, k row numbers in each row", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[sequences, k width]"}),
     .attr = TR_ATTRS(TR_ATTR(embedding_attrs, combiner, STRING, "what a sequence becomes", .text = "sum", .range = TR_ONE_OF({"sum", SUM})),
                      TR_ATTR_IGNORED("grad_inplace", BOOL), TR_ATTR(embedding_attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
@@ -35,8 +35,8 @@ static tr_status infer_embedding(const tr_infer *io)
     TR_TRY(tr__check_dense(io, "W", w));
     TR_TRY(tr__check_rank(io, "W", w, 2));
     TR_TRY(tr__check_ids(io, "Ids", ids, false));
-    TR_TRY(tr__check_rank(io, "Ids", ids, 2));
-    const int64_t width = w->shape.dim[1] < 0 || ids->shape.dim[1] < 0 ? -1 : tr_size_mul(w->shape.dim[1], ids->shape.dim[1]);
+    TR_TRY(tr__check_min_rank(io, "Ids", ids, 2));
+    const int64_t k = tr_shape_product(&ids->shape, 1, ids->shape.rank), width = w->shape.dim[1] < 0 || k < 0 ? -1 : tr_size_mul(w->shape.dim[1], k);
     io->out[OUT] = tr__meta_with_sequences(w->dtype, TR_SHAPE(-1, width), ids->lod_level > 0 ? ids->lod_level - 1 : 0);
     return TR_OK;
 }
@@ -45,7 +45,8 @@ static tr_status expand_embedding(tr_composite *c)
 {
     const embedding_attrs *a = tr_composite_attrs(c);
 
-    TR_TRY(tr_composite_add(c, "unsqueeze2(X=Ids) {axes=[2]} -> ids"));
+    TR_TRY(tr_composite_add(c, "flatten2(X=Ids) {axis=1} -> flat"));
+    TR_TRY(tr_composite_add(c, "unsqueeze2(X=flat) {axes=[2]} -> ids"));
     TR_TRY(tr_composite_add(c, "lookup_table(W=W, Ids=ids) {is_sparse=%s} -> rows", a->is_sparse ? "true" : "false"));
     TR_TRY(tr_composite_add(c, "sequence_pool(X=rows) {pooltype=SUM} -> Out=sums, MaxIndex=places"));
     return tr_composite_add(c, "flatten2(X=sums) {axis=1} -> Out");

@@ -88,14 +88,15 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 
-/* Image i: how many windows, down and to the right. Sizes of images that Y does not tell are those of X. */
+/* Image i: how many windows, down and to the right. Sizes of images that Y does not tell are those of X; that of a single image is, as in
+ * Fluid. */
 static void windows_of(int64_t *down, int64_t *right, const tr_run *io, int64_t i)
 {
     const attrs     *a = io->attrs;
     const tr_tensor *y = io->in[Y];
     int64_t          size[2] = {io->in[X]->shape.dim[2], io->in[X]->shape.dim[3]};
 
-    if (y) {
+    if (y && io->in[X]->shape.dim[0] > 1) {
         tr_cast(size, TR_INT64, (const char *)y->data + i * 2 * tr_dtype_size(y->dtype), y->dtype, 2);
         for (int axis = 0; axis < 2; axis++)
             size[axis] = (size[axis] + a->out_stride.item[axis] - 1) / a->out_stride.item[axis];

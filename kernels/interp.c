@@ -33,7 +33,7 @@ typedef struct attrs {
 } attrs;
 
 static const tr_slot_def in_slots[] = {
-    {"X", "[batch, channels, height, width] float"},
+    {"X", "[batch, channels, height, width] float or uint8"},
     {"OutSize", "[2] int32; [height, width] of Out, in place of the attributes", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
     {.name = NULL},
 };
@@ -148,10 +148,19 @@ static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int64_t in, in
 #define TR_TEMPLATE "kernels/interp.c"
 #include "kernels/math/each_float.h"
 
+#define T uint8_t                    /* images as they are read; no gradient flows through them */
+#define NAME(x) x##_u8
+#define FORWARD_ALONE
+#include "kernels/interp.c"
+#undef FORWARD_ALONE
+#undef NAME
+#undef T
+
 /* -- gradient and registration ------------------------------------------------------------------- */
 #define INTERP(name, is_nearest, check_, about)                                                                        \
     static tr_status name##_f32(const tr_run *io) { return interp_f32(io, #name, is_nearest); }                        \
     static tr_status name##_f64(const tr_run *io) { return interp_f64(io, #name, is_nearest); }                        \
+    static tr_status name##_u8(const tr_run *io) { return interp_u8(io, #name, is_nearest); }                          \
     static tr_status name##_grad_f32(const tr_run *io) { return interp_grad_f32(io, is_nearest); }                     \
     static tr_status name##_grad_f64(const tr_run *io) { return interp_grad_f64(io, is_nearest); }                     \
     static const tr_op_proto name##_proto = {                                                                          \
@@ -161,13 +170,20 @@ static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int64_t in, in
         .op = #name "_grad", .reads = {TR_IN_SHAPE(X), TR_IN(OUT_SIZE), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},     \
         .second = tr__second_linear,                                                                                   \
     };                                                                                                                 \
-    TR_REGISTER_OP(name, .proto = &name##_proto, .check = check_, .infer = infer, .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule); \
+    TR_REGISTER_OP(name, .proto = &name##_proto, .check = check_, .infer = infer, .grad = &name##_rule,                \
+                   .kernels = {{TR_FLOAT_TABLE(name), [TR_UINT8] = name##_u8}});                                       \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .kernels = TR_FLOAT_KERNELS(name##_grad))
 
 INTERP(bilinear_interp, false, check_bilinear, "Images in another size: each element is mixed of the four nearest ones of X.");
 INTERP(nearest_interp, true, NULL, "Images in another size: each element is the nearest one of X.");
 
 #else /* the kernels, for each T */
+
+#ifdef FORWARD_ALONE
+typedef float NAME(real);
+#else
+typedef T NAME(real);
+#endif
 
 typedef struct {
     T         *to;
@@ -185,20 +201,21 @@ static void NAME(take_range)(void *payload, int64_t begin, int64_t end)
         const tap *y = &j->rows[r % j->out_height];
         const T   *plane = j->from + r / j->out_height * j->height * j->width;
         const T   *top = plane + y->low * j->width, *bottom = plane + y->high * j->width;
-        const T    down = (T)y->share;
+        const NAME(real) down = (NAME(real))y->share;
         T         *to = j->to + r * j->out_width;
         for (int64_t k = 0; k < j->out_width; k++) {
-            const tap *x = &j->columns[k];
-            const T    right = (T)x->share;
+            const tap       *x = &j->columns[k];
+            const NAME(real) right = (NAME(real))x->share;
             if (j->is_nearest)
                 to[k] = top[x->low];
             else
-                to[k] = (1 - down) * ((1 - right) * top[x->low] + right * top[x->high]) +
-                        down * ((1 - right) * bottom[x->low] + right * bottom[x->high]);
+                to[k] = (T)((1 - down) * ((1 - right) * top[x->low] + right * top[x->high]) +
+                            down * ((1 - right) * bottom[x->low] + right * bottom[x->high]));
         }
     }
 }
 
+#ifndef FORWARD_ALONE
 /* Of whole planes: rows of Out share rows of X. */
 static void NAME(give_range)(void *payload, int64_t begin, int64_t end)
 {
@@ -222,6 +239,8 @@ static void NAME(give_range)(void *payload, int64_t begin, int64_t end)
         }
     }
 }
+
+#endif
 
 static tr_status NAME(prepare)(NAME(job) *j, const tr_run *io, const tr_shape *x, const tr_shape *out, bool is_nearest)
 {
@@ -250,6 +269,7 @@ static tr_status NAME(interp)(const tr_run *io, const char *type, bool is_neares
     return TR_OK;
 }
 
+#ifndef FORWARD_ALONE
 static tr_status NAME(interp_grad)(const tr_run *io, bool is_nearest)
 {
     const tr_tensor *dout = io->in[G_DOUT];
@@ -262,5 +282,6 @@ static tr_status NAME(interp_grad)(const tr_run *io, bool is_nearest)
     tr_parallel_range(dx->shape.dim[0] * dx->shape.dim[1], 1 + 8192 / (j.out_width * j.out_height), NAME(give_range), &j);
     return TR_OK;
 }
+#endif
 
 #endif

@@ -47,7 +47,7 @@ static tr_status check(const void *attrs_)
 {
     const attrs *a = attrs_;
 
-    if (a->paddings.count != SIDES)
+    if (a->paddings.count != SIDES && a->paddings.count != 0)
         return tr_fail(TR_EINVAL, "pad2d: paddings must be four numbers, [top, bottom, left, right]; got %d", a->paddings.count);
     return TR_OK;
 }
@@ -89,6 +89,8 @@ static tr_status infer(const tr_infer *io)
         TR_TRY(tr__check_shape(io, "Paddings", &io->in[PADDINGS], &TR_SHAPE(SIDES)));
         out.dim[height] = out.dim[height + 1] = -1;
     } else {
+        if (a->paddings.count == 0)
+            return tr_fail(TR_EINVAL, "pad2d: there are neither paddings, four numbers, nor the input Paddings");
         TR_TRY(extent(&out.dim[height], a, &x, TOP, a->paddings.item));
         TR_TRY(extent(&out.dim[height + 1], a, &x, LEFT, a->paddings.item));
     }

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     SizeLike: TypeAlias = "int | Sequence[int]"
 
 
+# The slots of operators that hold numbers of classes, or of rows.
+_CLASS_NUMBERS = {"accuracy": "Label", "auc": "Label", "bpr_loss": "Label", "cross_entropy": "Label", "cross_entropy2": "Label",
+                  "hierarchical_sigmoid": "Label", "lookup_table": "Ids", "nce": "Label", "one_hot": "X",
+                  "softmax_with_cross_entropy": "Label"}
+
+
 class LayerHelper:
     """The parts of one layer; ``kwargs`` are the layer's own arguments.
 
@@ -44,7 +50,28 @@ class LayerHelper:
     # -- operators and variables -----------------------------------------------------------------
 
     def append_op(self, *args: Any, **kwargs: Any) -> Operator:
-        return self.main_program.current_block().append_op(*args, **kwargs)
+        block = self.main_program.current_block()
+        numbers = self._class_numbers(kwargs.get("type"), kwargs.get("inputs"), kwargs.get("attrs"))
+        if numbers is None:
+            return block.append_op(*args, **kwargs)
+        numbers.desc.set_dtype(VarType.INT64)
+        try:
+            return block.append_op(*args, **kwargs)
+        except BaseException:
+            numbers.desc.set_dtype(VarType.FP32)
+            raise
+
+    def _class_numbers(self, type: Any, inputs: Any, attrs: Any) -> Variable | None:
+        """Return a fed variable that a script declares as float32, the default, and that a layer reads as numbers of classes or rows: it is int64.
+
+        Fluid does not compare what is fed with what is declared. If another operator has read the variable, it stays as it is.
+        """
+        var = (inputs or {}).get(_CLASS_NUMBERS.get(type, ""))
+        var = var[0] if isinstance(var, (list, tuple)) and len(var) == 1 else var
+        if (isinstance(var, Variable) and var.is_data and var.dtype == VarType.FP32 and not (attrs or {}).get("soft_label")
+                and not any(var.name in op.input_arg_names for block in self.main_program.blocks for op in block.read_ops())):
+            return var
+        return None
 
     def create_variable_for_type_inference(self, dtype: Any = None, stop_gradient: bool = False) -> Variable:
         """Return a new variable of the current block, whose shape its operator will tell."""

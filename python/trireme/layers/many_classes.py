@@ -31,7 +31,7 @@ def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight:
 
     ``sampler`` says how classes are drawn: ``"uniform"``; ``"log_uniform"``, class c with probability
     ``log((c + 2) / (c + 1)) / log(num_total_classes + 1)``, which suits words numbered by their frequency; or
-    ``"custom_dist"``, by the list of probabilities ``custom_dist``. Draws differ from step to step and are the same in every
+    ``"custom_dist"``, by the list of probabilities ``custom_dist``, which the others do not look at. Draws differ from step to step and are the same in every
     run of the script; another ``seed`` gives others. With ``is_sparse`` the gradients are selected rows.
 
     Raises ValueError for an unknown sampler, or a ``custom_dist`` that is not a distribution over the classes.
@@ -44,9 +44,10 @@ def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight:
     drawn = 10 if num_neg_samples is None else int(num_neg_samples)
     if sampler not in SAMPLERS:
         raise ValueError(f"nce: sampler must be one of {', '.join(SAMPLERS)}; got {sampler!r}")
-    if (custom_dist is not None) != (sampler == "custom_dist"):
-        raise ValueError(f"nce: sampler {sampler!r} with custom_dist={custom_dist!r}; the sampler 'custom_dist' needs one, "
-                         "the others take none")
+    if sampler != "custom_dist":
+        custom_dist = None                             # as in Fluid
+    elif custom_dist is None:
+        raise ValueError("nce: the sampler 'custom_dist' needs custom_dist, a list of probabilities")
     inputs = {"Input": [helper.input()], "Label": [label],
               **_parameters(helper, "Weight", [num_total_classes, input.shape[1]])}
     if sample_weight is not None:
