@@ -151,6 +151,7 @@ typedef struct tr_job_value {
     const char    *param;
     tr_state_kind  state;
     int64_t        row, rows;
+    bool           for_trainers;      /* no update uses this variable: trainers pull its first value by tr_job_pull_first. Every trainer lists these */
 } tr_job_value;
 
 /* Describe the table that the operator lookup_sparse_table_init made in the variable `name` of the scope. out->name is borrowed from
@@ -330,6 +331,8 @@ TR_API bool      tr_job_step_retract(tr_job *job);
  * (before the first step: as they were set up). In the other modes they are as they are now, with this trainer's own steps. Under ssp
  * this waits for trainers that are too far behind. TR_EINVAL: a block is being pulled already. */
 TR_API tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket);
+/* Fetch the first values of all variables that are `for_trainers`, in the order of tr_job_spec.values. data[i] NULL: that one is not wanted. */
+TR_API tr_status tr_job_pull_first(tr_job *job, int count, void *const *data, tr_ticket *ticket);
 /* Send queued requests, such as pulls, at once. The caller goes on and waits later. */
 TR_API tr_status tr_job_flush(tr_job *job);
 /* Wait until all pulls are complete. tr_tensor_data, tr_plan_run and writing to a file wait by themselves for a tensor that a pull

@@ -272,7 +272,7 @@ static void write_partition(Trireme__Trainer__Partition *to, tr_job_desc_memory 
     to->cache_staleness = partition->spec.cache_staleness;
     to->trainer = bytes(&partition->trainer);
 #define PUT(program) to->has_##program = partition->program.bytes != NULL, to->program = bytes(&partition->program)
-    PUT(idle), PUT(prepare), PUT(begin), PUT(flush);
+    PUT(idle), PUT(prepare), PUT(begin), PUT(flush), PUT(after);
 #undef PUT
     to->n_servers = (size_t)partition->spec.program_count;
     to->servers = keep(memory, to->n_servers, sizeof *to->servers);
@@ -350,6 +350,7 @@ static tr_status read_partition(tr_saved_partition *to, tr_job_desc_memory *memo
         .trainer = program_of(true, partition->trainer), .idle = program_of(partition->has_idle, partition->idle),
         .prepare = program_of(partition->has_prepare, partition->prepare), .begin = program_of(partition->has_begin, partition->begin),
         .flush = program_of(partition->has_flush, partition->flush),
+        .after = program_of(partition->has_after, partition->after),
         .fetches = read_fetches(memory, partition->n_fetches, partition->fetches, false),
         .table_count = (int)partition->n_tables, .tables = (const char *const *)partition->tables,
         .on_server_count = (int)partition->n_on_servers, .on_servers = (const char *const *)partition->on_servers};

@@ -217,7 +217,8 @@ static tr_status prepare_programs(running *r)
     TR_TRY(run_once(r, &r->partition->prepare, "first"));
     TR_TRY(join(r));
     TR_TRY(run_once(r, &r->partition->begin, "second"));
-    return tr_job_load_own(r->job, r->scope, &loaded);
+    TR_TRY(tr_job_load_own(r->job, r->scope, &loaded));
+    return loaded ? run_once(r, &r->partition->after, "third") : TR_OK;     /* what was kept was kept before the step's new parameters came */
 }
 
 static tr_status prepare_data(running *r)

@@ -239,7 +239,7 @@ typedef struct tr_saved_partition {
     tr_job_spec          spec;        /* only server and name of the values are used */
     const tr_saved_rows *block_rows;  /* the rows of the trainers' variables that each block holds */
     const tr_saved_rows *value_rows;
-    tr_job_program       trainer, idle, prepare, begin, flush;     /* bytes NULL: there is none */
+    tr_job_program       trainer, idle, prepare, begin, flush, after;     /* bytes NULL: there is none */
     int                  table_count;
     const char *const   *tables;      /* sparse tables: variables of the trainers */
     const char *const   *fetches;     /* names of the fetches in the trainer's program, as many as the loop fetches */

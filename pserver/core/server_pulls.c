@@ -220,6 +220,8 @@ typedef struct reply {
 static uint8_t *param_of(const reply *r, uint32_t index)
 {
     const tr_store *store = &r->server->store;
+    if (index >= r->server->block_count)
+        return store->value(store->self, r->server->block[index].value);
     return r->is_before ? store->param_before(store->self, index) : store->param(store->self, index);
 }
 
@@ -326,6 +328,8 @@ static void keep_copy(tr_server *server, puller *p, const uint32_t *blocks, uint
 {
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t index = block_of(blocks[i]);
+        if (index >= server->block_count)
+            continue;
         const uint64_t bytes = server->block[index].bytes;
         void          *param = server->store.param(server->store.self, index), *copy = p->copy[index];
         if (is_rounded(blocks[i]))
@@ -364,7 +368,7 @@ static pull *parse_pull(const tr_server *server, const tr_wire *wire, const uint
     for (uint64_t i = 0; i < count; i++) {
         p->block[i] = tr_get_u32(payload + 4 * i);
         const uint32_t index = block_of(p->block[i]);
-        if (index >= server->block_count || (is_rounded(p->block[i]) && server->block[index].dtype != TR_FP32)) {
+        if (index >= server->pull_count || (is_rounded(p->block[i]) && server->block[index].dtype != TR_FP32)) {
             free(p);
             return NULL;
         }

@@ -74,7 +74,7 @@ static void lay_out_blocks(tr_server *server)
     const Trireme__Pserver__Setup *setup = server->setup;
 
     server->block_count = (uint32_t)setup->n_blocks;
-    server->block = tr__must_array(setup->n_blocks + 1, sizeof *server->block);
+    server->block = tr__must_array(setup->n_blocks + setup->n_values + 1, sizeof *server->block);
     for (uint32_t i = 0; i < server->block_count; i++) {
         tr__block *b = &server->block[i];
         b->dtype = (tr_dtype)setup->blocks[i]->dtype;
@@ -83,6 +83,10 @@ static void lay_out_blocks(tr_server *server)
         b->chunks = (b->bytes + server->chunk_bytes - 1) / server->chunk_bytes;
         server->chunk_count += b->chunks;
     }
+    server->pull_count = server->block_count;
+    for (uint32_t i = 0; i < setup->n_values; i++)
+        if (setup->values[i]->for_trainers)
+            server->block[server->pull_count++] = (tr__block){.bytes = setup->values[i]->bytes, .value = i};
 }
 
 /* The setup is known: allocate the blocks, tables and values that it describes. */

@@ -53,6 +53,7 @@ typedef struct tr__block {
     tr_dtype dtype;
     uint64_t bytes;
     uint64_t first_chunk, chunks;     /* its chunks, in the numbering of the chunks of all blocks */
+    uint32_t value;                   /* of an entry behind the blocks: the number in Setup.values */
 } tr__block;
 
 typedef struct tr__table {
@@ -116,6 +117,7 @@ struct tr_server {
     tr_compress      compress;
     uint64_t         chunk_bytes, chunk_count;
     uint32_t         block_count, table_count;
+    uint32_t         pull_count;      /* blocks, and after them the values that are `for_trainers` */
     tr__block       *block;
     tr__table       *table;
     bool             is_running;      /* all first values are here, and all trainers have joined */

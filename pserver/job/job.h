@@ -96,7 +96,7 @@ struct tr_job {
 
     /* trainers */
     bool           is_set_up, is_draining, has_left, is_stopped;
-    int            block_count;
+    int            block_count, first_count;   /* first_count: values that are `for_trainers`; their entries follow those of the blocks */
     tr__job_block *block;
     tr_map         block_of;          /* name of a parameter or gradient -> number of its block, plus 1 */
     int            table_count;

@@ -24,10 +24,11 @@ static tr_status check_pull(tr_job *job, int count, const int *blocks)
     if (count < 0)
         return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
     for (int i = 0; i < count; i++) {
-        TR_TRY(tr__job_check_block(job, blocks[i], "tr_job_pull"));
+        if (blocks[i] < job->block_count || blocks[i] >= job->block_count + job->first_count)
+            TR_TRY(tr__job_check_block(job, blocks[i], "tr_job_pull"));
         tr__job_block *b = &job->block[blocks[i]];
         if (b->list == list || !tr_job_is_done(job, b->pull))
-            return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param);
+            return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param ? b->param : "a first value");
         b->list = list;
     }
     return TR_OK;
@@ -56,6 +57,24 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     atomic_store(&job->shared.last_pull, job->last_ticket);
     job->step_of_last_pull = job->step;
     return TR_OK;
+}
+
+tr_status tr_job_pull_first(tr_job *job, int count, void *const *data, tr_ticket *ticket)
+{
+    if (count != job->first_count)
+        return tr_fail(TR_EINVAL, "tr_job_pull_first: %d values; the job has %d for trainers", count, job->first_count);
+    int   *blocks = tr__must_alloc((size_t)count * sizeof *blocks + 1), wanted = 0;
+    void **to = tr__must_alloc((size_t)count * sizeof *to + 1);
+
+    for (int i = 0; i < count; i++)
+        if (data[i]) {
+            blocks[wanted] = job->block_count + i;
+            to[wanted++] = data[i];
+        }
+    const tr_status status = tr_job_pull(job, wanted, blocks, to, ticket);
+    free(blocks);
+    free(to);
+    return status;
 }
 
 tr_status tr__job_pull_again(tr_job *job)

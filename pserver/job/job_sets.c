@@ -79,7 +79,7 @@ tr_status tr__job_sets_keep(tr_job *job, const tr_job_spec *spec)
     sets->var = tr__must_array((size_t)spec->value_count + 1, sizeof *sets->var);
     for (int i = 0; i < spec->value_count; i++) {
         const tr_job_value *value = &spec->values[i];
-        if (value->source)
+        if (value->source && !value->for_trainers)
             add_part(variable_of(sets, job, value), value, number[value->server]);
         number[value->server]++;
     }
@@ -112,29 +112,32 @@ void tr__job_sets_free(tr__job_sets *sets)
 
 /* == who writes =================================================================================== */
 
+/* Another word gives another result. */
+static uint64_t mix(uint64_t digest, uint64_t word)
+{
+    digest = (digest ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return digest ^ digest >> 32;
+}
+
 /* A digest that tells two values apart: four lanes of eight bytes, as fast as memory is read. */
 static uint64_t digest_of(const owned *var)
 {
     const tr_tensor *tensor = var->var ? tr_var_tensor(var->var) : NULL;
     const int64_t    bytes = tensor && tensor->data ? tr_tensor_bytes(tensor) : 0;
-    uint64_t         lane[4] = {tensor ? (uint64_t)tensor->dtype + 2 : 1, (uint64_t)bytes, 3, 4}, word[4];
+    uint64_t         lane[4] = {tensor ? (uint64_t)tensor->dtype + 2 : 1, (uint64_t)bytes, 3, 4}, word[4], digest = 0;
     int64_t          done = 0;
 
     for (; done + 32 <= bytes; done += 32) {
         memcpy(word, (const char *)tensor->data + done, 32);
-        for (int i = 0; i < 4; i++) {
-            lane[i] = (lane[i] ^ word[i]) * UINT64_C(0x9e3779b97f4a7c15);
-            lane[i] ^= lane[i] >> 32;
-        }
+        for (int i = 0; i < 4; i++)
+            lane[i] = mix(lane[i], word[i]);
     }
     memset(word, 0, sizeof word);
     if (bytes > done)
         memcpy(word, (const char *)tensor->data + done, (size_t)(bytes - done));
-    for (int i = 0; i < 4; i++) {
-        lane[0] = (lane[0] ^ lane[i] ^ word[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        lane[0] ^= lane[0] >> 29;
-    }
-    return lane[0];
+    for (int i = 0; i < 4; i++)
+        digest = mix(digest, mix(lane[i], word[i]));
+    return digest;
 }
 
 /* NULL: the job is over. */

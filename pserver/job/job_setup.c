@@ -95,6 +95,7 @@ static Trireme__Pserver__Value *make_value(const tr_job_value *from)
     to->has_row = to->has_rows = from->rows > 0;
     to->row = (uint64_t)from->row;
     to->rows = (uint64_t)from->rows;
+    to->has_for_trainers = to->for_trainers = from->for_trainers;
     return to;
 }
 
@@ -215,11 +216,14 @@ static tr_status make_setup(tr__setup_call *out, const tr_job *job, const tr_job
     out->servers = tr_job_servers(job);
     out->server = tr__must_array((size_t)out->servers, sizeof *out->server);
     out->block_count = (uint32_t)spec->block_count;
-    out->block = tr__must_array((size_t)spec->block_count + 1, sizeof *out->block);
+    out->block = tr__must_array((size_t)spec->block_count + (size_t)spec->value_count + 1, sizeof *out->block);
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *b = &spec->blocks[i];
         out->block[i] = (tr_client_block){b->server, (uint64_t)b->bytes, job->rounds && !b->is_exact && b->dtype == TR_FP32};
     }
+    for (int i = 0; i < spec->value_count; i++)
+        if (spec->values[i].for_trainers)
+            out->block[out->block_count++] = (tr_client_block){spec->values[i].server, (uint64_t)value_bytes(&spec->values[i]), false};
     for (int s = 0; s < out->servers; s++)
         tr__facts_pack(&out->server[s], facts);
     return tr_job_index(job) == 0 ? add_setups(out, job, spec) : TR_OK;

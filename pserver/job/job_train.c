@@ -33,7 +33,7 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
 {
     TR_TRY(tr_compress_parse(&job->compress, tr__job_compress_text(spec)));
     job->block_count = spec->block_count;
-    job->block = tr__must_array((size_t)spec->block_count + 1, sizeof *job->block);
+    job->block = tr__must_array((size_t)spec->block_count + (size_t)spec->value_count + 1, sizeof *job->block);
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *from = &spec->blocks[i];
         job->block[i] = (tr__job_block){.param = tr__must_strdup(from->param), .grad = tr__must_strdup(from->grad), .server = from->server,
@@ -41,6 +41,8 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
                                         .may_be_nan = from->may_be_nan};
         TR_TRY(tr__job_coder_new(&job->block[i].coder, job, from));
     }
+    for (int i = 0; i < spec->value_count; i++)
+        job->first_count += spec->values[i].for_trainers;
     for (int i = spec->block_count - 1; i >= 0; i--)           /* backwards: of two blocks with one name the first is found */
         if (tr_map_put(&job->block_of, job->block[i].param, (void *)(intptr_t)(i + 1)) != 0 ||
             tr_map_put(&job->block_of, job->block[i].grad, (void *)(intptr_t)(i + 1)) != 0)

@@ -244,7 +244,7 @@ class CompiledProgram(Uncopied):
     def _run_in_turn(self, executor: Executor, feed: Feed, slices: Any, names: tuple[str, ...], scope: Scope, return_numpy: bool) -> list[Any]:
         program = self._program
         if executor._before_run is not None:
-            program, names = executor._before_run(executor, program, scope, feed, names)
+            program, feed, names = executor._before_run(executor, program, scope, feed, names)
         try:
             results = self._run_slices(executor, program, feed, slices, names, scope, return_numpy)
         except BaseException as error:

@@ -409,7 +409,7 @@ class Executor(Handle):
             feed = feed_from_readers(program, feed)
         if self._before_run is None:
             return self._run_plain(program, feed, names, scope, return_numpy)
-        program, names = self._before_run(self, program, scope, feed, names)
+        program, feed, names = self._before_run(self, program, scope, feed, names)
         try:
             results = self._run_plain(program, feed, names, scope, return_numpy)
         except BaseException as error:

@@ -139,6 +139,8 @@ def _fill_partition(partition: Any, keep: _Keep, program: Program, startup: Prog
     for name in names:
         if name in result.on_servers:
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
+    if result.fed:
+        raise UnsupportedError(f"save_job: {min(result.fed)!r} is fed to the optimizers, and a saved job has no script that feeds it; make it a variable of the program")
     spec = partition.spec
     spec.mode, spec.compress = keep.chars(result.mode.text), keep.chars(compression.chosen_for(result.original, result.mode))
     spec.compress_parameters, spec.on_nan = keep.chars(compression.parameters()), keep.chars(on_nan.current())
@@ -162,7 +164,7 @@ def _fill_partition(partition: Any, keep: _Keep, program: Program, startup: Prog
     spec.fact_count = len(facts)
     prepare, begin = _own_variables(result)
     for field, one in (("trainer", result.trainer), ("idle", result.idle), ("prepare", prepare), ("begin", begin),
-                       ("flush", result.flush)):
+                       ("flush", result.flush), ("after", result.after)):
         setattr(partition, field, keep.program(one))
     partition.tables, partition.table_count = keep.texts(result.tables), len(result.tables)
     partition.fetches = keep.texts([result.means.get(name, name) for name in names])

@@ -50,6 +50,7 @@ class CheckpointManager:
         steps_on_servers = job.resumed * result.mode.period
         self.steps_on_servers = steps_on_servers         # steps that the servers have from an earlier start
         self.first, self.runs = beginning.steps + steps_on_servers, beginning.runs + steps_on_servers
+        self.old_statistics: list[str] = []            # variables with values of a checkpoint that is older than the servers' state
         self.count = self._loop_began = 0              # steps of this process; its steps when the last loop began
         self._is_apart = self.runs > 0                 # the executor has made fewer runs than there were steps
 
@@ -173,6 +174,7 @@ class _WritingCheckpointManager(CheckpointManager):
     def __init__(self, job: Job, result: Transpiled, scope: Scope, settings: Settings) -> None:
         super().__init__(job, result, scope)
         self.settings, self.folder = settings, settings.folder
+        self._has_set = False                          # at the last look
         self.beginning = beginning_of(job)
         if job.index == 0:
             claim_folder(settings.folder, is_first=not job.has_servers_state)
@@ -213,8 +215,9 @@ class _WritingCheckpointManager(CheckpointManager):
         """The servers hold their state. Take the statistics that trainers alone have from the newest checkpoint: old values are better
         than none.
         """
-        restore(found, self.scope, [var for var in state_variables(self.result.original)
-                                    if var.name in found and self._takes_old(var.name)])
+        taken = [var for var in state_variables(self.result.original) if var.name in found and self._takes_old(var.name)]
+        restore(found, self.scope, taken)
+        self.old_statistics = [var.name for var in taken]
 
     def _takes_old(self, name: str) -> bool:
         kind = self.kinds[name][0]
@@ -284,13 +287,20 @@ class _WritingCheckpointManager(CheckpointManager):
 
     def _look(self) -> None:
         """Between two steps of the trainer that makes checkpoints: carry out the policy's decision."""
-        is_possible = not self._is_between_exchanges() and not lib.tr_job_is_uneven(self.job.ptr)
+        is_possible = not self._is_between_exchanges() and not lib.tr_job_is_uneven(self.job.ptr) and not self._has_set_just_now()
         while (action := self._schedule.look(self.steps, is_possible, self._is_under_way())) == REPORT:
             self._report()
         if action == STOP:
             self._stop()
         elif action == BEGIN:
             self._begin()
+
+    def _has_set_just_now(self) -> bool:
+        """Return whether the script has set values that the servers get with the next step, so that a checkpoint waits for this step. A script that sets
+        some before each step makes no checkpoint wait: it sets them again when it goes on.
+        """
+        had_set, self._has_set = self._has_set, bool(lib.tr_job_is_set(self.job.ptr, ffi.NULL))
+        return self._has_set and not had_set
 
     def _begin(self) -> None:
         self._schedule.begun(self.steps)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 import zlib
+from collections.abc import Iterable
 
 from ..core import Scope
 from ..framework import Program
@@ -53,13 +54,14 @@ def noted(scope: Scope) -> dict[str, str]:
     return _noted.get(scope, {})
 
 
-def facts_of_first_values(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the operators that gave first values to variables that servers begin with and updates read. In mode geo the trainers'
-    updates count.
+def facts_of_first_values(result: Transpiled, first: dict[str, str], own: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the operators that gave first values to variables that servers begin with and updates read, and to those of the trainers' ``own``. In
+    mode geo the trainers' updates count.
     """
     block = result.original.global_block()
     names = [value.source for value in result.values] + result.tables
     names += [name for op in block.read_ops() if is_optimize(op) for name in op.input_arg_names]
+    names += own
     return [(f"first value of {name}", first[name]) for name in dict.fromkeys(names) if name in first]
 
 

@@ -17,9 +17,10 @@ import numpy as np
 
 from .._core import ffi, lib
 from ..checkpoint import States, value_in
+from ..checkpoint.opened import SCHEDULE
 from ..core import Scope
 from ..dtypes import FROM_NUMPY
-from ..errors import InvalidArgumentError, NotFoundError, PeerError, check
+from ..errors import InvalidArgumentError, NotFoundError, PeerError, UnsupportedError, check
 from ..framework import Program, default_main_program
 from ..gc_pause import gc_paused
 from ..names import name_chars
@@ -37,6 +38,7 @@ from .checkpoint_manager import CheckpointManager
 from .mode import Mode, current as current_mode, row_cache
 from .first_values import facts_of_first_values, note, noted
 from .optimize_part import is_training
+from .own_values import OwnValues
 from .first_feeds import FirstFeeds
 from .replay import Replay
 from .geo import BASE, COUNT
@@ -79,13 +81,21 @@ class _Training:
         for name in self.result.means.values():
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
+        for name in self.result.fed:
+            var = program.global_block().var(name)
+            scope.var(name).get_tensor().set(np.zeros([dim if dim > 0 else 1 for dim in var.desc.shape()], var.dtype.dtype))
+        self._kept |= self.result.fed
+        self._taken = frozenset(value.source for value in self.result.values) if not self.result.mode.trains_copies else frozenset()
         self.manager = CheckpointManager.of(job, self.result, scope)
         self.manager.load()
+        self._own = OwnValues(self.result, scope, self.manager.kinds, job.servers)
         self._set_up()
         if job.index == 0 and not job.resumes:
             _say_idle(self.result, job.servers)
         job.has_work = True
         self._pull()
+        if job.index > 0 or job.resumes or job.is_replacement:
+            self._own.pull(job, self.manager.old_statistics)
         if self.result.flush is not None:
             self._keep_bases()
         steps = self.manager.steps_to_replay()
@@ -128,11 +138,12 @@ class _Training:
             blocks[i].is_exact = block.source in result.means
             blocks[i].may_be_nan = block.source in result.read_alone
         kinds = self.manager.kinds
-        values = ffi.new("tr_job_value[]", len(result.values))
+        values = ffi.new("tr_job_value[]", len(result.values) + len(self._own.values))
+        self._own.describe(values[len(result.values):len(values)], keep)
         for i, value in enumerate(result.values):
             array = self._array(value.source)
-            if value.source in kinds:
-                kind, param = kinds[value.source]
+            if value.source in kinds or value.source in result.fed:
+                kind, param = kinds.get(value.source, (SCHEDULE, None))
                 values[i].source, values[i].state = chars(value.source), kind
                 values[i].param = chars(param) if param else ffi.NULL
             if value.begin >= 0:
@@ -142,7 +153,7 @@ class _Training:
             keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
             values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = [*facts_of(result, noted(self.scope)), *self.manager.facts(), ("matmul precision", precision_name(self.precision))]
+        told = [*facts_of(result, noted(self.scope), self._own.names()), *self._own.facts(), *self.manager.facts(), ("matmul precision", precision_name(self.precision))]
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
@@ -150,7 +161,7 @@ class _Training:
         spec.compress_parameters, spec.on_nan = chars(compression.parameters()), chars(on_nan.current())
         spec.programs, spec.program_count = programs, len(result.servers)
         spec.blocks, spec.block_count = blocks, len(result.blocks)
-        spec.values, spec.value_count = values, len(result.values)
+        spec.values, spec.value_count = values, len(values)
         spec.facts, spec.fact_count = facts, len(told)
         tables = ffi.new("tr_job_table[]", len(result.tables))
         for i, name in enumerate(result.tables):
@@ -245,6 +256,17 @@ class _Training:
                 raise NotFoundError(f"prefetch: the feed has no {name!r}, the keys of a sparse table")
         self._run(self.ahead, {name: feed[name] for name in names})
 
+    def take_fed(self, feed: dict[str, Any]) -> dict[str, Any]:
+        """Set what is fed into variables of the servers, as a script sets them. Return the rest of the feed."""
+        found = self._taken.intersection(feed)
+        if not found:
+            return feed
+        for name in found:
+            tensor, value = self.scope.var(name).get_tensor(), np.asarray(feed[name])
+            if not np.array_equal(tensor.numpy(), value):
+                tensor.set(value)
+        return {name: value for name, value in feed.items() if name not in found}
+
     def set_weight(self, executor: Any, feed: dict[str, Any]) -> None:
         """Tell the job what the step counts. Where it counts nothing, no value of it is looked at for NaN."""
         weight = samples_of_batch(feed, self._kept) if _weight is None else _weight
@@ -326,15 +348,16 @@ def _ahead_of(program: Program) -> Program | None:
     return ahead
 
 
-def facts_of(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]:
+def facts_of(result: Transpiled, first: dict[str, str], own: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Return the facts that all trainers must agree on, besides the servers' programs. These are the operators of the trainers' part,
-    without the seeds of their random numbers, and the operators that gave the servers' variables their ``first`` values.
+    without the seeds of their random numbers, and the operators that gave their ``first`` values to the servers' variables and to those that
+    are the trainers' ``own``.
     """
     facts = [("random seed", str(result.servers[0].random_seed))]
     for i, op in enumerate(result.trainer.global_block().read_ops()):
         text = text_of(op.type, op.inputs, op.outputs, op.attrs, hidden=("seed", "fix_seed"))
         facts.append((f"operator {i} of the trainers", text))
-    return facts + facts_of_first_values(result, first)
+    return facts + facts_of_first_values(result, first, own)
 
 
 _weight: float | None = None           # the last setting of set_batch_weight
@@ -366,25 +389,25 @@ def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
 
 
 def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, Any],
-               names: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
-    """Called by ``Executor.run`` before a run: return the program and the fetches to run instead of ``program`` and ``names``."""
+               names: tuple[str, ...]) -> tuple[Program, dict[str, Any], tuple[str, ...]]:
+    """Called by ``Executor.run`` before a run: return what to run instead of ``program``, ``feed`` and ``names``."""
     training = _find(executor, program, scope)
     if training is None:
-        return program, names
+        return program, feed, names
     if training.replay is not None:
         replayed = training.replay.next(tuple(feed), names)
         if replayed is not None:
             training.forget_sets()
             if training.replay.is_over:                # values that the script itself has written by now are replaced by the kept ones
                 training.load_own()
-            return replayed, names
+            return replayed, feed, names
         training.end_replay()
     lib.tr_job_step_begin(training.job.ptr)
     training.set_weight(executor, feed)
     if training.first_feeds is not None and not training.first_feeds.look(feed):
         training.first_feeds = None
     training.manager.before_step(executor)
-    return training.next_program(), training.fetched(names)
+    return training.next_program(), training.take_fed(feed), training.fetched(names)
 
 
 def is_watched() -> bool:
@@ -586,6 +609,8 @@ def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -
     """Trainer 0: make a checkpoint with the rows of tables, which the servers write. Return False if there is no training."""
     if _training is None:
         return False
+    if name := next((value.source for value in _training.result.values if lib.tr_job_is_set(_training.job.ptr, name_chars(value.source))), None):
+        raise UnsupportedError(f"{name!r} was set after the last step, and the servers, which write this checkpoint, get it with the next one: make a step before you save")
     _training.manager.wait_for_last()
     _training.manager.take(folder, keep, position, step)
     _training.manager.wait()

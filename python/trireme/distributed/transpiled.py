@@ -58,6 +58,7 @@ class Transpiled:
     after: Program | None = None       # the operators that need a step's new parameters: a trainer that goes on after a step runs them again
     original: Program | None = None    # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # variables that a trainer cannot fetch
+    fed: set[str] = field(default_factory=set)         # variables of data that updates read, such as a learning rate
     read_alone: set[str] = field(default_factory=set)  # averaged variables that are no loss: no parameter depends on them
 
     def add_block(self, param: str, grad: str, server: int, var: Variable, begin: int = 0, end: int | None = None) -> None:

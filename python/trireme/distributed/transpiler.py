@@ -163,7 +163,11 @@ class _ServerProgram:
         is_cut = is_own and mine.count > 1 and part.is_cut_like(name, mine.name)
         if is_cut:
             shape[0] = mine.rows
-        is_kept = var.persistable
+        is_fed = var.is_data                           # such as a learning rate that is fed: each step sets it
+        if is_fed:
+            shape = [dim if dim > 0 else 1 for dim in shape]
+            self.result.fed.add(name)
+        is_kept = var.persistable or is_fed
         type = var.type if part.is_of_table(name) else VarType.LOD_TENSOR
         self.block.desc.declare_var(here, type, var.dtype, shape, is_kept)
         if is_kept:

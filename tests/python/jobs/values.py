@@ -24,10 +24,13 @@ w0 = layers.create_parameter([5, 64], "float32", name="w0")
 layers.assign(layers.clip(w0, -0.3, 0.3), w0)                      # before each step: on both sides
 hidden = layers.batch_norm(layers.tanh(layers.mul(x, w0)), moving_mean_name="mm", moving_variance_name="mv")
 hidden = layers.fc(hidden, 256, act="tanh", param_attr="w1", bias_attr="b1")
-loss = layers.mean(layers.square_error_cost(layers.fc(hidden, 1, param_attr="w2", bias_attr="b2"), y))
+row = layers.reduce_mean(layers.embedding(layers.data("row", [1], dtype="int64"), [200000, 4], param_attr=fluid.ParamAttr(name="frozen", trainable=False)))
+factor = layers.create_global_var([1], 1.0, "float32", persistable=True, name="factor")
+loss = layers.mean(layers.square_error_cost(layers.fc(hidden, 1, param_attr="w2", bias_attr="b2"), y + row)) * factor
+loss = layers.mean(loss)
 test = fluid.default_main_program().clone(for_test=True)
 rate = layers.create_global_var([1], 0.05, "float32", persistable=True, name="rate")
-fluid.optimizer.Momentum(rate, 0.9).minimize(loss)
+fluid.optimizer.Momentum(rate, 0.9, regularization=fluid.regularizer.L2Decay(1e-3)).minimize(loss)
 w2 = fluid.default_main_program().global_block().var("w2")
 layers.assign(layers.clip(w2, -0.08, 0.08), w2)                    # after each update: on the servers
 layers.assign(layers.scale(rate, 0.99), rate)
@@ -41,6 +44,10 @@ window = fluid.optimizer.ModelAverage(0.5, min_average_window=2, max_average_win
 exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.global_scope()
 exe.run(fluid.default_startup_program())
 NAMES = ("w0", "w1", "b1", "w2", "by_hand", "mm", "mv")
+if index == 0:                                                     # all trainers begin with what trainer 0 has
+    for name in ("frozen", "w1", "mm", "factor"):
+        value = scope.find_var(name).get_tensor()
+        value.set(np.random.RandomState(5).normal(size=value.shape()).astype("float32"), fluid.CPUPlace())
 folder = f"{args.out}.saved"
 found = {}
 
@@ -107,7 +114,8 @@ ACTIONS = {
 
 def batch(step):
     random = np.random.RandomState(step)
-    return {"x": random.normal(size=(8, 5)).astype("float32"), "y": random.rand(8, 1).astype("float32")}
+    rate_now = {"rate": np.float32([0.01 * step])} if step in (3, 19) else {}
+    return {"x": random.normal(size=(8, 5)).astype("float32"), "y": random.rand(8, 1).astype("float32"), "row": random.randint(0, 200000, (8, 1)), **rate_now}
 
 
 for step in range(1, 21):

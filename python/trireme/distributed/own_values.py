@@ -1,0 +1,84 @@
+"""First values of variables that trainers alone have: frozen parameters, moving averages, constants, counters.
+
+A job trains with the contents of trainer 0's scope. Parameters come from the servers, which had them from trainer 0. The values here take the same
+way: the servers keep trainer 0's first values, use them for nothing, and each trainer pulls them at its start. So a trainer that comes later,
+such as a standby in a dead trainer's place, gets them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from .._core import ffi, lib
+from ..core import Scope, VarType
+from ..errors import check
+from ..names import name_chars
+from ..tensor import LoDTensor
+from .compression import accumulators
+from .job import Job
+from .transpiled import Transpiled, Value
+
+_SUFFIX = "@OWN"
+_CUT_BYTES = 1 << 20                                   # a larger value is spread over all servers
+
+
+def _tensor(scope: Scope, name: str) -> LoDTensor | None:
+    """Return the dense tensor of a variable that has a value."""
+    var = scope.find_var(name)
+    if var is None or var.kind() != VarType.LOD_TENSOR:
+        return None
+    tensor = var.get_tensor()
+    is_plain = tensor._is_initialized() and not lib.tr_tensor_lod_levels(tensor._ptr) and lib.tr_tensor_bytes(tensor._ptr)
+    return tensor if is_plain else None
+
+
+class OwnValues:
+    """``names`` are the variables that the program keeps."""
+
+    def __init__(self, result: Transpiled, scope: Scope, names: Collection[str], servers: int) -> None:
+        params = {block.source for block in result.blocks}
+        used, on_servers = result.trainer._used_names(), {value.source for value in result.values}
+        left_out = params.union(accumulators(result.original))
+        wanted = [name for name in sorted(names) if name not in left_out and (name in used or name not in on_servers)]
+        self._tensors = {name: tensor for name in wanted if (tensor := _tensor(scope, name)) is not None}
+        self.values = [part for i, name in enumerate(self._tensors) for part in self._parts(name, i, servers)]
+
+    def _parts(self, name: str, number: int, servers: int) -> Iterator[Value]:
+        tensor = self._tensors[name]
+        rows = (tensor.shape() or [1])[0]
+        count = min(servers, rows) if lib.tr_tensor_bytes(tensor._ptr) > _CUT_BYTES else 1
+        for i in range(count):
+            yield Value((number + i) % servers, f"{name}{_SUFFIX}.{i}", name, rows * i // count, rows * (i + 1) // count)
+
+    def names(self) -> list[str]:
+        return list(self._tensors)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what trainers must agree on: the variables that have values."""
+        return [(f"value of {name}", f"{tensor._dtype()}{tensor.shape()}") for name, tensor in self._tensors.items()]
+
+    def _memory(self, value: Value) -> tuple[Any, int]:
+        """Return the address of a part, and the bytes of a row."""
+        tensor = self._tensors[value.source]
+        row = lib.tr_tensor_bytes(tensor._ptr) // (tensor.shape() or [1])[0]
+        return ffi.cast("char *", lib.tr_tensor_data(tensor._ptr)) + value.begin * row, row
+
+    def describe(self, native: Any, keep: list[Any]) -> None:
+        """Fill in the descriptions of the values, for tr_job_setup."""
+        for one, value in zip(native, self.values):
+            tensor = self._tensors[value.source]
+            dims = ffi.new("int64_t[]", [value.end - value.begin, *tensor.shape()[1:]])
+            keep += [dims, name := ffi.new("char[]", name_chars(value.name))]
+            one.server, one.name, one.dtype, one.rank, one.dims = value.server, name, lib.tr_tensor_dtype(tensor._ptr), max(len(tensor.shape()), 1), dims
+            one.data, one.for_trainers = self._memory(value)[0], True
+
+    def pull(self, job: Job, but: Collection[str]) -> None:
+        """Get trainer 0's values, but not those of the variables ``but``."""
+        places = ffi.new("void *[]", [ffi.NULL if value.source in but else self._memory(value)[0] for value in self.values])
+        ticket = ffi.new("tr_ticket *")
+        check(lib.tr_job_pull_first(job.ptr, len(self.values), places, ticket))
+        check(lib.tr_job_wait(job.ptr, ticket[0]))
+
+
+__all__ = ["OwnValues"]
