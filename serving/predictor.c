@@ -12,6 +12,7 @@
 #include <string.h>
 
 struct tr_predictor {
+    tr_predictor   *next;             /* of all: see below */
     pthread_mutex_t lock;             /* of `model`, its users and its idle runners */
     tr_model       *model;            /* that new runs take */
     char           *folder;
@@ -19,6 +20,56 @@ struct tr_predictor {
     tr_model_ends   feeds, fetches;   /* as at first; those of newer models are the same */
     atomic_llong    allocations;      /* of runners */
 };
+
+/* == fork ========================================================================================= */
+
+/* Other threads hold a predictor's lock for moments. A child that is forked in such a moment would wait for it for ever. So a fork waits instead: it
+ * takes all locks, which parent and child release. Runs of other threads do not exist in the child; their runners and models are left as they are. */
+static struct {
+    pthread_mutex_t lock;
+    tr_predictor   *first;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&all.lock);
+    for (tr_predictor *p = all.first; p; p = p->next)
+        pthread_mutex_lock(&p->lock);
+}
+
+static void after_fork(void)
+{
+    for (tr_predictor *p = all.first; p; p = p->next)
+        pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&all.lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static void enter(tr_predictor *predictor)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&all.lock);
+    predictor->next = all.first;
+    all.first = predictor;
+    pthread_mutex_unlock(&all.lock);
+}
+
+static void leave(const tr_predictor *predictor)
+{
+    pthread_mutex_lock(&all.lock);
+    for (tr_predictor **at = &all.first; *at; at = &(*at)->next)
+        if (*at == predictor) {
+            *at = predictor->next;
+            break;
+        }
+    pthread_mutex_unlock(&all.lock);
+}
 
 /* == life ========================================================================================= */
 
@@ -75,6 +126,7 @@ tr_status tr_predictor_load_files(tr_predictor **out, const char *folder, const 
     predictor->is_export = is_export;
     copy_ends(&predictor->feeds, &model->feeds);
     copy_ends(&predictor->fetches, &model->fetches);
+    enter(predictor);
     *out = predictor;
     return TR_OK;
 }
@@ -88,6 +140,7 @@ void tr_predictor_free(tr_predictor *predictor)
 {
     if (!predictor)
         return;
+    leave(predictor);
     end_model(predictor->model);
     pthread_mutex_destroy(&predictor->lock);
     tr_model_ends_free(&predictor->feeds);
