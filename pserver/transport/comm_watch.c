@@ -64,15 +64,29 @@ void tr__comm_watch_end(tr_comm *comm)
     }
 }
 
+/* A script may close descriptors that are not its own (os.closerange). Then all other processes seem to have ended. */
+static void lost_descriptors(tr_comm *comm)
+{
+    tr_fail(TR_EIO, "%s has lost the descriptors of the job's runtime: the script, or a library, closes descriptors that it has not opened "
+            "(os.closerange, daemon.DaemonContext). Close single files, or do it before the first step",
+            tr_roster_name(comm->roster, comm->roster->self));
+    tr__comm_failed(comm, TR_EIO, comm->roster->self, tr_error());
+}
+
 /* A process that has ended may have left unread messages, such as a BYE. So wait a moment before it counts as gone. */
 static void watch_processes(tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++) {
         if (comm->process[i] < 0 || tr_liveness_is_gone(comm->liveness, i))
             continue;
-        if (!comm->gone_at[i] && comm->machine.has_ended(comm->machine.self, comm->process[i]))
+        if (!comm->gone_at[i] && comm->machine.has_ended(comm->machine.self, comm->process[i])) {
+            if (!comm->machine.is_open(comm->machine.self, comm->process[i])) {
+                lost_descriptors(comm);
+                return;
+            }
             comm->gone_at[i] = comm->now;
-        else if (comm->gone_at[i] && comm->now - comm->gone_at[i] > 20 * MILLISECOND)
+        }
+        if (comm->gone_at[i] && comm->now - comm->gone_at[i] > 20 * MILLISECOND)
             tr__comm_gone(comm, i, "died");
     }
 }

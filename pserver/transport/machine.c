@@ -98,6 +98,17 @@ static bool has_ended(void *self, int process)
     return poll(&end, 1, 0) == 1;
 }
 
+static bool is_open(void *self, int process)
+{
+    char path[40], target[40];
+
+    (void)self;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", process);
+    const ssize_t size = readlink(path, target, sizeof target - 1);
+    target[size > 0 ? size : 0] = '\0';
+    return strstr(target, "pidfd") || (size < 0 && fcntl(process, F_GETFD) >= 0);     /* without /proc only a closed one is known */
+}
+
 static void kill_process(void *self, int process)
 {
     struct pollfd end = {process, POLLIN, 0};
@@ -160,5 +171,5 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 
 const tr_machine tr_machine_real = {
     NULL, now, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
-    open_process, close_process, has_ended, kill_process, can_read, tell, may_explain, print, end,
+    open_process, close_process, has_ended, is_open, kill_process, can_read, tell, may_explain, print, end,
 };

@@ -29,10 +29,12 @@ typedef struct tr_machine {
     /* Make this process's hello for the other ranks (roster.h). */
     tr_status (*pack_hello)(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_replace, int doorbell);
 
-    /* Open a process of this host; -1: it is not accessible. `kill` waits a moment until the process is gone. */
+    /* Open a process of this host; -1: it is not accessible. `kill` waits a moment until the process is gone. `is_open`: the descriptor still
+     * stands for a process; a script may have closed it. */
     int  (*open_process)(void *self, int64_t pid);
     void (*close_process)(void *self, int process);
     bool (*has_ended)(void *self, int process);
+    bool (*is_open)(void *self, int process);
     void (*kill)(void *self, int process);
     /* May this process read that process's memory? If not, MPI copies large messages piece by piece, and both sides must poll all the
      * time. */

@@ -141,6 +141,12 @@ static bool has_ended(void *self, int process)
     return ((tr__sim_rank *)self)->sim->rank[process].has_ended;
 }
 
+static bool is_open(void *self, int process)
+{
+    (void)self;
+    return process >= 0;
+}
+
 static void kill_process(void *self, int process)
 {
     tr__sim_end(((tr__sim_rank *)self)->sim, process, true);
@@ -199,5 +205,5 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 tr_machine tr__sim_machine(tr__sim_rank *r)
 {
     return (tr_machine){r, clock_of, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
-                        open_process, close_process, has_ended, kill_process, can_read, tell, may_explain, print, end};
+                        open_process, close_process, has_ended, is_open, kill_process, can_read, tell, may_explain, print, end};
 }

@@ -18,6 +18,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..errors import InvalidArgumentError, PeerError, TriremeError, check
 from ..interrupt import look
+from ..launch.surroundings import has_launcher, rank_words
 from ..native import Uncopied
 
 _TRAINER, _STANDBY = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_STANDBY
@@ -115,7 +116,13 @@ def say_in_time(what: str) -> None:
 def _start() -> None:
     global _job
     look()                                             # the others may take long to come
-    _job = Job()
+    try:
+        _job = Job()
+    except TriremeError as error:
+        if not has_launcher():
+            error.args = (f"{error}\n  No mpirun is among the parents of this process. If it belongs to no job, variables of one are left over in its "
+                          f"environment ({rank_words()}): TRIREME_LOCAL=1 trains without a job", *error.args[1:])
+        raise
 
 
 def wait_as_standby() -> bool:

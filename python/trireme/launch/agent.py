@@ -7,13 +7,14 @@ Launcher and agent exchange messages, a JSON list in each line. The launcher sen
 
 - ["begin", ranks, folder...]: these ranks will start. Make the folders, and the ranks' pipes in the first one. The ranks write their
   files there.
+- ["need", path...]: the job needs these files on this host.
 - ["room", bytes]: so many more bytes of the ranks' output may be passed on.
 - ["asked", signal]: a user or a scheduler has asked for the job's end by this signal.
 - ["kill"]: end the ranks.
 - ["alive"], at least every second.
 - ["end"]: clean up and end.
 
-The agent sends ["ready", cores], ["begun"], ["file", name, text], ["rank", rank, pid], ["printed", rank, 1 or 2, text with a character
+The agent sends ["ready", cores], ["lacks", path...] with the needed files that are not there, ["begun"], ["file", name, text], ["rank", rank, pid], ["printed", rank, 1 or 2, text with a character
 for each byte], ["gone", rank, its status, -1 for unknown] and ["alive"]. It sends ["drained"] when killed ranks have ended and all of
 their output is passed on.
 
@@ -154,6 +155,8 @@ class Agent:
                 return False
             if word == "begin":
                 self.begin(*rest)
+            elif word == "need":
+                self.say("lacks", *[path for path in rest if not os.path.exists(path)])
             elif word == "asked":
                 (self.folders[0] / ASKED_BY).write_text(rest[0])
             elif word == "room":

@@ -49,7 +49,7 @@ def is_here(name: str) -> bool:
 # The messages of an agent, with a check of each.
 WORDS: dict[str, Callable[..., bool]] = {
     "ready": lambda *rest: _are(rest, int), "begun": lambda *rest: not rest, "alive": lambda *rest: not rest,
-    "drained": lambda *rest: not rest,
+    "drained": lambda *rest: not rest, "lacks": lambda *rest: all(type(path) is str for path in rest),
     "printed": lambda *rest: _are(rest, int, int, str) and rest[1] in (1, 2),
     "file": lambda *rest: _are(rest, str, str), "rank": lambda *rest: _are(rest, int, int), "gone": lambda *rest: _are(rest, int, int)}
 
@@ -83,6 +83,7 @@ class Host:
             raise NotFoundError(f"host {name}: {ssh[0]!r}, which is to reach it, cannot be started: {error.strerror}; "
                                 "--ssh COMMAND names another one") from None
         self.cores = 0
+        self.lacks: list[str] = []     # paths that the job needs and this host does not have
         self.lost: str | None = None   # why nothing more comes from it
         self.heard = math.inf          # not known yet: the start is bounded by _READY
         self.is_drained = True         # all that its ranks printed has come
@@ -192,6 +193,16 @@ class Hosts:
             raise UnsupportedError(f"trireme launch: host {slow[0].name}: {slow[0].lost or 'the agent does not start'}; "
                                    f"it was started by `{shlex.join(slow[0].command)}`")
 
+    def check(self, paths: Sequence[str]) -> None:
+        """Refuse a job whose programs or script another host does not have."""
+        for host in self.hosts:
+            host.tell("need", *paths)
+        self._await("lacks")                           # a host that is lost now is noticed at the begin
+        for host in self.hosts:
+            if host.lacks:
+                raise NotFoundError(f"trireme launch: host {host.name} has no {' and no '.join(map(repr, host.lacks))}. Is the folder shared between the "
+                                    "hosts? Scripts and programs must lie under the same path on all of them")
+
     def begin(self, layout: Layout, *folders: str | None) -> Layout:
         """Make the job's folders on all hosts. The first holds the ranks' files and their pipes. Return the layout without hosts that
         are lost.
@@ -233,6 +244,8 @@ class Hosts:
                 for word, *rest in host.read():
                     if word == "ready":
                         host.cores = int(str(rest[0]))
+                    if word == "lacks":
+                        host.lacks = [str(path) for path in rest]
                     if word == kind:
                         waiting.remove(host)
                 if host.lost and host in waiting:
@@ -318,11 +331,12 @@ class Hosts:
 
 
 @contextlib.contextmanager
-def hosts_of(layout: Layout, state: str, console: Console, caught: Sequence[int]) -> Iterator[Hosts]:
+def hosts_of(layout: Layout, state: str, console: Console, caught: Sequence[int], needs: Sequence[str] = ()) -> Iterator[Hosts]:
     """Open the other hosts of a job; there are none for a job on this host alone."""
     hosts = Hosts(layout.slots() if layout.is_remote else {}, layout.ssh, state, console, caught)
     try:
         hosts.start()
+        hosts.check(needs)
         yield hosts
     finally:
         hosts.close()

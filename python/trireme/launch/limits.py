@@ -13,7 +13,9 @@ from .memory import cgroup_of
 
 # What a rank needs: the main thread, the communication thread, and two of MPI's; mpirun's ends of the rank's pipes, and its connections;
 # bytes of memory.
+_SHM = "/dev/shm"
 _THREADS, _FILES, _BYTES = 4, 5, 4 << 20
+_SHARED = 6 << 20                      # bytes in /dev/shm: Open MPI's segment of a rank takes 4 MiB and some
 _OWN_FILES = 20                        # files that mpirun needs itself
 
 
@@ -30,6 +32,11 @@ def _limits() -> list[tuple[int, str]]:
               (_whole("/proc/sys/kernel/pid_max") // _THREADS, "kernel.pid_max"),
               (_whole(cgroup_of("self", "pids") / "pids.max") // _THREADS, "cgroup's pids.max"),
               (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _BYTES, "memory")]
+    if os.access(_SHM, os.W_OK):                       # otherwise Open MPI uses another folder
+        about = os.statvfs(_SHM)
+        free = about.f_bavail * about.f_frsize
+        limits.append((free // _SHARED, f"free space in {_SHM}, {free / 1e6:.0f} MB of the {_SHARED / 1e6:.0f} MB for each rank and what servers hold "
+                       "(docker run --shm-size=1g; in Kubernetes an emptyDir of medium Memory)"))
     if files != resource.RLIM_INFINITY:
         limits.append((max(0, files - _OWN_FILES) // _FILES, f"limit of open files (ulimit -n {files})"))
     if threads != resource.RLIM_INFINITY and os.geteuid() != 0:        # root has no such limit

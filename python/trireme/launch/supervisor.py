@@ -32,6 +32,7 @@ from .pipes import WRAPPER
 from .programs import is_saved_job, loopback_library, server_program, trainer_command, standby_command
 from .progress import STILL, Progress
 from .runlog import RunLog
+from .surroundings import check_folder, forget_rank, has_launcher, rank_words
 from .watch import Failure, Ranks
 
 _NO_READER, _UNREAD = 128 + signal.SIGPIPE, "nobody reads any more what it prints"
@@ -213,8 +214,12 @@ class Launch:
                  mode: str | None = None, compress: str | None = None, compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
                  log: str | None = None, progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None,
                  check_nan: bool = False, matmul_precision: str | None = None) -> None:
-        if "OMPI_COMM_WORLD_SIZE" in os.environ:
-            raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
+        check_folder()
+        left: list[str] = []
+        if words := rank_words():
+            if has_launcher():
+                raise InvalidArgumentError(f"trireme launch: this process is itself a rank of a job ({words}); start jobs from outside")
+            left = forget_rank(os.environ)
         if os.environ.get("TRIREME_LOCAL", "0") not in ("", "0"):
             raise InvalidArgumentError(f"trireme launch: TRIREME_LOCAL={os.environ['TRIREME_LOCAL']} in the environment: each trainer would train by "
                                        "itself, and join no job")
@@ -244,8 +249,11 @@ class Launch:
         self.progress = Progress(self.console, progress)
         self.mpi: Mpi = mpis.find(mpirun, layout.way)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
+        if left:
+            self.console.say(f"variables of another job are left over in the environment, and ignored: {words}")
         self.server = [server_program(), *server_options]
         self.trainer = trainer_command(script)
+        self._needs = [os.path.abspath(path) for path in (script[0], self.server[0], self.trainer[0])]
         if standbys_for not in ("all", "servers"):
             raise InvalidArgumentError(f"trireme launch: --standbys-for {standbys_for}; all and servers are possible")
         # Under 4.1 a death may leave living ranks waiting inside MPI, so the job is started again.
@@ -324,7 +332,7 @@ class Launch:
         _remove_stale()
         state = f"{_STATE}{os.getpid()}-{int(time.time())}"
         try:
-            with hosts_of(self.layout, state, self.console, caught) as hosts:
+            with hosts_of(self.layout, state, self.console, caught, self._needs) as hosts:
                 failure, told = self._attempts(state, hosts, caught)
                 failure = self._undelivered(failure, hosts)
         finally:
