@@ -1,8 +1,9 @@
 /* sum.c - Out = X[0] + X[1] + ...
  *
- * Dense tensors are added up in their order. Selected rows alone are put one after the other (equal numbers add up
- * wherever they are used); beside dense tensors they are added to the rows they stand for, those with equal numbers
- * as one: so a bit of the result does not tell whether a gradient was dense. The gradient of each X is Out's: an
+ * Dense tensors are added up in their order. Selected rows alone are put one after the other. In each X equal numbers are
+ * added up first: the first of them has their sum, and the others become zero rows. Beside dense tensors rows are added to
+ * the rows they stand for, those with equal numbers as one. So a bit of the result does not tell whether a gradient was
+ * dense. The gradient of each X is Out's: an
  * assign, which the plan turns into no work at all. */
 #ifndef T
 
@@ -75,28 +76,6 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- selected rows alone ------------------------------------------------------------------------ */
-
-static tr_status join_rows(const tr_run *io)
-{
-    const tr_args *x = &io->ins[X];
-    tr_tensor     *out = io->out[OUT];
-    char          *data = out->data;
-    int64_t       *index;
-
-    TR_TRY(tr__tensor_reserve_rows(out, x->item[0]->rows->height, out->shape.dim[0], &index));
-    for (int i = 0; i < x->count; i++) {
-        const int64_t bytes = tr_tensor_bytes(x->item[i]), count = x->item[i]->rows->count;
-        if (count == 0)
-            continue;
-        memcpy(data, x->item[i]->data, (size_t)bytes);
-        memcpy(index, x->item[i]->rows->index, (size_t)count * sizeof *index);
-        data += bytes;
-        index += count;
-    }
-    return TR_OK;
-}
-
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/sum.c"
@@ -131,6 +110,41 @@ static tr_status NAME(add_rows)(const tr_run *io, T *out, const tr_tensor *x)
     return TR_OK;
 }
 
+/* Copy the rows of x; of equal numbers the first gets the sum, and the others become zero. */
+static tr_status NAME(put_rows)(const tr_run *io, T *to, const tr_tensor *x)
+{
+    const int64_t width = tr__rows_width(x);
+    const T      *from = x->data;
+    tr_row_groups g;
+
+    TR_TRY(tr__rows_groups(&g, io, x, (size_t)(x->rows->count * width) * sizeof(T)));
+    NAME(tr_rows_sum_groups)(g.extra, from, g.first, g.order, g.count, width);
+    memset(to, 0, (size_t)(x->rows->count * width) * sizeof *to);
+    for (int64_t i = 0; i < g.count; i++)
+        memcpy(to + g.order[g.first[i]] * width, (const T *)g.extra + i * width, (size_t)width * sizeof *to);
+    return TR_OK;
+}
+
+static tr_status NAME(join_rows)(const tr_run *io)
+{
+    const tr_args *x = &io->ins[X];
+    tr_tensor     *out = io->out[OUT];
+    T             *data = out->data;
+    int64_t       *index;
+
+    TR_TRY(tr__tensor_reserve_rows(out, x->item[0]->rows->height, out->shape.dim[0], &index));
+    for (int i = 0; i < x->count; i++) {
+        const int64_t count = x->item[i]->rows->count;
+        if (count == 0)
+            continue;
+        TR_TRY(NAME(put_rows)(io, data, x->item[i]));
+        memcpy(index, x->item[i]->rows->index, (size_t)count * sizeof *index);
+        data += tr_tensor_count(x->item[i]);
+        index += count;
+    }
+    return TR_OK;
+}
+
 static tr_status NAME(sum)(const tr_run *io)
 {
     const tr_args *x = &io->ins[X];
@@ -143,7 +157,7 @@ static tr_status NAME(sum)(const tr_run *io)
         if (!x->item[i]->rows)
             dense[dense_count++] = x->item[i]->data;
     if (dense_count == 0)
-        return join_rows(io);
+        return NAME(join_rows)(io);
 
     NAME(tr_sum_arrays)(out->data, dense, dense_count, tr_tensor_count(out));
     for (int i = 0; i < x->count; i++)

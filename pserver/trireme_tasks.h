@@ -49,6 +49,7 @@ typedef enum tr_task_answer {
     TR_TASK_GIVEN = 0,
     TR_TASK_WAIT = 1,                 /* all tasks that are left are leased to other trainers */
     TR_TASK_END = 2,                  /* all passes are done */
+    TR_TASK_LATER = 3,                /* other trainers still work on the list before this one: call tr_job_tasks_again, and ask again */
     TR_TASK_ANSWER_COUNT
 } tr_task_answer;
 
@@ -59,9 +60,12 @@ typedef struct tr_task {
     uint32_t       skip;              /* steps of the task that earlier holders made */
 } tr_task;
 
-/* Begin with the tasks, after tr_job_setup. A second call gives back the tasks that this trainer holds. A trainer with another `spec`
- * than the first trainer ends the job. */
+/* Begin with a list of tasks, after tr_job_setup. The n-th call of each trainer is about the same list, and each list has its passes: a trainer with
+ * another `spec` than the first one ends the job. A call gives back the tasks that this trainer still holds of the list before. That list is over when
+ * its passes are done, or when no trainer works on it any more. */
 TR_API tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec);
+/* Say again what the tasks are, after TR_TASK_LATER. It does not wait. */
+TR_API tr_status tr_job_tasks_again(tr_job *job, const tr_tasks_spec *spec);
 /* Ask for a task. *out has the answer when the ticket is done, and must stay alive until then. One question at a time. */
 TR_API tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket);
 /* Ask without taking a task: the answer is TR_TASK_WAIT while any trainer has a task to do, else TR_TASK_END. */

@@ -17,6 +17,7 @@ enum {
 struct tr_leases {
     tr_job     *job;
     tr_dataset *data;
+    tr_tasks_spec spec;
     tr_piece   *piece;                /* the piece of the data that belongs to each task */
     int64_t     pieces;
     int         held;
@@ -25,6 +26,7 @@ struct tr_leases {
         uint32_t left;                /* batches that earlier holders of the task trained on */
     } skip[MOST_HELD];
     bool        is_asking, is_over;
+    bool        is_early;             /* other trainers still work on the list before */
     tr_ticket   ticket;
     tr_task     answer;               /* the communication thread writes it while is_asking */
     int64_t     ask_at, look_at;      /* do not ask before this time */
@@ -58,8 +60,8 @@ tr_status tr_leases_new(tr_leases **out, tr_job *job, tr_dataset *data, int64_t 
         status = tr_fail(TR_ERANGE, "data: %lld tasks in %lld passes", (long long)leases->pieces, (long long)passes);
         goto fail;
     }
-    const tr_tasks_spec spec = {(uint32_t)leases->pieces, (uint32_t)passes, digest(leases->piece, leases->pieces), seconds};
-    TR_TRY_GOTO(fail, tr_job_tasks_begin(job, &spec));
+    leases->spec = (tr_tasks_spec){(uint32_t)leases->pieces, (uint32_t)passes, digest(leases->piece, leases->pieces), seconds};
+    TR_TRY_GOTO(fail, tr_job_tasks_begin(job, &leases->spec));
     TR_TRY_GOTO(fail, tr__dataset_begin_leased(data));
     *out = leases;
     return TR_OK;
@@ -82,7 +84,8 @@ static tr_status take_answer(tr_leases *leases)
 {
     leases->is_asking = false;
     leases->look_at = tr__now() + LOOK_AGAIN;
-    if (leases->answer.answer == TR_TASK_WAIT) {
+    leases->is_early = leases->answer.answer == TR_TASK_LATER;
+    if (leases->is_early || leases->answer.answer == TR_TASK_WAIT) {
         leases->ask_at = tr__now() + ASK_AGAIN;
         return TR_OK;
     }
@@ -109,6 +112,8 @@ tr_status tr_leases_pump(bool *is_over, tr_leases *leases)
     if (leases->is_asking && tr_job_is_done(leases->job, leases->ticket))
         TR_TRY(take_answer(leases));
     if (!leases->is_asking && !leases->is_over && leases->held < MOST_HELD && tr__now() >= leases->ask_at) {
+        if (leases->is_early)
+            TR_TRY(tr_job_tasks_again(leases->job, &leases->spec));
         TR_TRY(tr_job_task_ask(leases->job, &leases->answer, &leases->ticket));
         leases->is_asking = true;
     }

@@ -144,6 +144,7 @@ void     tr_client_rest(tr_client *client);
 typedef struct tr_client_task {
     tr_wire  wire;
     tr_task *answer;                  /* TASK_ASK: the task is written here before the ticket is done */
+    bool     is_first;                /* TASKS: of a list of tasks that this trainer begins, not a repetition */
     bool     keeps_pace;              /* TASKS: this trainer's step count begins at the highest of all trainers */
 } tr_client_task;
 

@@ -107,7 +107,7 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task)
     const uint64_t op = tr__client_op_begin(client);
 
     client->has_tasks = true;
-    if (task->wire.kind == TR_WIRE_TASKS)
+    if (task->is_first)
         even_out(client, op, task->keeps_pace);
     tr__client_task_later(client, task, NULL, 0, op);
     if (task->wire.kind == TR_WIRE_TASK_END)

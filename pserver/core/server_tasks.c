@@ -253,14 +253,16 @@ void *tr__tasks_pack(const tr_server *server, const bool *has_taken_part, size_t
 /* == what the tasks are ============================================================================ */
 
 /* The tasks in the checkpoint from which the job began. NULL: there are none, or they are of other data. */
-static tr_tasks *of_checkpoint(const tr_server *server, const tr_tasks_spec *spec)
+static tr_tasks *of_checkpoint(const tr_server *server, const tr_tasks_spec *spec, uint32_t list)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
     tr_tasks                      *core = NULL;
 
     if (!setup || !setup->has_tasks || tr_tasks_load(&core, setup->tasks.data, setup->tasks.len) != TR_OK)
         return NULL;
-    if (tr_tasks_spec_of(core)->count == spec->count && tr_tasks_spec_of(core)->digest == spec->digest) {
+    if (tr_tasks_list(core) > list)
+        return core;                                   /* the script comes to that list later */
+    if (tr_tasks_list(core) == list && tr_tasks_spec_of(core)->count == spec->count && tr_tasks_spec_of(core)->digest == spec->digest) {
         tr_tasks_extend(core, spec->passes, spec->lease);
         return core;
     }
@@ -286,32 +288,80 @@ static tr_status check_same(const tr_server *server, const tr__trainer *trainer,
                    (unsigned long long)spec->digest, declared_by(server), first->count, first->passes, (unsigned long long)first->digest);
 }
 
+/* Memory for the state of these tasks and of all trainers, where it outlives the process. */
+static void make_durable(tr_server *server)
+{
+    tr__tasks   *t = server->tasks;
+    const size_t size = (size_t)server->trainer_count * sizeof(tr_task_work) + tr_tasks_size(tr_tasks_spec_of(t->core)->count);
+
+    if (tr_durable_tasks_capacity(&t->durable) != size)
+        tr_durable_tasks_create(&t->durable, &server->store, size, server->trainer_count);
+    for (int i = 0; i < server->trainer_count; i++)
+        tr_durable_tasks_set_everywhere(&t->durable, i, t->work[i].everywhere);
+    store_state(server);
+}
+
+/* Is the present list over: are its passes done, or does every trainer want a later one? */
+static bool is_list_over(const tr_server *server)
+{
+    bool is_wanted = false;
+
+    for (int i = 0; i < server->trainer_count; i++)
+        is_wanted |= !tr_membership_is_over(server->trainer[i].state) && work_of(server, &server->trainer[i])->list <= tr_tasks_list(server->tasks->core);
+    return !is_wanted || tr_tasks_are_done(server->tasks->core);
+}
+
+static void begin_list(tr_server *server, const tr__trainer *trainer, const tr_tasks_spec *spec, uint32_t list)
+{
+    tr_tasks *before = server->tasks->core;
+
+    server->tasks->core = tr_tasks_new(spec, list, before);
+    server->tasks->declared_by = trainer->index;
+    tr_tasks_free(before);
+    make_durable(server);
+}
+
+static void begin_first_list(tr_server *server, const tr__trainer *trainer, const tr_tasks_spec *spec, uint32_t list)
+{
+    tr_tasks *known = of_checkpoint(server, spec, list);
+
+    server->tasks = tasks_new(server, known ? known : tr_tasks_new(spec, list, NULL), trainer->index);
+    work_of(server, trainer)->list = list;
+    make_durable(server);
+}
+
+/* TASKS: the trainer begins a list. Leases that it still has are of an earlier process or list. A list before the present one is over. */
 static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    const tr_tasks_spec spec = {wire->tasks.count, wire->tasks.passes, wire->tasks.digest, wire->tasks.seconds};
+    const tr_tasks_spec spec = {wire->tasks.count, wire->tasks.passes, wire->tasks.digest, wire->tasks.milliseconds / 1e3};
+    const uint32_t      list = wire->tasks.list;
 
     if (server->self != 0)
         return tr_fail(TR_EPEER, "%s: server 0 alone hands tasks out", tr__server_trainer_name(server, trainer));
     if (!server->policy.leases_tasks)
         return tr_fail(TR_EPEER, "%s wants tasks on lease, which need mode async, ssp or geo: elsewhere trainers wait for the gradients "
                        "of one that has none", tr__server_trainer_name(server, trainer));
-    if (server->tasks) {                               /* a new loop: the trainer's leases are of an earlier process or loop */
-        TR_TRY(check_same(server, trainer, &spec));
-        tr__tasks_set_everywhere(server, trainer, wire->tasks.step);
-        tr__tasks_leave(server, trainer);
+    if (!server->tasks) {
+        begin_first_list(server, trainer, &spec, list);
         return TR_OK;
     }
-    tr_tasks *known = of_checkpoint(server, &spec);
-    server->tasks = tasks_new(server, known ? known : tr_tasks_new(&spec), trainer->index);
-    tr_durable_tasks_create(&server->tasks->durable, &server->store,
-                         (size_t)server->trainer_count * sizeof(tr_task_work) + tr_tasks_size(spec.count), server->trainer_count);
-    store_state(server);
-    return TR_OK;
+    tr__tasks_set_everywhere(server, trainer, wire->tasks.step);
+    tr__tasks_leave(server, trainer);
+    work_of(server, trainer)->list = list;
+    if (list > tr_tasks_list(server->tasks->core) && is_list_over(server))
+        begin_list(server, trainer, &spec, list);
+    return list == tr_tasks_list(server->tasks->core) ? check_same(server, trainer, &spec) : TR_OK;
 }
 
-static tr_task look(const tr_tasks *tasks)
+/* The answer where no task is leased. */
+static tr_task look(const tr_server *server, const tr__trainer *trainer)
 {
-    return (tr_task){.answer = tr_tasks_are_done(tasks) ? TR_TASK_END : TR_TASK_WAIT};
+    const tr_tasks *core = server->tasks->core;
+    const uint64_t  list = work_of(server, trainer)->list;
+
+    if (list > tr_tasks_list(core))
+        return (tr_task){.answer = TR_TASK_LATER};
+    return (tr_task){.answer = list < tr_tasks_list(core) || tr_tasks_are_done(core) ? TR_TASK_END : TR_TASK_WAIT};
 }
 
 /* Record a lease in the trainer's work. The trainer begins the task at once if it has no other one. */
@@ -364,9 +414,9 @@ static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *train
 static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now)
 {
     tr_wire *last = &server->tasks->last[trainer->index];
-    tr_task  task = look(server->tasks->core);
+    tr_task  task = look(server, trainer);
 
-    if (!wire->task_ask.only_asks)
+    if (!wire->task_ask.only_asks && work_of(server, trainer)->list == tr_tasks_list(server->tasks->core))
         TR_TRY(lease(&task, server, trainer, wire->task_ask.last_lease, now));
     *last = (tr_wire){.kind = TR_WIRE_TASK, .epoch = trainer->epoch,
                       .seq = wire->seq, .task = {.lease = task.lease, .answer = (uint32_t)task.answer, .task = task.task,

@@ -23,6 +23,7 @@ typedef struct tr_task_work {
                                       /* TR_TASK_NOT_YET: it is gone, and n follows when its replacement reports its first step */
     uint64_t     spans;
     tr_task_span span[TR_TASK_SPANS];                 /* in the order in which they were leased */
+    uint64_t     list;                /* the list of tasks that the trainer works on, or wants to */
 } tr_task_work;
 
 bool          tr_task_span_is_open(const tr_task_span *span);

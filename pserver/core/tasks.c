@@ -21,6 +21,7 @@ typedef struct task {
 
 struct tr_tasks {
     tr_tasks_spec   spec;
+    uint32_t        list;
     int64_t         lease_time;
     tr_tasks_counts counts;
     uint32_t        first;            /* all tasks before this one are leased or done */
@@ -28,11 +29,13 @@ struct tr_tasks {
     task           *task;
 };
 
-tr_tasks *tr_tasks_new(const tr_tasks_spec *spec)
+tr_tasks *tr_tasks_new(const tr_tasks_spec *spec, uint32_t list, const tr_tasks *before)
 {
     tr_tasks *tasks = tr__must_alloc(sizeof *tasks);
 
     tasks->spec = *spec;
+    tasks->list = list;
+    tasks->counts.leases = before ? before->counts.leases : 0;
     if (spec->lease == 0)
         tasks->spec.lease = 300;
     tasks->lease_time = (int64_t)(tasks->spec.lease * 1e9);
@@ -53,6 +56,11 @@ void tr_tasks_free(tr_tasks *tasks)
 const tr_tasks_spec *tr_tasks_spec_of(const tr_tasks *tasks)
 {
     return &tasks->spec;
+}
+
+uint32_t tr_tasks_list(const tr_tasks *tasks)
+{
+    return tasks->list;
 }
 
 tr_tasks_counts tr_tasks_count(const tr_tasks *tasks)
@@ -214,9 +222,9 @@ void tr_tasks_extend(tr_tasks *tasks, uint32_t passes, double lease)
 
 /* == as bytes ================================================================================= */
 
-/* Numbers of 8 bytes, little-endian: version, count, passes, digest, lease in nanoseconds, pass, leases, ran out, failed;
+/* Numbers of 8 bytes, little-endian: version, count, passes, digest, lease in nanoseconds, pass, leases, ran out, failed, list;
  * then two for each task: its state, failures (8 bits each), trainer (16) and steps (32), lowest first; its lease. */
-enum { VERSION = 2, NUMBERS = 9 };
+enum { VERSION = 3, NUMBERS = 10 };
 
 static void put(uint8_t **to, uint64_t value)
 {
@@ -242,7 +250,7 @@ tr_status tr_tasks_save(void **out, size_t *size, const tr_tasks *tasks)
 {
     const tr_tasks_counts *c = &tasks->counts;
     const uint64_t numbers[NUMBERS] = {VERSION, tasks->spec.count, tasks->spec.passes, tasks->spec.digest,
-                                       (uint64_t)tasks->lease_time, c->pass, c->leases, c->ran_out, c->failed};
+                                       (uint64_t)tasks->lease_time, c->pass, c->leases, c->ran_out, c->failed, tasks->list};
 
     *size = tr_tasks_size(tasks->spec.count);
     uint8_t *to = *out = tr__must_bytes(*size);
@@ -282,13 +290,13 @@ tr_status tr_tasks_load(tr_tasks **out, const void *bytes, size_t size)
         numbers[i] = get(&from);
     const uint64_t count = numbers[1];
     if (numbers[0] != VERSION || count > UINT32_MAX || size != tr_tasks_size((uint32_t)count) || numbers[2] > UINT32_MAX ||
-        numbers[5] > numbers[2] || numbers[4] > INT64_MAX)
+        numbers[5] > numbers[2] || numbers[4] > INT64_MAX || numbers[9] > UINT32_MAX)
         return bad_state(size, numbers);
     for (uint64_t i = 0; i < count; i++)
         if (from[16 * i] > DONE)
             return bad_state(size, numbers);
     const tr_tasks_spec spec = {(uint32_t)count, (uint32_t)numbers[2], numbers[3], (double)numbers[4] / 1e9};
-    tr_tasks *tasks = tr_tasks_new(&spec);
+    tr_tasks *tasks = tr_tasks_new(&spec, (uint32_t)numbers[9], NULL);
     tasks->lease_time = (int64_t)numbers[4];
     tasks->counts = (tr_tasks_counts){.pass = (uint32_t)numbers[5], .leases = numbers[6], .ran_out = numbers[7],
                                       .failed = numbers[8]};

@@ -12,8 +12,10 @@ typedef struct tr_tasks tr_tasks;
 
 enum { TR_TASK_FAILURES = 3 };        /* the job fails after so many failures of one task in one pass */
 
-tr_tasks *tr_tasks_new(const tr_tasks_spec *spec);
+/* List number `list`; `before`, which may be NULL, is the list before it: the numbers of leases go on. */
+tr_tasks *tr_tasks_new(const tr_tasks_spec *spec, uint32_t list, const tr_tasks *before);
 void      tr_tasks_free(tr_tasks *tasks);
+uint32_t  tr_tasks_list(const tr_tasks *tasks);
 const tr_tasks_spec *tr_tasks_spec_of(const tr_tasks *tasks);
 
 /* Lease the next task to a trainer. Leases that have expired by `now` end first. */

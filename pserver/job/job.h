@@ -76,6 +76,7 @@ typedef struct tr__rows_transfer {
 
 typedef struct tr__job_table {
     char        *name;
+    const tr_var *var;                /* the variable whose rows the servers have; NULL: each one of this name */
     tr_dtype     dtype;
     int64_t      width, row_bytes;
     bool         is_pushed;           /* in the present step */
@@ -102,6 +103,7 @@ struct tr_job {
     int            table_count;
     tr__job_table *table;
     int            pushed_tables;
+    uint32_t       task_lists;        /* lists of leased tasks that were begun */
     tr_policy      policy;            /* the meaning of `mode`; set by tr_job_setup */
     int64_t        cache_staleness;
     int            pushed;            /* blocks pushed in the present step */

@@ -116,6 +116,12 @@ int tr_job_find_table(const tr_job *job, const char *name)
     return -1;
 }
 
+int tr__job_table_of(const tr_job *job, const char *name, const tr_var *var)
+{
+    const int table = job ? tr_job_find_table(job, name) : -1;
+    return table >= 0 && (!job->table[table].var || job->table[table].var == var) ? table : -1;
+}
+
 const char *tr__job_first_missing_table(const tr_job *job)
 {
     for (int i = 0; job->pushed_tables < job->table_count && i < job->table_count; i++)
@@ -141,6 +147,17 @@ tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
     TR_TRY(tr_table_check_config(&config));
     TR_TRY(tr_name_check(table->name));
     return tr_table_var_set(tr__scope_var(scope, table->name), &config, &here);
+}
+
+tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *table)
+{
+    const int number = tr_job_find_table(job, table->name);
+
+    if (number < 0)
+        return tr_fail(TR_ENOTFOUND, "tr_job_bind_table: the job has no table '%s'", table->name);
+    TR_TRY(tr_table_declare(scope, table));
+    job->table[number].var = tr_scope_find(scope, table->name);
+    return TR_OK;
 }
 
 /* == all rows ===================================================================================== */
@@ -198,7 +215,7 @@ static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int s
 tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int64_t since)
 {
     tr_job       *job = tr_job_current();
-    const int     table = job ? tr_job_find_table(job, name) : -1;
+    const int     table = tr__job_table_of(job, name, tr_scope_find(scope, name));
     tr_table_var *tv;
     tr_table     *here;
     uint64_t      size = 0;
@@ -220,7 +237,7 @@ tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, 
 tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server)
 {
     tr_job       *job = tr_job_current();
-    const int     table = job ? tr_job_find_table(job, name) : -1;
+    const int     table = tr__job_table_of(job, name, tr_scope_find(scope, name));
     const int     servers = table >= 0 ? tr_job_servers(job) : 1;
     tr_table_var *tv;
     tr_table     *here;
@@ -250,8 +267,8 @@ tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const voi
     tr_table_var *tv;
     tr_table     *table;
 
-    if (job && tr_job_find_table(job, name) >= 0)
-        return tr_fail(TR_EINVAL, "tr_table_write_rows: the servers have the rows of '%s' already; load before the first step", name);
+    if (tr__job_table_of(job, name, tr_scope_find(scope, name)) >= 0)
+        return tr_fail(TR_EINVAL, "the servers have the rows of table '%s' since the first step: load them before it, or into another scope", name);
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_write_rows", name));
     if (clear) {
         tr_table_free(tv->table);

@@ -12,6 +12,8 @@ uint32_t  tr__job_first_shard(int server, int servers);
 int       tr__job_server_of_shard(uint32_t shard, int servers);
 /* Append the initial rows of server `server`'s tables at *rows. Returns their number, or -1. */
 int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
+/* The number of the table whose rows of this variable are with the servers; -1: the variable has rows of its own, or `job` is NULL. */
+int         tr__job_table_of(const tr_job *job, const char *name, const tr_var *var);
 /* The name of a table that was not pushed in the present step; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
 

@@ -35,18 +35,29 @@ static bool keeps_pace(const tr_job *job)
     return job->policy.lead >= 0;
 }
 
+static const double LONGEST_LEASE = 4e6;   /* seconds; a message has 32 bits of milliseconds */
+
+static double lease_of(const tr_tasks_spec *spec)
+{
+    return spec->lease == 0 ? 300 : spec->lease;
+}
+
+static tr_wire tasks_of(const tr_job *job, const tr_tasks_spec *spec)
+{
+    return (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.digest = spec->digest & INT64_MAX, .milliseconds = (uint32_t)ceil(lease_of(spec) * 1000), .count = spec->count,
+                                                      .passes = spec->passes, .list = job->task_lists - 1}};
+}
+
 tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
 {
-    const double   lease = spec->lease == 0 ? 300 : spec->lease;
     const uint64_t before = (uint64_t)job->step;
     tr_ticket      ticket = 0;
 
     TR_TRY(check_ready(job, "tr_job_tasks_begin"));
-    if (!(lease > 0 && lease < 1e8))
-        return tr_fail(TR_ERANGE, "tr_job_tasks_begin: leases of %g s", spec->lease);
-    TR_TRY(post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASKS, .tasks = {.digest = spec->digest & INT64_MAX, .seconds = lease,
-                                                                          .count = spec->count, .passes = spec->passes}},
-                                       .keeps_pace = keeps_pace(job)}, &ticket));
+    if (!(lease_of(spec) > 0 && lease_of(spec) <= LONGEST_LEASE))
+        return tr_fail(TR_ERANGE, "tr_job_tasks_begin: leases of %g s; above 0 and up to %g are possible", spec->lease, LONGEST_LEASE);
+    job->task_lists++;
+    TR_TRY(post(job, &(tr_client_task){.wire = tasks_of(job, spec), .is_first = true, .keeps_pace = keeps_pace(job)}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
     job->step = (int64_t)tr_client_step(tr__job_client(&job->shared));          /* the step that some servers had is settled now */
     job->joined_at = -1;
@@ -55,6 +66,14 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
         return TR_OK;
     TR_TRY(tr__job_pull_again(job));                   /* its parameters may lack steps that other trainers have made */
     return tr__job_settle(job);
+}
+
+tr_status tr_job_tasks_again(tr_job *job, const tr_tasks_spec *spec)
+{
+    TR_TRY(check_ready(job, "tr_job_tasks_again"));
+    if (!job->task_lists)
+        return tr_fail(TR_EINVAL, "tr_job_tasks_again: tr_job_tasks_begin comes first");
+    return post(job, &(tr_client_task){.wire = tasks_of(job, spec)}, NULL);
 }
 
 double tr_job_task_pause(const tr_job *job)

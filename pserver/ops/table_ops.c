@@ -8,6 +8,7 @@
 #include "kernels/math/cast.h"
 #include "kernels/selected_rows.h"
 #include "pserver/job/job_rows.h"
+#include "pserver/job/job_tables.h"
 #include "storage/table/table_tile.h"
 #include "storage/table/table_var.h"
 
@@ -112,7 +113,7 @@ static tr_status run_lookup(const tr_run *io)
     const int64_t       n = tr_tensor_count(io->in[IDS]), width = last_dim(&io->out[OUT]->shape);
     float              *out = io->out[OUT]->data;
     tr_job             *job = tr_job_current();
-    const int           remote = job ? tr_job_find_table(job, tr_run_in_name(io, W, 0)) : -1;
+    const int           remote = tr__job_table_of(job, tr_run_in_name(io, W, 0), tr_var_of(io->in[W]));
     tr_table_var       *tv;
 
     if (io->in[W]->rows)
@@ -243,7 +244,7 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
 static tr_status begin_update(tr_table **out, const tr_run *io, tr_table_var *tv, const tr_tensor *grad)
 {
     tr_job   *job = grad ? tr_job_current() : NULL;
-    const int table = job ? tr_job_find_table(job, tr_run_in_name(io, U_W, 0)) : -1;
+    const int table = tr__job_table_of(job, tr_run_in_name(io, U_W, 0), tr_var_of(io->in[U_W]));
 
     *out = NULL;
     if (table >= 0)

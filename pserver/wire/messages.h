@@ -105,9 +105,10 @@
 #define TR_FORM_tasks(F)                                                                                     \
     F(u64,    step,    TR_ANY, "steps of this trainer so far")                                               \
     F(u64,    digest,  TR_ANY, "digest of the list of tasks")                                                \
-    F(weight, seconds, TR_ANY, "duration of a lease")                                                        \
+    F(u32,    milliseconds, TR_ANY, "duration of a lease")                                                   \
     F(u32,    count,   TR_ANY, "tasks of a pass")                                                            \
-    F(u32,    passes,  TR_ANY, "passes over all tasks")
+    F(u32,    passes,  TR_ANY, "passes over all tasks")                                                      \
+    F(u32,    list,    TR_ANY, "number of this list of tasks: 0, 1, ...; each loop of the trainer has one")
 #define TR_FORM_task_ask(F)                                                                                  \
     F(u64,  last_lease, TR_ANY, "newest lease that this trainer has got; 0: none")                           \
     F(flag, only_asks,  1,      "no task is wanted, only whether all are done")

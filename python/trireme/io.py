@@ -18,7 +18,8 @@ from .errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError
 from .executor import Executor, fetch_var, global_scope
 from .files import new_file, path_inside
 from .framework import Parameter, Program, Variable, default_main_program
-from .sparse_table import load_table, save_table, table_names
+from .pretrained import load_from_tables, load_rows, set_table_rows
+from .sparse_table import save_table, table_names
 from .tensor import LoDTensor, Scope
 
 _NOT_SAVED = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarType.RAW, VarType.STEP_SCOPES)
@@ -173,8 +174,12 @@ def _load_vars(executor: Executor, dirname: str, main_program: Program | None, w
     folders = {name: path_inside(dirname, name) for name in tables}
     if not chosen:
         for name, folder in folders.items():
-            load_table(global_scope(), name, folder)
+            load_rows(global_scope(), name, folder)
         return
+    if filename is None:
+        chosen = load_from_tables(global_scope(), dirname, chosen)
+        if not chosen:
+            return
     program = Program()
     block = program.global_block()
     copies = [_copy_of(block, var) for var in chosen]
@@ -191,7 +196,7 @@ def _load_vars(executor: Executor, dirname: str, main_program: Program | None, w
     for var, tensor in tensors:
         _check_fit(var, tensor, dirname)
     for name, folder in folders.items():
-        load_table(global_scope(), name, folder)
+        load_rows(global_scope(), name, folder)
     for var, tensor in tensors:
         global_scope().var(var.name).get_tensor()._share(tensor)
     loaded.erase([var.name for var in chosen])
@@ -493,4 +498,4 @@ else:
 
 __all__ = ["save_checkpoint", "load_checkpoint", "save_job", "save_vars", "load_vars", "save_params", "load_params",
            "save_persistables", "load_persistables", "save_inference_model", "load_inference_model", "save_program",
-           "load_program", "PyReader", "DataLoader", *_READERS, "get_inference_program", "get_parameter_value", "is_parameter", "is_persistable"]
+           "load_program", "set_table_rows", "PyReader", "DataLoader", *_READERS, "get_inference_program", "get_parameter_value", "is_parameter", "is_persistable"]

@@ -111,7 +111,8 @@ def _init_in_place_of_values(startup: Block, table: Parameter, row_dtype: VarTyp
         return                                         # made for another program of the same startup program
     if op.type not in _INITIALIZERS:
         raise UnsupportedError(f"embedding: a distributed table's first values are constant, uniform, normal or truncated "
-                               f"normal; {op.type} gives {table.name!r} another")
+                               f"normal; {op.type} gives {table.name!r} another. Rows of your own go into it by key after the startup program: "
+                               f"fluid.io.set_table_rows({table.name!r}, np.arange(len(rows)), rows)")
     kind, a, b = _INITIALIZERS[op.type]
     attrs = {"dtype": int(row_dtype), "width": table.shape[1], "init": kind, "a": op.attr(a), "b": op.attr(b) if b else 0.0,
              "seed": op.attr("seed") if op.has_attr("seed") else 0,

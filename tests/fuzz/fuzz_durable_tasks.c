@@ -42,7 +42,7 @@ static void begin(void)
     say_setup(&r, "async", TR_FP32);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
-    say_small(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 2, .digest = 9, .seconds = 10}});
+    say_small(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 2, .digest = 9, .milliseconds = 10000}});
     say_small(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK});
     say_small(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.last_lease = 1}});
     say_small(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK});
@@ -61,7 +61,7 @@ static bool has_begun(rig *r, bool takes_place)
     say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .setup = {.resumes = 1, .updates = 3}}, kept.setup);
     say_join(r, TRAINER0);
     say(r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .join = {.step = 3, .everywhere = 3}}, NULL);
-    say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 2, .digest = 9, .seconds = 10}});
+    say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 2, .digest = 9, .milliseconds = 10000}});
     return true;
 }
 

@@ -506,7 +506,7 @@ TEST(a_trainers_place_is_that_behind_the_steps_that_servers_have)
 
 static void request(rig *r, tr_wire_kind kind)
 {
-    tr_client_task_request(r->client, &(tr_client_task){.wire = {.kind = kind}});
+    tr_client_task_request(r->client, &(tr_client_task){.wire = {.kind = kind}, .is_first = kind == TR_WIRE_TASKS});
 }
 
 TEST(that_every_server_has_a_task_is_said_when_it_is_so)

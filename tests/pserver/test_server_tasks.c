@@ -20,7 +20,7 @@ static tr_wire take_task(rig *r, int to)
 
 static void say_tasks(rig *r, int from, uint64_t digest)
 {
-    say(r, from, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 2, .passes = 1, .digest = digest, .seconds = 10}}, NULL);
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 2, .passes = 1, .digest = digest, .milliseconds = 10000}}, NULL);
 }
 
 TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
@@ -191,7 +191,7 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
 
     serve_keeping(&r);
     start(&r, "async");
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 1, .digest = 9, .seconds = 10}}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 1, .digest = 9, .milliseconds = 10000}}, NULL);
     const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.task.lease), other = ask(&r, TRAINER0, 0);
     make_step(&r, TRAINER1, 1);
     make_step(&r, TRAINER1, 2);
@@ -214,13 +214,71 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .setup = {.resumes = 1, .updates = 5}}, kept.setup);
     say_join(&r, TRAINER0);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .join = {.step = 5, .everywhere = 5}}, NULL);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 1, .digest = 9, .seconds = 10}}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 1, .digest = 9, .milliseconds = 10000}}, NULL);
     const tr_wire a = ask(&r, TRAINER0, 0), b = ask(&r, TRAINER0, a.task.lease);
     assert_true(a.task.task + b.task.task == other.task.task + last.task.task && a.task.task != b.task.task);
     assert_true((a.task.task == last.task.task ? a : b).task.steps == 1 && (a.task.task == last.task.task ? b : a).task.steps == 0);
     assert_int_equal(ask(&r, TRAINER0, b.task.lease).task.answer, TR_TASK_WAIT);
     end_task(&r, TRAINER0, a.task.lease);
     end_task(&r, TRAINER0, b.task.lease);
+    assert_int_equal(ask(&r, TRAINER1, 0).task.answer, TR_TASK_END);
+    unmake(&r);
+}
+
+static void say_list(rig *r, int from, uint32_t list, uint32_t count)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = count, .passes = 1, .digest = 9 + list, .milliseconds = 10000, .list = list}}, NULL);
+}
+
+TEST(each_loop_has_a_list_of_tasks_and_one_behind_is_told_that_its_list_is_over)
+{
+    rig r = make_running_as("async");
+
+    say_list(&r, TRAINER0, 0, 1);
+    const tr_wire one = ask(&r, TRAINER0, 0);
+    end_task(&r, TRAINER0, one.task.lease);
+    assert_int_equal(ask(&r, TRAINER0, one.task.lease).task.answer, TR_TASK_END);
+    say_list(&r, TRAINER0, 1, 3);                      /* other files */
+    const tr_wire next = ask(&r, TRAINER0, one.task.lease);
+    assert_int_equal(next.task.answer, TR_TASK_GIVEN);
+    assert_int_equal(next.task.lease, one.task.lease + 1);
+    say_list(&r, TRAINER1, 0, 1);
+    assert_int_equal(ask(&r, TRAINER1, 0).task.answer, TR_TASK_END);
+    say_list(&r, TRAINER1, 1, 3);
+    assert_int_equal(ask(&r, TRAINER1, 0).task.answer, TR_TASK_GIVEN);
+    say_list(&r, TRAINER1, 1, 2);
+    EXPECT_REFUSED(&r, "all trainers are to be given the same files");
+    unmake(&r);
+}
+
+TEST(a_list_begins_when_the_one_before_is_done_or_left_by_all)
+{
+    rig r = make_running_as("async");
+
+    say_list(&r, TRAINER0, 0, 2);
+    say_list(&r, TRAINER1, 0, 2);
+    assert_int_equal(ask(&r, TRAINER1, 0).task.answer, TR_TASK_GIVEN);
+    say_list(&r, TRAINER0, 1, 5);                      /* its loop ended early */
+    assert_int_equal(ask(&r, TRAINER0, 0).task.answer, TR_TASK_LATER);
+    say_list(&r, TRAINER1, 1, 5);
+    assert_int_equal(ask(&r, TRAINER1, 1).task.answer, TR_TASK_GIVEN);
+    say_list(&r, TRAINER0, 1, 5);
+    assert_int_equal(ask(&r, TRAINER0, 0).task.answer, TR_TASK_GIVEN);
+    unmake(&r);
+}
+
+TEST(who_takes_a_servers_place_knows_its_list)
+{
+    rig r = make();
+
+    serve_keeping(&r);
+    start(&r, "async");
+    say_list(&r, TRAINER0, 0, 0);
+    say_list(&r, TRAINER0, 1, 4);
+    serve_again(&r);
+    EXPECT_OK(tr_server_take_over(r.server));
+    assert_int_equal(ask(&r, TRAINER0, 0).task.answer, TR_TASK_GIVEN);
+    say_list(&r, TRAINER1, 0, 0);
     assert_int_equal(ask(&r, TRAINER1, 0).task.answer, TR_TASK_END);
     unmake(&r);
 }
@@ -432,6 +490,9 @@ int main(void)
         cmocka_unit_test(what_some_servers_may_lack_of_an_ended_task_is_made_again),
         cmocka_unit_test(a_step_that_is_left_out_is_settled_without_an_update),
         cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
+        cmocka_unit_test(each_loop_has_a_list_of_tasks_and_one_behind_is_told_that_its_list_is_over),
+        cmocka_unit_test(a_list_begins_when_the_one_before_is_done_or_left_by_all),
+        cmocka_unit_test(who_takes_a_servers_place_knows_its_list),
         cmocka_unit_test(a_damaged_state_of_tasks_is_refused),
         cmocka_unit_test(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died),
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),

@@ -9,7 +9,7 @@ enum { SECOND = 1000000000 };
 
 static tr_tasks *make(uint32_t count, uint32_t passes)
 {
-    return tr_tasks_new(&(tr_tasks_spec){.count = count, .passes = passes, .digest = 77, .lease = 10});
+    return tr_tasks_new(&(tr_tasks_spec){.count = count, .passes = passes, .digest = 77, .lease = 10}, 0, NULL);
 }
 
 static void expect_task(tr_task got, tr_task_answer answer, uint32_t task, uint32_t pass)

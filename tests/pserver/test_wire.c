@@ -83,7 +83,7 @@ TEST(a_field_out_of_its_range_is_refused)
 {
     EXPECT_OK(decode_field(48, 1, (tr_wire){.kind = TR_WIRE_STEP_END}));
     EXPECT_FAIL(TR_EFORMAT, "message STEP_END: is_idle is 2, at most 1 is allowed", decode_field(48, 2, (tr_wire){.kind = TR_WIRE_STEP_END}));
-    EXPECT_FAIL(TR_EFORMAT, "message TASK: answer is 3, at most 2", decode_field(40, 3, (tr_wire){.kind = TR_WIRE_TASK}));
+    EXPECT_FAIL(TR_EFORMAT, "message TASK: answer is 4, at most 3", decode_field(40, 4, (tr_wire){.kind = TR_WIRE_TASK}));
     EXPECT_FAIL(TR_EFORMAT, "message MEMBER: news is 3, at most 2", decode_field(48, 3, (tr_wire){.kind = TR_WIRE_MEMBER}));
     EXPECT_FAIL(TR_EFORMAT, "message BEAT: bytes 32 to 35 of its header are not used", decode_field(32, 1, (tr_wire){.kind = TR_WIRE_BEAT}));
 }

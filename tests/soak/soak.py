@@ -1,4 +1,4 @@
-"""Jobs whose processes are killed, stopped and damaged at random moments; and simulated jobs of fresh seeds.
+"""Jobs whose processes are killed, stopped and damaged at random moments; simulated jobs, and random scripts in jobs, of fresh seeds.
 
     python tests/soak/soak.py --seconds 3600              # seeds from the clock
     python tests/soak/soak.py --seed 4711                 # one of them again
@@ -66,6 +66,19 @@ def run_simulated(seed: int, runs: int) -> bool:
     return True
 
 
+def run_scripts(seed: int, count: int) -> bool:
+    """Random scripts in all shapes of jobs, compared with one process (tests/python/compare_scripts.py)."""
+    line = [sys.executable, ROOT / "tests/python/compare_scripts.py", "--all-shapes", "--first", str(seed), "--seeds", str(count)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=3600, check=False)
+    if done.returncode:
+        kept = FOLDER / f"scripts-{seed}.log"
+        kept.write_text(done.stdout + done.stderr)
+        print(f"scripts FAILED: {', '.join(re.findall(r'^seed (\d+):', done.stdout, re.M)) or seed}\n  {kept}\n  again: {' '.join(map(str, line))}", flush=True)
+        return False
+    print(f"scripts {seed} to {seed + count - 1} ok", flush=True)
+    return True
+
+
 def report_simulated(program: Path, seed: int, text: str) -> None:
     kept = FOLDER / f"simulated-{seed}.log"
     kept.write_text(text)
@@ -93,6 +106,7 @@ def main() -> int:
         cases += 1
         if cases % 10 == 0:
             failed += not run_simulated(first * 1000 + cases * 100, 200)
+            failed += not run_scripts(first + cases * 100, 100)
     print(f"soak: {cases} jobs, {failed} failed", flush=True)
     return int(failed > 0)
 

@@ -30,12 +30,12 @@ static int batch_number(uint32_t pass, uint32_t task, uint32_t batch)
 
 static void request(sim_trainer *t, tr_wire wire, tr_task *answer, bool keeps_pace)
 {
-    tr_client_task_request(t->client, &(tr_client_task){wire, answer, keeps_pace});
+    tr_client_task_request(t->client, &(tr_client_task){.wire = wire, .answer = answer, .is_first = wire.kind == TR_WIRE_TASKS, .keeps_pace = keeps_pace});
 }
 
 void sim__tasks_command(sim_trainer *t, sim_op op, uint32_t lease)
 {
-    const tr_form_tasks all = {.count = (uint32_t)t->job->options.tasks, .passes = SIM_PASSES, .digest = DIGEST, .seconds = 300};
+    const tr_form_tasks all = {.count = (uint32_t)t->job->options.tasks, .passes = SIM_PASSES, .digest = DIGEST, .milliseconds = 300000};
     const bool          keeps_pace = t->job->policy.lead >= 0;
 
     if (op == SIM_OP_TASKS)

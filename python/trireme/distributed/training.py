@@ -183,19 +183,21 @@ class _Training:
             spec.tasks, spec.tasks_size = keep[-1], len(self.manager.tasks)
         check(lib.tr_job_setup(self.job.ptr, spec))
         for i in range(len(result.tables)):            # from now on the servers have the loaded rows
-            check(lib.tr_table_declare(self.scope._native.ptr, ffi.addressof(tables, i)))
+            check(lib.tr_job_bind_table(self.job.ptr, self.scope._native.ptr, ffi.addressof(tables, i)))
 
-    def _pull(self) -> None:
-        """Get trainer 0's parameters."""
-        count = len(self.result.blocks)
-        places = ffi.new("void *[]", count)
+    def _pull(self, kept: frozenset[str] = frozenset()) -> None:
+        """Get the servers' parameters: before the first step, trainer 0's. Variables in ``kept`` stay as they are."""
+        wanted, places = [], []
         for i, block in enumerate(self.result.blocks):
             name = self.result.means.get(block.source, block.source)
+            if name in kept:
+                continue
             array = self._array(name)
             data = lib.tr_tensor_data(self.scope.find_var(name).get_tensor()._ptr)
-            places[i] = ffi.cast("char *", data) + block.begin * (array.nbytes // max(len(array), 1))
+            wanted.append(i)
+            places.append(ffi.cast("char *", data) + block.begin * (array.nbytes // max(len(array), 1)))
         ticket = ffi.new("tr_ticket *")
-        check(lib.tr_job_pull(self.job.ptr, count, list(range(count)), places, ticket))
+        check(lib.tr_job_pull(self.job.ptr, len(wanted), wanted, ffi.new("void *[]", places), ticket))
         check(lib.tr_job_wait(self.job.ptr, ticket[0]))
 
     def refresh(self, step: int) -> None:
@@ -205,7 +207,11 @@ class _Training:
         mode = self.result.mode
         is_left_out = mode.is_lockstep and mode.gathers_per_trainer and self.replay is None and step > self.manager.steps
         if self.is_behind or is_left_out:
-            self._pull()
+            names = {block.source for block in self.result.blocks}
+            kept = frozenset(name for name in names if lib.tr_job_is_set(self.job.ptr, name_chars(name)))
+            self._pull(kept)                           # what the script has set travels with the next step
+            for name in names - kept:
+                lib.tr_job_unset(self.job.ptr, name_chars(name))
             if self.result.flush is not None:
                 self._keep_bases()
         self.is_behind = False

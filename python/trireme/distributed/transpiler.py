@@ -17,11 +17,12 @@ from typing import Any
 
 from ..core import OpDesc, OpRole, VarType
 from ..op_protos import STRING
-from ..errors import InvalidArgumentError, UnsupportedError, check_whole
+from ..errors import InvalidArgumentError, UnsupportedError, check_whole, user_line
 from ..framework import Block, Program, Variable, default_main_program, default_startup_program
 from ..gc_pause import gc_paused
 from ..op_view import OpView
 from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
+from . import job as jobs
 from .geo import transpile_geo
 from .mode import Mode, current, parse
 from .around_updates import read_by
@@ -457,6 +458,15 @@ class DistributeTranspilerConfig:
         return "sync" if sync_mode and self.sync_mode else "async"
 
 
+def _check_place(trainer_id: int, trainers: int) -> None:
+    """In a job: refuse another number of trainers, or another place among them, which a script would use to divide its data."""
+    job = jobs.current()
+    if job is not None and (trainers, trainer_id) != (job.trainers, job.index):
+        raise InvalidArgumentError(f"transpile(trainer_id={trainer_id}, trainers={trainers}): this is trainer {job.index} of a job of {job.trainers}. A script that divides "
+                                   "its data by these numbers would read a wrong part: take them from fluid.distributed.trainer_index() and "
+                                   f"trainer_count(); the launcher sets no PADDLE_TRAINER_ID and PADDLE_TRAINERS_NUM\n  your line: {user_line()}")
+
+
 class DistributeTranspiler:
     """Fluid's class for the programs of a job. A script need not use it: in a job ``Executor.run`` does so itself.
 
@@ -493,6 +503,7 @@ class DistributeTranspiler:
         check_whole("DistributeTranspilerConfig: min_block_size", self.config.min_block_size, 1)
         trainers = check_whole("transpile: trainers", trainers, 1)
         trainer_id = check_whole("transpile: trainer_id", trainer_id, 0, trainers - 1)
+        _check_place(trainer_id, trainers)
         if not isinstance(pservers, str) or not pservers.strip(" ,"):
             raise InvalidArgumentError(f"transpile: pservers={pservers!r}; the names of servers, such as 'a:6174,b:6174', are possible")
         self._endpoints = [name.strip() for name in pservers.split(",") if name.strip()]

@@ -1,0 +1,166 @@
+"""Compares random scripts (script_maker.py) in jobs with one process.
+
+    python compare_scripts.py --seeds 2000 [--first 1] [--all-shapes] [--transport pipes.so]
+
+With one trainer a job has the bits of one process, in every mode that does not round by itself. With two trainers it has the same numbers. A job may
+also refuse what the script does, by one of the texts in REFUSALS. A seed that fails is printed with its script; --first SEED --seeds 1 repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from forked_jobs import Outcome, run_alone, run_job
+from script_maker import ROUNDING, Script, make_script
+
+# What a job refuses of what one process does: the beginning of each text, as docs/distributed.md has it.
+REFUSALS = [
+    "InvalidArgumentError: the servers have the rows of table 'rows' since the first step",
+]
+ONE, TWO = [(1, 1), (2, 1)], [(1, 2), (2, 2)]          # servers and trainers
+
+
+def is_refused(error: str) -> bool:
+    return any(re.match(text, error) for text in REFUSALS)
+
+
+def _tolerance(script: Script, trainers: int) -> tuple[float, float] | None:
+    """Relative and absolute; None: bits are promised."""
+    mode = script.lone_mode if trainers == 1 else script.shared_mode
+    if trainers == 1 and not mode.startswith(ROUNDING):
+        return None
+    return (2e-3, 2e-4) if trainers > 1 else (1e-4, 1e-5)
+
+
+def _difference(wanted: Outcome, found: Outcome, tolerance: tuple[float, float] | None, is_prefix: bool) -> str:
+    """Return what differs in the notes, in words; empty: nothing. ``is_prefix``: the job has ended earlier."""
+    if len(found.notes) > len(wanted.notes) or (not is_prefix and len(found.notes) < len(wanted.notes)):
+        return f"{len(found.notes)} notes, not {len(wanted.notes)}"
+    for i, ((name, value), (known, right)) in enumerate(zip(found.notes, wanted.notes)):
+        a, b = np.asarray(value), np.asarray(right)
+        if name != known or a.shape != b.shape or a.dtype != b.dtype:
+            return f"note {i} is {name} {a.dtype}{a.shape}, not {known} {b.dtype}{b.shape}"
+        same = a.tobytes() == b.tobytes() if tolerance is None else np.allclose(a, b, *tolerance, equal_nan=True)
+        if not same:
+            return f"note {i}, {name}: {a.ravel()[:6]}, not {b.ravel()[:6]} (differs by {np.abs(a.astype(float) - b).max():.3g})"
+    return ""
+
+
+def _first_line(error: str) -> str:
+    return error.split("\n")[0]
+
+
+def _judge(script: Script, wanted: Outcome, outcomes: list[Outcome], trainers: int) -> str:
+    if not all(one.is_over for one in outcomes):
+        return "does not end: " + ", ".join(f"{'trainer' if i < trainers else 'server'} {i % trainers}" for i, one in enumerate(outcomes) if not one.is_over)
+    errors = [one.error for one in outcomes[:trainers] if one.error and not one.error.startswith("PeerError: rank")]
+    if wanted.error:
+        same = any(_first_line(error) == _first_line(wanted.error) for error in errors)
+        return "" if same or any(map(is_refused, errors)) else f"ends by {errors}, not by {_first_line(wanted.error)}"
+    unknown = [error for error in errors if not is_refused(error)]
+    if unknown or any(one.error for one in outcomes[:trainers]) != bool(errors):
+        said = next((one.said for one in outcomes if one.error in unknown), "")
+        return f"ends by {unknown or [one.error for one in outcomes[:trainers]]}\n{said}"
+    for i, one in enumerate(outcomes[:trainers]):
+        difference = _difference(wanted, one, _tolerance(script, trainers), bool(errors))
+        if difference:
+            return f"trainer {i}: {difference}"
+    return ""
+
+
+def _shapes(script: Script, has_all: bool) -> Iterator[tuple[int, int]]:
+    yield from ONE if has_all else [ONE[script.seed % 2]]
+    if not script.is_random:                           # trainers draw numbers of their own
+        yield from TWO if has_all else [TWO[script.seed // 2 % 2]]
+
+
+def compare(seed: int, transport: str, has_all: bool = False) -> tuple[Script, str]:
+    """Run the script of this seed. Return it, and in words how a job differs from one process; empty: nowhere."""
+    script, folder = make_script(seed), tempfile.mkdtemp(prefix="trireme-script-")
+    try:
+        (Path(folder) / "one").mkdir()
+        wanted = run_alone(script.text, f"{folder}/one")
+        if not wanted.is_over:
+            return script, "one process does not end"
+        for servers, trainers in _shapes(script, has_all):
+            mode = script.lone_mode if trainers == 1 else script.shared_mode
+            job = Path(folder) / f"{servers}-{trainers}"
+            job.mkdir()
+            fault = _judge(script, wanted, run_job(transport, script.text, str(job), servers, trainers, mode), trainers)
+            if fault:
+                return script, f"{servers} + {trainers}, {mode}: {fault}"
+        return script, ""
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def compare_all(seeds: list[int], transport: str, has_all: bool, workers: int) -> tuple[list[str], Counter[str]]:
+    """Compare many scripts, each worker in a process of its own. Return the faults, and how often there was each feature."""
+    faults: list[str] = []
+    features: Counter[str] = Counter()
+    line = [sys.executable, __file__, "--transport", transport, "--serve", *["--all-shapes"] * has_all]
+
+    def work(mine: list[int]) -> None:
+        with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+            assert worker.stdin and worker.stdout
+            for seed in mine:
+                worker.stdin.write(f"{seed}\n")
+                worker.stdin.flush()
+                fault = eval(worker.stdout.readline() or repr("the worker has died"))
+                script = make_script(seed)
+                features.update([*set(script.features), "all", "sliced" if script.is_sliced else "whole"])
+                if fault:
+                    faults.append(f"seed {seed}: {fault}\n{sorted(set(script.features))}\n{'-' * 30}\n{script.text}{'-' * 30}\n")
+            worker.stdin.close()
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(work, [seeds[i::workers] for i in range(workers)]))
+    return faults, features
+
+
+def build_transport(folder: Path) -> str:
+    """Compile jobs/pipes.c."""
+    out, source = folder / "pipes.so", Path(__file__).with_name("jobs") / "pipes.c"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{Path(__file__).resolve().parents[2]}", "-o", out, source], check=True, timeout=60)
+    return str(out)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--all-shapes", action="store_true", help="each script in all shapes of jobs, not in two")
+    parser.add_argument("--transport", default="")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--serve", action="store_true", help="read seeds, answer each with a line")
+    parser.add_argument("--without", default="", help="leave out scripts with these features, divided by ';'")
+    parser.add_argument("--brief", action="store_true", help="print no scripts")
+    args = parser.parse_args()
+    if args.serve:
+        for line in sys.stdin:
+            print(repr(compare(int(line), args.transport, args.all_shapes)[1]), flush=True)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        transport = args.transport or build_transport(Path(folder))
+        unwanted = {one for one in args.without.split(";") if one}
+        seeds = [seed for seed in range(args.first, args.first + args.seeds) if not unwanted & set(make_script(seed).features)]
+        faults, features = compare_all(seeds, transport, args.all_shapes, args.workers)
+    for fault in faults:
+        print(fault if not args.brief else fault.split("\n" + "-" * 30)[0][:1500], flush=True)
+    print(f"{len(seeds)} scripts, {len(faults)} faults; {dict(features.most_common())}")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

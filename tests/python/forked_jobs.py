@@ -1,0 +1,173 @@
+"""Jobs whose ranks are forked from one process that has imported everything: such a job costs milliseconds, not a second.
+
+Only the transport differs from a job under mpirun (jobs/pipes.c). A script is a text. It notes values by ``note(name, value)``; what each
+trainer has noted comes back, with the error that ended it, if one did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import trireme as fluid
+import trireme.contrib                                 # noqa: F401 - loaded before the forks
+import trireme.distributed.training                    # noqa: F401
+from trireme._core import ffi, lib
+from trireme.distributed import job as jobs
+
+for _module in (fluid, fluid.layers, fluid.optimizer, fluid.io, fluid.distributed, fluid.initializer, fluid.regularizer, fluid.clip):
+    for _name in _module.__all__:                      # names are loaded when they are first used: here, and not in each fork
+        getattr(_module, _name)
+
+LIMIT = 60.0                                           # seconds, for a job
+
+
+@dataclass
+class Outcome:
+    """What a process of a script has come to."""
+
+    notes: list[tuple[str, Any]] = field(default_factory=list)
+    error: str = ""                                    # the type and the text of the exception that ended the script
+    said: str = ""                                     # on standard error
+    is_over: bool = False                              # it has ended in time
+
+
+def _run_script(text: str, folder: str) -> Outcome:
+    outcome = Outcome()
+    scope = {"fluid": fluid, "np": np, "L": fluid.layers, "D": fluid.distributed, "folder": folder, "__name__": "__main__",
+             "note": lambda name, value: outcome.notes.append((name, value))}
+    try:
+        exec(compile(text, "script", "exec"), scope)
+    except BaseException as error:
+        outcome.error = f"{type(error).__name__}: {error}"
+        outcome.said = traceback.format_exc()
+    return outcome
+
+
+def _train(text: str, folder: str) -> Outcome:
+    jobs.prepare()
+    outcome = _run_script(text, folder)
+    if outcome.error and jobs._job is not None:
+        jobs._job.failure = outcome.error
+    return outcome
+
+
+def _leave() -> None:
+    """Say goodbye as at the end of a script. A failed job may end the process here."""
+    if jobs._job is not None:
+        with contextlib.redirect_stderr(io.StringIO()):
+            jobs._end()
+
+
+def _serve() -> None:
+    out = ffi.new("tr_job **")
+    if lib.tr_dist_init() == 0 and lib.tr_job_start(out, 1, ffi.NULL) == 0:
+        lib.tr_job_serve(out[0])
+    lib.tr_job_free(out[0])
+
+
+def _fork(run: Callable[[], Outcome | None], end: Callable[[], None]) -> tuple[int, int]:
+    """Fork a process that runs ``run`` and writes what it returns. Return its id and the descriptor to read that from."""
+    here, there = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(there)
+        return child, here
+    try:
+        os.close(here)
+        os.setpgid(0, 0)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        with os.fdopen(there, "wb") as out:
+            outcome = run()
+            if outcome is not None:
+                pickle.dump(outcome, out)
+        end()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def _become(rank: int, size: int, pairs: list[list[socket.socket | None]], name: str, extra: dict[str, str]) -> None:
+    fds = " ".join("-1" if one is None else str(one.fileno()) for one in pairs[rank])
+    os.environ.update(OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_RANK=str(rank), TRIREME_PIPES=f"{rank} {fds}", TRIREME_SHUFFLE=name,
+                      TRIREME_NUM_THREADS="1", **extra)
+
+
+def _collect(children: list[tuple[int, int]], deadline: float) -> list[Outcome]:
+    """Read what the processes write until they end, and end those that are late."""
+    parts: dict[int, bytes] = {fd: b"" for _, fd in children}
+    open_ones = set(parts)
+    while open_ones and time.monotonic() < deadline:
+        for fd in select.select(list(open_ones), [], [], 0.5)[0]:
+            piece = os.read(fd, 1 << 20)
+            parts[fd] += piece
+            if not piece:
+                open_ones.discard(fd)
+    living = {pid for pid, _ in children}
+    while living and time.monotonic() < deadline:
+        living -= {pid for pid in living if os.waitpid(pid, os.WNOHANG)[0]}
+        if living:
+            time.sleep(0.0005)
+    for pid in living:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    outcomes = []
+    for pid, fd in children:
+        os.close(fd)
+        outcome = pickle.loads(parts[fd]) if parts[fd] else Outcome()
+        outcome.is_over = pid not in living
+        outcomes.append(outcome)
+    return outcomes
+
+
+def run_alone(text: str, folder: str) -> Outcome:
+    """Run the script in one process."""
+    def run() -> Outcome:
+        os.environ["TRIREME_NUM_THREADS"] = "1"
+        return _run_script(text, folder)
+
+    return _collect([_fork(run, lambda: None)], time.monotonic() + LIMIT)[0]
+
+
+def run_job(transport: str, text: str, folder: str, servers: int, trainers: int, mode: str = "sync", **extra: str) -> list[Outcome]:
+    """Run the script in a job. Return the outcomes of its trainers, and then those of its servers."""
+    size = servers + trainers
+    pairs: list[list[socket.socket | None]] = [[None] * size for _ in range(size)]
+    for i in range(size):
+        for j in range(i):
+            pairs[i][j], pairs[j][i] = socket.socketpair()
+    extra = {"TRIREME_TRANSPORT": transport, "TRIREME_MODE": mode, **extra}
+
+    def start(rank: int) -> tuple[int, int]:
+        is_server = rank < servers
+
+        def run() -> Outcome | None:
+            _become(rank, size, pairs, folder, extra)
+            for other in [one for row in range(size) if row != rank for one in pairs[row] if one is not None]:
+                other.close()
+            return _serve() if is_server else _train(text, folder)
+
+        return _fork(run, (lambda: None) if is_server else _leave)
+
+    children = [start(rank) for rank in range(size)]
+    for one in [one for row in pairs for one in row if one is not None]:
+        one.close()
+    outcomes = _collect(children, time.monotonic() + LIMIT)
+    return outcomes[servers:] + outcomes[:servers]

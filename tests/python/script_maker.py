@@ -1,0 +1,327 @@
+"""Random scripts, for comparing a job with one process: what users' scripts do, in random orders, with random nets and optimizers.
+
+A script is a text for forked_jobs.py. It notes what must be the same in a job. Trainers share each batch by slices of random sizes, empty ones
+too, where a slice has the meaning of its rows. Where it has not (batch_norm normalizes by its batch), all trainers read the whole batch.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+ROWS, WIDTH, KEYS = 8, 4, 12
+OPTIMIZERS = ["SGD({rate})", "Momentum({rate}, 0.9)", "Momentum({rate}, 0.9, use_nesterov=True)", "Adam({rate})", "Adagrad({rate})", "Adamax({rate})",
+              "DecayedAdagrad({rate})", "RMSProp({rate})", "RMSProp({rate}, centered=True, momentum=0.5)", "Adadelta({rate})", "Ftrl({rate})",
+              "LarsMomentum({rate}, 0.9)"]
+OF_TABLES = OPTIMIZERS[:5]
+RATES = ["0.05", "0.05", "L.exponential_decay(0.05, 3, 0.8)", "L.exponential_decay(0.05, 3, 0.8, staircase=True)", "L.natural_exp_decay(0.05, 4, 0.5)",
+         "L.inverse_time_decay(0.05, 2, 0.5)", "L.polynomial_decay(0.05, 6, 0.001)", "L.piecewise_decay([2, 5], [0.05, 0.02, 0.01])",
+         "L.noam_decay(16, 4)", "L.cosine_decay(0.05, 4, 5)"]
+CLIPS = ["fluid.clip.GradientClipByValue(0.02)", "fluid.clip.GradientClipByNorm(0.1)", "fluid.clip.GradientClipByGlobalNorm(0.2)"]
+DECAYS = ["fluid.regularizer.L2Decay(0.01)", "fluid.regularizer.L1Decay(0.003)"]
+# In these modes one trainer's job has one meaning. The last two add what a trainer changed, which rounds.
+LONE_MODES = ["sync", "sync", "sync", "sync(fewer)", "async", "ssp(2)", "geo(1)", "average(1)"]
+ROUNDING = ("geo", "average")
+SHARED_MODES = ["sync", "sync", "sync", "sync(fewer)"]
+
+
+@dataclass
+class Script:
+    seed: int
+    text: str
+    lone_mode: str                     # of jobs with one trainer
+    shared_mode: str                   # of jobs with two
+    is_random: bool                    # it draws numbers that each trainer draws for itself
+    is_sliced: bool                    # trainers share each batch
+    features: list[str] = field(default_factory=list)
+
+
+class _Maker:
+    def __init__(self, seed: int) -> None:
+        self.random, self.lines, self.features = random.Random(seed), [], []
+        self.is_sliced, self.is_random, self.has_test = True, False, True
+
+    def often(self, share: float, feature: str = "") -> bool:
+        found = self.random.random() < share
+        if found and feature:
+            self.features.append(feature)
+        return found
+
+    def choose(self, what: list[str], feature: bool = True) -> str:
+        found = self.random.choice(what)
+        if feature:
+            self.features.append(found)
+        return found
+
+    def say(self, text: str) -> None:
+        self.lines += text.strip("\n").splitlines()
+
+    # -- the net ------------------------------------------------------------------------------------
+
+    def attr(self, name: str) -> str:
+        """Of a parameter."""
+        extra = ""
+        if self.often(0.12, "decay of one parameter"):
+            extra += f", regularizer={self.choose(DECAYS)}"
+        if self.often(0.1, "rate of one parameter"):
+            extra += ", learning_rate=0.5"
+        if self.often(0.1, "frozen"):
+            extra += ", trainable=False"
+        return f"fluid.ParamAttr(name={name!r}{extra})"
+
+    def embedding(self) -> None:
+        kind = self.choose(["dense", "is_sparse", "table", "table"])
+        how = {"dense": "", "is_sparse": ", is_sparse=True", "table": ", is_distributed=True"}[kind]
+        self.has_table = kind == "table"
+        name = "'rows'" if self.has_table else self.attr("rows")
+        if self.often(0.3, "sequences"):
+            self.feeds.append("seq")
+            self.say(f"seq = L.data('seq', [1], dtype='int64', lod_level=1)\n"
+                     f"e = L.sequence_pool(L.embedding(seq, [{KEYS}, 3]{how}, param_attr={name}), {self.choose(['sum', 'average', 'max'])!r})")
+        else:
+            self.feeds.append("ids")
+            self.say(f"ids = L.data('ids', [1], dtype='int64')\ne = L.embedding(ids, [{KEYS}, 3]{how}, param_attr={name})")
+            if self.often(0.2, "a second lookup"):
+                self.say(f"e = e + L.embedding(L.scale(ids, 1.0), [{KEYS}, 3]{how}, param_attr={name})")
+        self.say("h = L.concat([h, e], 1)")
+
+    def layer(self, number: int) -> None:
+        size, act = self.random.choice([3, 5, 6]), self.choose(["None", "'tanh'", "'relu'", "'sigmoid'"], False)
+        self.say(f"h = L.fc(h, {size}, act={act}, param_attr={self.attr(f'w{number}')}, bias_attr={self.attr(f'b{number}')})")
+        kind = self.random.random()
+        if kind < 0.15:
+            self.features.append("batch_norm")
+            self.is_sliced = False
+            self.say(f"h = L.batch_norm(h, momentum=0.7, moving_mean_name='mean{number}', moving_variance_name='variance{number}')")
+            self.statistics += [f"mean{number}", f"variance{number}"]
+        elif kind < 0.25:
+            self.features.append("layer_norm")
+            self.say("h = L.layer_norm(h)")
+        elif kind < 0.35:
+            self.features.append("dropout")
+            self.is_random = True
+            self.say("h = L.dropout(h, 0.3, seed=11)" if self.often(0.5) else "h = L.dropout(h, 0.3)")
+        elif kind < 0.45:
+            self.features.append("IfElse")
+            self.say(f"""
+branch = L.IfElse(L.less_than(L.slice(x, [1], [0], [1]), L.fill_constant_batch_size_like(x, [-1, 1], 'float32', 0.0)))
+with branch.true_block():
+    branch.output(L.scale(branch.input(h), 0.5))
+with branch.false_block():
+    branch.output(L.fc(branch.input(h), {size}, param_attr={self.attr(f'f{number}')}))
+h = branch()[0]
+""")
+        elif kind < 0.53:
+            self.features.append("While")
+            self.say(f"""
+i, n = L.fill_constant([1], 'int64', 0), L.fill_constant([1], 'int64', 3)
+i.stop_gradient = n.stop_gradient = True
+array = L.array_write(h, i)
+go_on = L.less_than(i, n)
+loop = L.While(go_on)
+with loop.block():
+    one = L.array_read(array, i)
+    two = L.fc(one, {size}, act='tanh', param_attr={self.attr(f'l{number}')})
+    L.increment(i, 1)
+    L.array_write(two, i, array)
+    L.less_than(i, n, cond=go_on)
+h = L.array_read(array, n)
+""")
+        elif kind < 0.6:
+            self.features.append("shared parameter")
+            self.say(f"h = L.fc(h, {size}, param_attr='s{number}', bias_attr=False)\nh = L.fc(h, {size}, act='tanh', param_attr='s{number}', bias_attr=False)")
+
+    def net(self) -> None:
+        self.feeds, self.statistics, self.has_table = ["x", "y"], [], False
+        self.say(f"x, y = L.data('x', [{WIDTH}]), L.data('y', [1])\nh = x")
+        if self.often(0.6):
+            self.embedding()
+        for number in range(self.random.randint(1, 3)):
+            self.layer(number)
+        if self.often(0.1, "fed persistable"):
+            self.feeds.append("factor")
+            self.say("factor = L.create_global_var([1], 1.0, 'float32', persistable=True, name='factor')\nh = L.elementwise_mul(h, factor)")
+        self.say("p = L.fc(h, 1, param_attr='out.w', bias_attr='out.b')\nloss = L.mean(L.square_error_cost(p, y))")
+        self.say("test = fluid.default_main_program().clone(for_test=True)")
+
+    def optimizer(self) -> None:
+        rate = self.choose(RATES)
+        self.rate_is_constant = rate == "0.05"
+        if self.often(0.35, "clip"):
+            self.say(f"fluid.clip.set_gradient_clip({self.choose(CLIPS)})")
+        decay = f", regularization={self.choose(DECAYS)}" if self.often(0.2, "decay") else ""
+        made = self.choose(OF_TABLES if self.has_table else OPTIMIZERS).format(rate=rate)
+        made = made[:-1] + decay + ")"
+        self.say(f"opt = fluid.optimizer.{made}\nopt.minimize(loss)")
+        self.average = ""
+        kind = self.random.random()
+        if kind < 0.12:
+            self.features.append("EMA")
+            self.average = "fluid.optimizer.ExponentialMovingAverage(0.5)"
+            self.say(f"average = {self.average}\naverage.update()")
+        elif kind < 0.2:
+            self.features.append("ModelAverage")
+            self.average = "fluid.optimizer.ModelAverage(0.5, min_average_window=2, max_average_window=4)"
+            self.say(f"average = {self.average}")
+        elif kind < 0.26:
+            self.features.append("a parameter assigned in the program")
+            self.say("w = fluid.default_main_program().global_block().var('out.w')\nL.assign(L.clip(w, -0.4, 0.4), w)")
+
+    # -- what the script does -------------------------------------------------------------------------
+
+    def step(self) -> None:
+        self.steps += 1
+        feeds = list(self.feeds)
+        if "factor" in feeds and self.steps > 1:
+            feeds.remove("factor")
+        cut = self.random.choice([0, 1, 3, 4, 5, ROWS]) if self.is_sliced else ROWS
+        self.say(f"step({self.steps}, {cut}, {feeds})")
+
+    def action(self) -> None:
+        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "rollback", "startup", "average", "dataset", "meet", "rows"], False)
+        if kind == "steps":
+            for _ in range(self.random.randint(1, 3)):
+                self.step()
+        elif kind == "test":
+            self.say("try_out()")
+        elif kind == "look":
+            self.say("look()")
+        elif kind == "save":
+            self.features.append("save")
+            self.saves += 1
+            self.say(f"save({self.saves})")
+        elif kind == "infer":
+            self.features.append("inference in a new scope")
+            self.saves += 1
+            self.say(f"infer({self.saves})")
+        elif kind == "set" and self.often(0.5):
+            what = "rate" if self.rate_is_constant else self.random.choice(["out.w", "w0"])
+            if what == "rate" and self.often(0.7):
+                self.features.append("a rate set between steps")
+                self.say("set_value(opt._global_learning_rate().name, [0.01])")
+            else:
+                self.features.append("a parameter set between steps")
+                self.say(f"scale_value({what.replace('rate', 'out.w')!r}, 0.5)")
+        elif kind == "rollback" and self.saves and not self.has_table and self.often(0.5, "load between steps"):
+            self.say(f"load({self.random.randint(1, self.saves)})")
+        elif kind == "startup" and not self.has_table and self.often(0.4, "startup again"):
+            self.say("exe.run(fluid.default_startup_program())")
+        elif kind == "average" and self.average:
+            self.say("averaged()")
+        elif kind == "dataset" and set(self.feeds) <= {"x", "y", "ids"} and self.is_sliced and self.often(0.6, "a pass of a dataset"):
+            self.passes += 1
+            self.say(f"train_pass({self.passes}, {self.feeds}, {self.random.randint(1, 20)})")
+        elif kind == "meet":
+            self.features.append("a collective")
+            self.say("note('sum', D.all_reduce(1.0, op='mean'))\nD.barrier()")
+        elif kind == "rows" and self.has_table and self.often(0.5, "rows by key between steps"):
+            self.say("fluid.io.set_table_rows('rows', [2], np.ones((1, 3), 'float32'))")
+
+    def script(self, seed: int) -> Script:
+        self.say(HEAD)
+        self.net()
+        self.optimizer()
+        self.say(TOOLS.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS, sliced=self.is_sliced, statistics=self.statistics, feeds=self.feeds, table=self.has_table))
+        self.steps = self.saves = self.passes = 0
+        if self.often(0.15, "set before the first step"):
+            self.say("scale_value('out.w', 2.0)")
+        if self.has_table and self.often(0.3, "rows by key"):
+            self.say("fluid.io.set_table_rows('rows', [3, 1], np.full((2, 3), 0.25, 'float32'))")
+        if self.often(0.1, "save before the first step"):
+            self.saves += 1
+            self.say(f"save({self.saves})")
+        self.step()
+        for _ in range(self.random.randint(3, 8)):
+            self.action()
+        self.step()
+        self.say("look()\ntry_out()")
+        return Script(seed, "\n".join(self.lines) + "\n", self.choose(LONE_MODES, False), self.choose(SHARED_MODES, False), self.is_random, self.is_sliced,
+                      self.features)
+
+
+HEAD = """
+import os
+fluid.default_main_program().random_seed = fluid.default_startup_program().random_seed = 5
+"""
+
+TOOLS = """
+exe, me, count = fluid.Executor(), D.trainer_index(), D.trainer_count()
+exe.run(fluid.default_startup_program())
+main, scope = fluid.default_main_program(), fluid.global_scope()
+def data(number):
+    r = np.random.default_rng([{seed}, number])
+    a = r.normal(size=({rows}, {width})).astype("float32")
+    lengths = r.integers(1, 4, {rows})
+    return {{"x": a, "y": a.sum(1, keepdims=True), "ids": r.integers(0, {keys}, ({rows}, 1)), "factor": np.float32([0.5 + number % 3]),
+            "seq": [r.integers(0, {keys}, (n, 1)) for n in lengths]}}
+def feed_of(number, names, begin, end):
+    found = {{}}
+    for name in names:
+        value = data(number)[name]
+        if name == "seq":
+            value = value[begin:end]
+            flat = np.concatenate(value) if value else np.zeros((0, 1), "int64")
+            found[name] = fluid.create_lod_tensor(flat, [[len(one) for one in value]], fluid.CPUPlace())
+        else:
+            found[name] = value if name == "factor" else value[begin:end]
+    return found
+def step(number, cut, names):
+    begin, end = (0, {rows}) if count == 1 or not {sliced} else (0, cut) if me == 0 else (cut, {rows})
+    cost, = exe.run(main, feed=feed_of(number, names, begin, end), fetch_list=[loss])
+    note("loss of step %d" % number, np.array(cost))
+def value(name):
+    return np.array(scope.find_var(name).get_tensor())
+def parameters():
+    return [one.name for one in main.all_parameters() if one.name != "rows" or not {table}]
+def look():
+    for name in parameters() + {statistics}:
+        note(name, value(name))
+def try_out():
+    cost, out = exe.run(test, feed=feed_of(1000, [one for one in {feeds} if one != "factor"], 0, {rows}), fetch_list=[loss, p])
+    note("test", np.array(out))
+def set_value(name, new):
+    scope.find_var(name).get_tensor().set(np.array(new, "float32"), fluid.CPUPlace())
+def scale_value(name, by):
+    if scope.find_var(name) is not None:
+        set_value(name, value(name) * np.float32(by))
+def save(number):
+    fluid.io.save_persistables(exe, "%s/save%d" % (folder, number), main)
+    with fluid.scope_guard(fluid.Scope()):
+        exe.run(fluid.default_startup_program())
+        fluid.io.load_params(exe, "%s/save%d" % (folder, number), main)
+        for name in parameters():
+            note("saved " + name, np.array(fluid.global_scope().find_var(name).get_tensor()))
+    D.barrier()
+def load(number):
+    if os.path.exists("%s/save%d/out.w" % (folder, number)):
+        fluid.io.load_persistables(exe, "%s/save%d" % (folder, number), main)
+def infer(number):
+    names = [one for one in {feeds} if one not in ("y", "factor")]
+    fluid.io.save_inference_model("%s/infer%d" % (folder, number), names, [p], exe, main_program=test)
+    with fluid.scope_guard(fluid.Scope()):
+        program, names, targets = fluid.io.load_inference_model("%s/infer%d" % (folder, number), exe)
+        out, = exe.run(program, feed=feed_of(1000, names, 0, {rows}), fetch_list=targets)
+        note("inferred", np.array(out))
+    D.barrier()
+def averaged():
+    with average.apply(exe):
+        look()
+    look()
+def train_pass(number, names, lines):
+    path = "%s/pass%d.txt" % (folder, number)
+    if me == 0:
+        rows = [data(2000 + 10 * number + k // {rows}) for k in range(0, lines, {rows})]
+        with open(path, "w") as out:
+            for k in range(lines):
+                one = rows[k // {rows}]
+                out.write(" ".join("%d %s" % (one[name][k % {rows}].size, " ".join(repr(float(v)) if name != "ids" else str(v) for v in one[name][k % {rows}])) for name in names) + "\\n")
+    D.barrier()
+    exe.train_from_dataset(main, fluid.Dataset(path, "multislot", batch_size={rows}, slots=[main.global_block().var(one) for one in names]))
+"""
+
+
+def make_script(seed: int) -> Script:
+    return _Maker(seed).script(seed)
+
+
+__all__ = ["Script", "make_script", "ROUNDING"]
