@@ -288,7 +288,8 @@ static tr_status run_update(const tr_run *io)
     for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
         TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));
     TR_TRY(begin_update(&table, io, tv, grad));
-    return update_rows(tv, tile, table, grad ? &here : tv->inbox);
+    const tr_status status = update_rows(tv, tile, table, grad ? &here : tv->inbox);
+    return status == TR_OK ? TR_OK : tr_context(status, "in an update of the sparse table '%s'", tr_run_in_name(io, U_W, 0));
 }
 
 /* == pushed_rows =========================================================================================== */

@@ -129,7 +129,8 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
         return tr_table_var_attach(sp->table[index], from->updates + tr_state_committed(sp->state).updates);
     if (name)
         tr_table_remove(own);                      /* usually there is no old one */
-    return tr_table_var_table(&made, sp->table[index]);
+    const tr_status status = tr_table_var_table(&made, sp->table[index]);
+    return status == TR_OK ? TR_OK : tr_context(status, "while sparse table '%s', number %d of this server, was made", from->name, (int)index + 1);
 }
 
 static const char *tasks_name(char *out, size_t size, const char *name)
