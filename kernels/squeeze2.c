@@ -132,3 +132,38 @@ TR_VIEW_OP(unsqueeze, unsqueeze_proto, infer_unsqueeze, tr__view_run);
 TR_VIEW_OP(unsqueeze2, unsqueeze2_proto, infer_unsqueeze2, tr__view_run);
 TR_VIEW_OP(flatten, flatten_proto, infer_flatten, tr__view_run);
 TR_VIEW_OP(flatten2, flatten2_proto, infer_flatten2, tr__view_run);
+
+/* -- flatten_contiguous_range: of later versions of Fluid ---------------------------------------- */
+
+typedef struct range_attrs {
+    int32_t start_axis, stop_axis;
+} range_attrs;
+
+static const tr_op_proto flatten_contiguous_range_proto = {
+    .doc = "X with the dimensions from start_axis to stop_axis made one.",
+    .in = in_slots, .out = out_slots2,
+    .attr = TR_ATTRS(TR_ATTR(range_attrs, start_axis, INT, "the first of them; negative counts from the end", .number = 1),
+                     TR_ATTR(range_attrs, stop_axis, INT, "the last of them", .number = -1)),
+    .attrs_size = sizeof(range_attrs),
+};
+
+static tr_status infer_flatten_contiguous_range(const tr_infer *io)
+{
+    const range_attrs *a = io->attrs;
+    const tr_shape     x = io->in[X].shape;
+    tr_shape           out = {.rank = 0};
+    int                start, stop;
+
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
+    TR_TRY(tr__check_axis(&start, io, "start_axis", a->start_axis, x.rank));
+    TR_TRY(tr__check_axis(&stop, io, "stop_axis", a->stop_axis, x.rank));
+    if (start > stop)
+        return tr_fail(TR_ERANGE, "%s: start_axis %d is behind stop_axis %d of X %s", io->type, a->start_axis, a->stop_axis, TR_SHAPE_STR(x));
+    for (int i = 0; i < x.rank; i++)
+        if (i <= start || i > stop)
+            out.dim[out.rank++] = i == start ? tr_shape_product(&x, start, stop + 1) : x.dim[i];
+    io->out[OUT] = tr__view_meta(&io->in[X], &out);
+    return tr__view_xshape(&io->out[XSHAPE], io, &io->in[X]);
+}
+
+TR_VIEW_OP(flatten_contiguous_range, flatten_contiguous_range_proto, infer_flatten_contiguous_range, tr__view_run);

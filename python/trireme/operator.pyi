@@ -659,6 +659,13 @@ def flatten2(
     """X as a matrix."""
 
 flatten2_grad: Callable[..., Any]
+def flatten_contiguous_range(
+        X: Slot, *, Out: Output = ..., XShape: Output = ..., start_axis: int = 1, stop_axis: int = -1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """X with the dimensions from start_axis to stop_axis made one."""
+
+flatten_contiguous_range_grad: Callable[..., Any]
 flatten_grad: Callable[..., Any]
 def floor(
         X: Slot, *, Out: Output = ..., use_mkldnn: bool = False, use_cudnn: bool = False, op_role: int = ...,
@@ -867,6 +874,13 @@ def hard_sigmoid(
     """Out = min(max(slope * X + offset, 0), 1)."""
 
 hard_sigmoid_grad: Callable[..., Any]
+def hard_swish(
+        X: Slot, *, Out: Output = ..., threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Out = X min(max(X + offset, 0), threshold) / scale."""
+
+hard_swish_grad: Callable[..., Any]
 def hash(
         X: Slot, *, Out: Output = ..., num_hash: int = 1, mod_by: int = 100000, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -1143,6 +1157,15 @@ def lookup_table(
     """Looks rows up in an embedding table: Out[i] = W[Ids[i]]."""
 
 lookup_table_grad: Callable[..., Any]
+def lookup_table_v2(
+        W: Slot, Ids: Slot, *, Out: Output = ..., is_sparse: bool = False, padding_idx: int = -1,
+        is_distributed: bool = False, grad_inplace: bool = False, remote_prefetch: bool = False, trainer_id: int = 0,
+        height_sections: Sequence[int] = (), epmap: Sequence[str] = (), table_names: Sequence[str] = (),
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Looks rows up in an embedding table: Out[i] = W[Ids[i]]."""
+
+lookup_table_v2_grad: Callable[..., Any]
 def lrn(
         X: Slot, *, Out: Output = ..., MidOut: Output = ..., n: int = 5, k: float = 2.0, alpha: float = 0.0001,
         beta: float = 0.75, use_mkldnn: bool = False, data_format: str = 'AnyLayout', is_test: bool = False,
@@ -1194,6 +1217,13 @@ def matmul(
     """Out = alpha X Y, the product of matrices, or of as many matrices as the dimensions before the last two count."""
 
 matmul_grad: Callable[..., Any]
+def matmul_v2(
+        X: Slot, Y: Slot, *, Out: Output = ..., trans_x: bool = False, trans_y: bool = False, op_role: int = ...,
+        op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Out = X Y of matrices, or of as many matrices as both have; one of them may be a single matrix."""
+
+matmul_v2_grad: Callable[..., Any]
 def max_pool2d_with_index(
         X: Slot, *, Out: Output = ..., Mask: Output = ..., ksize: Sequence[int], global_pooling: bool = False,
         strides: Sequence[int] = (1, 1), paddings: Sequence[int] = (0, 0), adaptive: bool = False, op_role: int = ...,
@@ -1335,6 +1365,12 @@ def not_equal(
 def one_hot(
         X: Slot, *, Out: Output = ..., depth: int, dtype: DTypeLike = 5, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Numbers as rows that hold a 1 at the number's place and 0 elsewhere."""
+
+def one_hot_v2(
+        X: Slot, *, Out: Output = ..., depth: int, dtype: DTypeLike = 5, allow_out_of_range: bool = False,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
     """Numbers as rows that hold a 1 at the number's place and 0 elsewhere."""
 
@@ -2144,6 +2180,13 @@ def top_k(
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> tuple[Variable, Variable]:
     """The k largest numbers of each row of X, and where they stand."""
+
+def top_k_v2(
+        X: Slot, *, Out: Output = ..., Indices: Output = ..., k: int = 1, axis: int = -1, largest: bool = True,
+        sorted: bool = True, op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
+        name: str | None = None,
+        ) -> tuple[Variable, Variable]:
+    """The k largest or smallest elements along an axis, in order, and where they stand."""
 
 def transpose(
         X: Slot, *, Out: Output = ..., axis: Sequence[int], use_mkldnn: bool = False, data_format: str = 'AnyLayout',

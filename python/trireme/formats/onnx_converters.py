@@ -224,6 +224,15 @@ def _reshape(graph: Graph, op: Operator) -> None:
         graph.add("Unsqueeze", [source, graph.longs(op.attr("axes"))], _out(graph, op))
 
 
+@converts("flatten_contiguous_range")
+def _flatten_contiguous_range(graph: Graph, op: Operator) -> None:
+    source, rank = _in(graph, op, "X"), len(graph.shape(op.input("X")[0]))
+    start, stop = (int(op.attr(name)) % rank for name in ("start_axis", "stop_axis"))
+    dims = graph.add("Shape", [source])
+    front, behind = (graph.add("Slice", [dims, graph.longs([begin]), graph.longs([end])]) for begin, end in ((0, start), (stop + 1, rank)))
+    graph.add("Reshape", [source, graph.add("Concat", [front, graph.longs([-1]), behind], axis=0)], _out(graph, op))
+
+
 @converts("transpose", "transpose2")
 def _transpose(graph: Graph, op: Operator) -> None:
     graph.add("Transpose", [_in(graph, op, "X")], _out(graph, op), perm=[int(axis) for axis in op.attr("axis")])

@@ -1,0 +1,279 @@
+/* later_forms.c - operators of later versions of Fluid (1.8, 2.0) that saved programs hold, made of those that they replaced: lookup_table_v2,
+ * one_hot_v2, top_k_v2, matmul_v2; and hard_swish. (flatten_contiguous_range stands in squeeze2.c.)
+ *
+ * They say the same with other shapes: ids need no last dimension of 1, an axis may be given. */
+#include "framework/composite.h"
+#include "framework/grad_body.h"
+#include "kernels/check.h"
+#include "kernels/shapes.h"
+
+enum { X, Y };
+enum { OUT, SECOND };
+
+/* -- lookup_table_v2 ---------------------------------------------------------------------------------- */
+enum { W, IDS };
+enum { L_W, L_IDS };
+
+typedef struct lookup_attrs {
+    bool    is_sparse;
+    int64_t padding_idx;
+} lookup_attrs;
+
+static const tr_op_proto lookup_proto = {
+    .doc = "Looks rows up in an embedding table: Out[i] = W[Ids[i]].",
+    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[...] int64; row numbers", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"Out", "[..., width]"}),
+    .attr = TR_ATTRS(TR_ATTR(lookup_attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
+                     TR_ATTR(lookup_attrs, padding_idx, LONG, "this id gives zeros and trains nothing; -1 is none", .number = -1),
+                     TR_ATTR_IGNORED("is_distributed", BOOL), TR_ATTR_IGNORED("grad_inplace", BOOL),
+                     TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("height_sections", LONGS), TR_ATTR_IGNORED("epmap", STRINGS),
+                     TR_ATTR_IGNORED("table_names", STRINGS)),
+    .attrs_size = sizeof(lookup_attrs),
+};
+
+/* `shape` with one more dimension behind the others. */
+static tr_status longer(tr_shape *out, const tr_infer *io, const char *slot, tr_shape shape, int64_t last)
+{
+    if (shape.rank >= TR_MAX_RANK)
+        return tr_fail(TR_ESHAPE, "%s: %s is %s; Out would have more than %d dimensions", io->type, slot, TR_SHAPE_STR(shape), TR_MAX_RANK);
+    shape.dim[shape.rank++] = last;
+    *out = shape;
+    return TR_OK;
+}
+
+static tr_status infer_lookup(const tr_infer *io)
+{
+    TR_TRY(tr__check_dense(io, "W", &io->in[W]));
+    TR_TRY(tr__check_rank(io, "W", &io->in[W], 2));
+    TR_TRY(tr__check_ids(io, "Ids", &io->in[IDS], false));
+    TR_TRY(tr__check_min_rank(io, "Ids", &io->in[IDS], 1));
+    io->out[OUT] = io->in[IDS];
+    io->out[OUT].dtype = io->in[W].dtype;
+    return longer(&io->out[OUT].shape, io, "Ids", io->in[IDS].shape, io->in[W].shape.dim[1]);
+}
+
+static tr_status infer_lookup_grad(const tr_infer *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const tr_meta      *w = &io->in[L_W];
+
+    io->out[OUT] = tr_meta_dense(w->dtype, w->shape);
+    if (a->is_sparse) {
+        io->out[OUT].kind = TR_KIND_SELECTED_ROWS;
+        io->out[OUT].height = w->shape.dim[0];
+        io->out[OUT].shape.dim[0] = tr_shape_numel(&io->in[L_IDS].shape);
+    }
+    return TR_OK;
+}
+
+static tr_status expand_lookup(tr_composite *c)
+{
+    const lookup_attrs *a = tr_composite_attrs(c);
+    int                 rank;
+
+    TR_TRY(tr_composite_known_rank(&rank, c, "Ids"));
+    TR_TRY(tr_composite_add(c, "unsqueeze2(X=Ids) {axes=[%d]} -> ids", rank));
+    return tr_composite_add(c, "lookup_table(W=W, Ids=ids) {is_sparse=%s, padding_idx=%lld} -> Out", a->is_sparse ? "true" : "false",
+                            (long long)a->padding_idx);
+}
+
+static const tr_grad_rule lookup_rule = {
+    .op = "lookup_table_v2_grad", .reads = {TR_IN(W), TR_IN(IDS), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(W)}, .second = tr__second_body,
+};
+TR_REGISTER_OP(lookup_table_v2, .proto = &lookup_proto, .infer = infer_lookup, .expand = expand_lookup, .types = TR_FLOAT_TYPES, .grad = &lookup_rule);
+TR_REGISTER_OP(lookup_table_v2_grad, .grad_of = &tr_op_record_lookup_table_v2, .infer = infer_lookup_grad);
+
+/* -- one_hot_v2 --------------------------------------------------------------------------------------- */
+typedef struct hot_attrs {
+    int32_t depth, dtype;
+} hot_attrs;
+
+static const tr_op_proto hot_proto = {
+    .doc = "Numbers as rows that hold a 1 at the number's place and 0 elsewhere.",
+    .in = TR_SLOTS({"X", "[...] int32 or int64; numbers from 0 to depth - 1"}),
+    .out = TR_SLOTS({"Out", "[..., depth] of type dtype", TR_SLOT_ANY_TYPE}),
+    .attr = TR_ATTRS(TR_ATTR(hot_attrs, depth, INT, "how many numbers there are", .required = true, .range = TR_GREATER(0)),
+                     TR_ATTR(hot_attrs, dtype, INT, "type of Out, as VarType.Type has it", .number = TR_FP32),
+                     TR_ATTR_ONLY("allow_out_of_range", BOOL, "give numbers from 0 to depth - 1")),
+    .attrs_size = sizeof(hot_attrs),
+};
+
+static tr_status infer_hot(const tr_infer *io)
+{
+    const hot_attrs *a = io->attrs;
+    tr_dtype         dtype;
+
+    TR_TRY(tr__dtype_from_attr(&dtype, io, a->dtype));
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
+    TR_TRY(tr__check_ids(io, "X", &io->in[X], true));
+    io->out[OUT] = io->in[X];
+    io->out[OUT].dtype = dtype;
+    return longer(&io->out[OUT].shape, io, "X", io->in[X].shape, a->depth);
+}
+
+static tr_status expand_hot(tr_composite *c)
+{
+    const hot_attrs *a = tr_composite_attrs(c);
+    int              rank;
+
+    TR_TRY(tr_composite_known_rank(&rank, c, "X"));
+    TR_TRY(tr_composite_add(c, "unsqueeze2(X=X) {axes=[%d]} -> numbers", rank));
+    return tr_composite_add(c, "one_hot(X=numbers) {depth=%d, dtype=%d} -> Out", a->depth, a->dtype);
+}
+
+TR_REGISTER_OP(one_hot_v2, .proto = &hot_proto, .infer = infer_hot, .expand = expand_hot, .types = TR_TYPE(TR_INT32) | TR_TYPE(TR_INT64));
+
+/* -- top_k_v2 ----------------------------------------------------------------------------------------- */
+typedef struct top_attrs {
+    int32_t k, axis;
+    bool    largest, sorted;
+} top_attrs;
+
+static const tr_op_proto top_proto = {
+    .doc = "The k largest or smallest elements along an axis, in order, and where they stand. No gradient flows through it.",
+    .in = TR_SLOTS({"X", "any shape, float"}),
+    .out = TR_SLOTS({"Out", "like X with k elements along the axis"}, {"Indices", "int64 like Out", TR_SLOT_ANY_TYPE}),
+    .attr = TR_ATTRS(TR_ATTR(top_attrs, k, INT, "how many", .number = 1, .range = TR_AT_LEAST(1)),
+                     TR_ATTR(top_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1),
+                     TR_ATTR(top_attrs, largest, BOOL, "the largest ones, and not the smallest", .number = 1),
+                     TR_ATTR(top_attrs, sorted, BOOL, "in order; they are in any case", .number = 1)),
+    .attrs_size = sizeof(top_attrs),
+};
+
+static tr_status infer_top(const tr_infer *io)
+{
+    const top_attrs *a = io->attrs;
+    tr_shape         out = io->in[X].shape;
+    int              axis;
+
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
+    TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, out.rank));
+    if (out.dim[axis] >= 0 && a->k > out.dim[axis])
+        return tr_fail(TR_ESHAPE, "%s: k is %d, but X %s has %lld elements along dimension %d", io->type, a->k, TR_SHAPE_STR(out),
+                       (long long)out.dim[axis], axis);
+    out.dim[axis] = a->k;
+    io->out[OUT] = tr_meta_dense(io->in[X].dtype, out);
+    io->out[SECOND] = tr_meta_dense(TR_INT64, out);
+    return TR_OK;
+}
+
+/* The dimensions with `axis` and the last one in each other's place. */
+static const char *swapped(tr_composite *c, int rank, int axis)
+{
+    const char *order = "";
+
+    for (int i = 0; i < rank; i++)
+        order = tr_composite_text(c, "%s%s%d", order, *order ? ", " : "", i == axis ? rank - 1 : i == rank - 1 ? axis : i);
+    return order;
+}
+
+static tr_status expand_top(tr_composite *c)
+{
+    const top_attrs *a = tr_composite_attrs(c);
+    const char      *factor = a->largest ? "1.0" : "-1.0";
+    int              rank;
+
+    TR_TRY(tr_composite_known_rank(&rank, c, "X"));
+    const char *order = swapped(c, rank, a->axis < 0 ? a->axis + rank : a->axis);
+    TR_TRY(tr_composite_add(c, "transpose2(X=X) {axis=[%s]} -> rows", order));
+    TR_TRY(tr_composite_add(c, "scale(X=rows) {scale=%s} -> signed", factor));
+    TR_TRY(tr_composite_add(c, "top_k(X=signed) {k=%d} -> Out=top, Indices=places", a->k));
+    TR_TRY(tr_composite_add(c, "scale(X=top) {scale=%s} -> found", factor));
+    TR_TRY(tr_composite_add(c, "transpose2(X=found) {axis=[%s]} -> Out", order));
+    return tr_composite_add(c, "transpose2(X=places) {axis=[%s]} -> Out=Indices", order);
+}
+
+TR_REGISTER_OP(top_k_v2, .proto = &top_proto, .infer = infer_top, .expand = expand_top, .types = TR_TYPE(TR_FP32) | TR_TYPE(TR_FP64));
+
+/* -- matmul_v2 ---------------------------------------------------------------------------------------- */
+typedef struct matmul_attrs {
+    bool trans_x, trans_y;
+} matmul_attrs;
+
+static const tr_op_proto matmul_proto = {
+    .doc = "Out = X Y of matrices, or of as many matrices as both have; one of them may be a single matrix.",
+    .in = TR_SLOTS({"X", "[..., n, k] float; [..., k, n] with trans_x"}, {"Y", "[..., k, m], same dtype; [..., m, k] with trans_y"}),
+    .out = TR_SLOTS({"Out", "[..., n, m]"}),
+    .attr = TR_ATTRS(TR_ATTR(matmul_attrs, trans_x, BOOL, "transpose the last two dimensions of X"),
+                     TR_ATTR(matmul_attrs, trans_y, BOOL, "those of Y")),
+    .attrs_size = sizeof(matmul_attrs),
+};
+
+/* Rows or columns of a matrix that may be transposed. */
+static int64_t side(const tr_shape *shape, bool is_transposed, bool is_columns)
+{
+    return shape->dim[shape->rank - (is_transposed != is_columns ? 1 : 2)];
+}
+
+static tr_status infer_matmul(const tr_infer *io)
+{
+    const matmul_attrs *a = io->attrs;
+    const tr_shape      x = io->in[X].shape, y = io->in[Y].shape;
+
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
+    TR_TRY(tr__check_min_rank(io, "Y", &io->in[Y], 2));
+    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
+    const int64_t k = side(&x, a->trans_x, true), rows = side(&y, a->trans_y, false);
+    if (k >= 0 && rows >= 0 && k != rows)
+        return tr_fail(TR_ESHAPE, "%s: X is %s with rows of %lld, so Y must have %lld rows; got %s with %lld", io->type, TR_SHAPE_STR(x),
+                       (long long)k, (long long)k, TR_SHAPE_STR(y), (long long)rows);
+    io->out[OUT] = io->in[x.rank >= y.rank ? X : Y];
+    tr_shape *out = &io->out[OUT].shape;
+    out->dim[out->rank - 2] = side(&x, a->trans_x, false);
+    out->dim[out->rank - 1] = side(&y, a->trans_y, true);
+    return TR_OK;
+}
+
+static tr_status expand_matmul(tr_composite *c)
+{
+    const matmul_attrs *a = tr_composite_attrs(c);
+
+    return tr_composite_add(c, "matmul(X=X, Y=Y) {transpose_X=%s, transpose_Y=%s} -> Out", a->trans_x ? "true" : "false",
+                            a->trans_y ? "true" : "false");
+}
+
+static const tr_grad_rule matmul_rule = {
+    .op = "matmul_v2_grad", .reads = {TR_IN(X), TR_IN(Y), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X), TR_DIN(Y)}, .second = tr__second_body,
+};
+TR_REGISTER_OP(matmul_v2, .proto = &matmul_proto, .infer = infer_matmul, .expand = expand_matmul, .types = TR_FLOAT_TYPES, .grad = &matmul_rule);
+TR_REGISTER_OP(matmul_v2_grad, .grad_of = &tr_op_record_matmul_v2);
+
+/* -- hard_swish --------------------------------------------------------------------------------------- */
+typedef struct swish_attrs {
+    float threshold, scale, offset;
+} swish_attrs;
+
+static const tr_op_proto swish_proto = {
+    .doc = "Out = X min(max(X + offset, 0), threshold) / scale. (Howard et al., 2019)",
+    .in = TR_SLOTS({"X", "any shape, float"}),
+    .out = TR_SLOTS({"Out", "like X"}),
+    .attr = TR_ATTRS(TR_ATTR(swish_attrs, threshold, FLOAT, "the largest factor, before the division", .number = 6),
+                     TR_ATTR(swish_attrs, scale, FLOAT, "the divisor", .number = 6, .range = TR_GREATER(0)),
+                     TR_ATTR(swish_attrs, offset, FLOAT, "added to X", .number = 3)),
+    .attrs_size = sizeof(swish_attrs),
+};
+
+static tr_status infer_swish(const tr_infer *io)
+{
+    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
+    io->out[OUT] = io->in[X];
+    return TR_OK;
+}
+
+static tr_status expand_swish(tr_composite *c)
+{
+    const swish_attrs *a = tr_composite_attrs(c);
+
+    TR_TRY(tr_composite_add(c, "scale(X=X) {bias=%.9g} -> moved", (double)a->offset));
+    TR_TRY(tr_composite_add(c, "clip(X=moved) {min=0.0, max=%.9g} -> gate", (double)a->threshold));
+    TR_TRY(tr_composite_add(c, "fill_constant() {shape=[1], value=%.9g, dtype=%d} -> divisor", (double)a->scale, tr_composite_dtype(c, "X")));
+    TR_TRY(tr_composite_add(c, "elementwise_div(X=gate, Y=divisor) -> share"));
+    return tr_composite_add(c, "elementwise_mul(X=X, Y=share) -> Out");
+}
+
+static const tr_grad_rule swish_rule = {
+    .op = "hard_swish_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)}, .second = tr__second_body,
+};
+TR_REGISTER_OP(hard_swish, .proto = &swish_proto, .infer = infer_swish, .expand = expand_swish, .types = TR_FLOAT_TYPES, .grad = &swish_rule);
+TR_REGISTER_OP(hard_swish_grad, .grad_of = &tr_op_record_hard_swish);
