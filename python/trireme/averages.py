@@ -15,6 +15,7 @@ import numpy as np
 
 from . import unique_name
 from .checks import finite
+from .core import OpRole
 from .executor import Executor, fetch_var, global_scope
 from .framework import Parameter, Program, Variable, default_main_program
 from .initializer import Constant
@@ -97,7 +98,12 @@ class ExponentialMovingAverage(_Averages):
         """Append the operators that move the means."""
         if self._means:
             raise RuntimeError("ExponentialMovingAverage: update() was called before")
-        self._choose(default_main_program())
+        program = default_main_program()
+        self._choose(program)
+        with program._role_guard(OpRole.Optimize):     # once in a step, behind the updates
+            self._append()
+
+    def _append(self) -> None:
         self._power = self._variable("decay_power", [1], "float32", 1.0)
         decay = self._current_decay()
         share = 1.0 - decay
@@ -152,7 +158,12 @@ class ModelAverage(_Averages):
         super().__init__("model_average", name)
         rate = finite("ModelAverage: average_window_rate", average_window_rate, at_least=0)
         attrs = {"average_window": rate, "min_average_window": min_average_window, "max_average_window": max_average_window}
-        self._choose(default_main_program())
+        program = default_main_program()
+        self._choose(program)
+        with program._role_guard(OpRole.Optimize):
+            self._append(attrs)
+
+    def _append(self, attrs: dict[str, Any]) -> None:
         self._state: dict[str, dict[str, Variable]] = {}
         for param in self._params:
             state = {end: self._variable(f"{param.name}.{end}", param.shape, param.dtype) for end in ("sum_1", "sum_2", "sum_3")}

@@ -2,7 +2,8 @@
 
     before    what replicas need but only one may do: waiting for servers, lookups in sparse tables, counters that schedules raise
     replica   forward and backward, for each slice; it reads what persists and writes nothing of it
-    update    gradients are summed in the order of the replicas, then optimizers (or the exchange with servers) run as ever
+    update    gradients are summed in the order of the replicas, then optimizers (or the exchange with servers) run as ever, and what reads
+              parameters behind them
 
 What a replica hands over has a name of its own, ``w@GRAD@REPLICA@1``, and lives in a scope that all of them see. The gradient of
 the loss is scaled by the replica's share of the samples, so a sum of gradients is that of the whole batch.
@@ -25,6 +26,7 @@ from .sparse_table import LOOKUP
 SUFFIX = "@REPLICA@"
 WEIGHT = "@REPLICA_WEIGHT@"
 _ONCE = OpRole.Optimize | OpRole.RPC | OpRole.Dist | OpRole.LRSched
+_UPDATES = OpRole.Optimize | OpRole.RPC
 _FIRST = frozenset({"prefetch", "recv_wait"})
 _LOOKUP_GRAD = LOOKUP + "_grad"
 _FLOATS = (VarType.FP32, VarType.FP64)
@@ -69,11 +71,16 @@ class Parts:
         for op in ops:
             if op.type == LOOKUP or op.type in _FIRST:
                 self._move_ahead(op.index)
+        behind: set[int] = set()                       # operators that read what an update has written, and their readers
         for op in ops:
             if op.index not in self._late and op.index not in self._early:
-                for place in self._writer[op.index].values():
-                    if place in self._late:
-                        self._move_ahead(place)
+                writers = [place for place in self._writer[op.index].values() if place in self._late]
+                if any(place in behind or (ops[place].role & _UPDATES and not ops[place].role & OpRole.LRSched) for place in writers):
+                    behind.add(op.index)
+                    self._late.add(op.index)
+                    continue
+                for place in writers:
+                    self._move_ahead(place)
         for op in ops:
             if op.type == _LOOKUP_GRAD:
                 self._copy(self._writer[op.index].get(op.input("Ids")[0]), self._copied_late)

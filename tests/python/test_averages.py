@@ -93,3 +93,27 @@ def test_trainers_of_a_job_average_the_values_of_all_updates(tmp_path):
         seen = [got[f"{step}.{name}"] for step in range(1, 8)]
         np.testing.assert_allclose(got[f"ema.{name}"], sum(w * s for w, s in zip(weights, seen)) / (1 - 0.8 ** 7), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(got[f"window.{name}"], np.mean(seen[4:], axis=0), rtol=1e-4, atol=1e-5)
+
+
+def test_replicas_of_a_program_average_once_in_a_step(exe):
+    """Also what a script averages by itself behind the updates."""
+    def run(is_compiled):
+        scope = fluid.Scope()
+        with fluid.scope_guard(scope), fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+            loss, ema, window = averages.build()
+            main = fluid.default_main_program()
+            mean = layers.create_global_var([5, 4], 0.0, "float32", persistable=True, name="mean")
+            layers.assign(mean * 0.5 + main.global_block().var("w1") * 0.5, mean)
+            fluid.default_startup_program().random_seed = 3
+            exe.run(fluid.default_startup_program())
+            compiled = fluid.CompiledProgram(main).with_data_parallel(loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+            for batch in averages.batches(5):
+                exe.run(compiled if is_compiled else main, feed=batch, fetch_list=[loss])
+            found = [fluid.executor.fetch_var("mean")]
+            for average in (ema, window):
+                with average.apply(exe):
+                    found += averages.values().values()
+        return found
+
+    for got, want in zip(run(True), run(False), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)

@@ -130,9 +130,20 @@ def test_an_operator_that_reads_a_parameter_behind_its_update_waits_for_it():
     mean = layers.create_global_var([4, 3], 0.0, "float32", persistable=True, name="mean")
     layers.assign(mean * 0.5 + w * 0.5, mean)
     kinds = types(transpile(fluid.default_main_program(), 1).trainer)
-    assert kinds[kinds.index("fetch_barrier"):] == ["fetch_barrier", "recv_wait", "scale", "elementwise_add", "assign"]
+    assert kinds[kinds.index("fetch_barrier"):] == ["fetch_barrier", "scale", "elementwise_add", "assign"]
     kinds = types(transpile(fluid.default_main_program(), 1, mode=parse("geo(3)")).trainer)
-    assert kinds[-1] == "exchange_deltas" and "recv_wait" not in kinds
+    assert kinds[-1] == "exchange_deltas" and "fetch_barrier" not in kinds
+
+
+def test_averages_of_the_library_stay_with_the_trainers():
+    w, loss = net()
+    fluid.optimizer.Momentum(0.1, 0.9).minimize(loss)
+    fluid.optimizer.ExponentialMovingAverage(0.9).update()
+    fluid.optimizer.ModelAverage(0.5, min_average_window=2, max_average_window=4)
+    result = transpile(fluid.default_main_program(), 1)
+    kinds = types(result.trainer)
+    assert types(result.servers[0]) == ["momentum", "assign"]
+    assert kinds[kinds.index("fetch_barrier") + 1:][-1] == "average_accumulates" and types(result.after)[-1] == "average_accumulates"
 
 
 def test_operators_around_updates_that_no_job_can_run_are_refused_by_name():

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..core import OpRole
 from ..errors import UnsupportedError
-from ..framework import Block
+from ..framework import Block, Parameter
 from ..op_protos import op_proto
 from ..op_view import OpView
 from ..sparse_table import is_table_update
@@ -150,6 +150,34 @@ class AroundUpdates:
                                            "come back from there")
 
 
+def find_observers(ops: Iterable[OpView]) -> set[int]:
+    """Return the places of those of the optimizers' operators that no update needs, and that read nothing but parameters of what updates write: moving
+    averages of parameters.
+    """
+    left, wanted, params, before = list(ops), set[str](), set[str](), -1
+    updates: list[OpView] = []
+    while before != len(left):
+        before, rest = len(left), []
+        for op in reversed(left):
+            trained = [name for name in op.output_arg_names if isinstance(op.block._find(name), Parameter)]
+            is_named = bool(op.attrs.get("op_role_var")) or bool(op.input("Param"))          # as one of a parameter
+            if trained or is_named or is_table_update(op) or wanted.intersection(op.output_arg_names):
+                params.update(trained)
+                wanted.update(op.input_arg_names)
+                updates.append(op)
+            else:
+                rest.append(op)
+        left = rest[::-1]
+    hidden = {name for op in updates for name in op.output_arg_names} - params
+    places: set[int] = set()
+    for op in left:
+        if hidden.intersection(op.input_arg_names):
+            hidden.update(op.output_arg_names)
+        else:
+            places.add(op.index)
+    return places
+
+
 def _with_blocks(op: OpView) -> Iterator[OpView]:
     yield op
     for inner in op.block.program._sub_blocks(op):
@@ -167,4 +195,4 @@ def written_by(op: OpView) -> list[str]:
     return list(dict.fromkeys(name for one in _with_blocks(op) for name in one.output_arg_names))
 
 
-__all__ = ["AroundUpdates", "read_by", "written_by"]
+__all__ = ["AroundUpdates", "find_observers", "read_by", "written_by"]

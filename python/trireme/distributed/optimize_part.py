@@ -21,7 +21,7 @@ from ..errors import UnsupportedError
 from ..framework import Block, Operator, Parameter, Program, Variable
 from ..op_view import OpView
 from ..sparse_table import is_table_update
-from .around_updates import AroundUpdates
+from .around_updates import AroundUpdates, find_observers
 
 # For dense gradients these operators are copies.
 COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
@@ -86,14 +86,15 @@ class OptimizePart:
 
     def is_update(self, op: OpView) -> bool:
         """Whether the servers run an operator because it belongs to their updates."""
-        return is_optimize(op) or op.index in self.around.adopted
+        return (is_optimize(op) and op.index not in self._observers) or op.index in self.around.adopted
 
     def runs_on_trainers(self, op: OpView) -> bool:
-        return op.index in self.kept or not (is_optimize(op) or op.index in self.around.late)
+        return op.index in self.kept or op.index in self._observers or not (is_optimize(op) or op.index in self.around.late)
 
     def _analyse(self) -> None:
+        self._observers = set() if self._trains_copies else find_observers(op for op in self._all if is_optimize(op) and op.index not in self.kept)
         self.around = AroundUpdates(self.block, [] if self._trains_copies else self._all,
-                                    lambda op: is_optimize(op) and op.index not in self.kept, is_schedule)
+                                    lambda op: is_optimize(op) and op.index not in self.kept | self._observers, is_schedule)
         moves = [is_schedule(op) or (self.is_update(op) and i not in self.kept) for i, op in enumerate(self._all)]
         self.ops = [op for op, does in zip(self._all, moves) if does]
         self.params = self._trained()
@@ -307,7 +308,7 @@ class OptimizePart:
                 raise UnsupportedError(f"parameter {param!r} is updated without a gradient; the servers' updates "
                                        "need one")
         self.around.require(self.params)
-        read = {name for op in self._all if not is_schedule(op) and not is_optimize(op) and self.runs_on_trainers(op)
+        read = {name for op in self._all if not is_schedule(op) and op.index not in self.kept and self.runs_on_trainers(op)
                 for name in op.input_arg_names}
         for op in self.ops:
             for name in () if is_schedule(op) or self.runs_on_trainers(op) else op.output_arg_names:

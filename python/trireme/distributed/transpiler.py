@@ -296,14 +296,13 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     outs = [result.means.get(name, name) for name in pulled]
     # Ask for the parameters before the step is settled: the servers answer when it is. This saves one round trip.
     barrier: dict[str, Any] = {"waits": False, "op_role": OpRole.RPC}
+    arrived = {**barrier, "waits": bool(after)}
     block._append_ops([
         ("send_barrier", {"X": [*part.grads, *result.means]}, {}, barrier),
         *[("recv", {}, {"Out": [out]}, {"recv_varnames": [one.param for one in by_source[name]], "op_role": OpRole.RPC})
           for name, out in zip(pulled, outs)],
-        ("fetch_barrier", {}, {"Out": outs}, barrier)])
+        ("fetch_barrier", {}, {"Out": outs}, arrived)])
     if after:
-        awaited = sorted({name for names in part.around.awaited.values() for name in names})
-        block._append_ops([_wait_for(awaited, by_source)])
         end = first_after + len(after)
         block._arrange([*range(first_after), *range(end, block.desc.op_size()), *range(first_after, end)])
         result.after = _alone(program, trainer, part.around.repeatable())
@@ -338,18 +337,14 @@ def _insert_exchange(block: Block, part: OptimizePart, result: Transpiled, piece
     for table, grad in part.tables.items():
         edit.insert_behind(writers[grad][-1], PUSH, {"Grad": [grad]}, {}, {"table": table, "op_role": OpRole.RPC})
     for index, names in waits:
-        edit.insert_ahead(index, *_wait_for(names, pieces))
+        edit.insert_ahead(index, "recv_wait", {"X": names}, {},
+                          {"recv_varnames": [one.param for name in names for one in pieces[name]], "op_role": OpRole.RPC})
     prefetch = _prefetch_of(block, part.tables)
     if prefetch:
         edit.insert_ahead(0, *prefetch)
     edit.insert_ahead(0, "send_sets", {}, {}, {"op_role": OpRole.RPC})
     edit.finish()
     return waited
-
-
-def _wait_for(params: Sequence[str], pieces: dict[str, list[ParamBlock]]) -> tuple[Any, ...]:
-    return ("recv_wait", {"X": list(params)}, {},
-            {"recv_varnames": [one.param for name in params for one in pieces[name]], "op_role": OpRole.RPC})
 
 
 def _alone(program: Program, trainer: int, places: Sequence[int]) -> Program | None:
