@@ -202,6 +202,7 @@ def _watch_end() -> None:
                 sys.stderr.write(f"trireme: {error}\n")
                 return
         elif _job.ptr is not None and _job.pid == os.getpid():
+            _stop_daemons(1.0)
             name = lib.tr_job_rank_name(_job.ptr, lib.tr_job_rank(_job.ptr))
             _job.failure = f"{ffi.string(name).decode()} ended by {how}"
         shown(kind, error, trace)
@@ -246,12 +247,11 @@ def _end() -> None:
         tell_launcher("failed", f"{_end_unjoined[0]}\n{_end_unjoined[1]}\n")
     if job is None or job.ptr is None or job.pid != os.getpid():
         return
+    _stop_daemons(1.0 if job.failure or job.exit_code else 10.0)
     code = _exit_code(job.exit_code)
     name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
     if job.failure is None and job.exit_code not in (None, 0):
         job.failure = f"{name} ended with exit code {code}"
-    if training := sys.modules.get("trireme.distributed.training"):
-        training.stop_daemons(10.0 if job.failure is None else 1.0)
     if job.failure is None:
         _let_last_steps_count(job)
     _flush()
@@ -267,6 +267,12 @@ def _end() -> None:
 def _exit_code(last: Any) -> int:
     """Return the exit code of a failing process: the argument of sys.exit, if that is a valid exit code."""
     return last & 255 or 1 if isinstance(last, int) else 1
+
+
+def _stop_daemons(seconds: float) -> None:
+    """Before the failure is noted, which a step of another thread would report as another rank's."""
+    if training := sys.modules.get("trireme.distributed.training"):
+        training.stop_daemons(seconds)
 
 
 def _let_last_steps_count(job: Job) -> None:

@@ -388,7 +388,7 @@ def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
         raise InvalidArgumentError(f"this step multiplies matrices in {executor.matmul_precision}, the steps before it did so in {precision_name(training.precision)}: a job "
                                    "trains in one precision. Choose it before the first step (fluid.set_matmul_precision, Executor(matmul_precision=...))")
     if training.job.failure is not None:
-        raise PeerError(training.job.failure, status="EPEER")
+        raise PeerError(training.job.failure)
     if training.job.pid != os.getpid():
         raise InvalidArgumentError("this process is a copy (os.fork) of a trainer, which alone is a rank of the job: it cannot make its steps")
     return training
