@@ -152,6 +152,40 @@ static tr_status fail_unknown(const tr_op *op, const char *name)
     return TR_EINVAL;
 }
 
+/* Attributes of later versions of Fluid, in programs from files, that change what an operator computes, and the values that do not. Others are
+ * not looked at. */
+static const struct {
+    const char *name;
+    const char *text;                 /* of a STRING */
+    double      number;
+} later[] = {
+    {"flatten", NULL, 0},    {"keepdims", NULL, 0},  {"padding_algorithm", "EXPLICIT", 0}, {"Scale_in", NULL, 1},
+    {"Scale_out", NULL, 1},  {"Scale_x", NULL, 1},   {"Scale_y", NULL, 1},                 {"trainable_statistics", NULL, 0},
+};
+
+static bool changes_nothing(const tr_attr *attr, const char *text, double number)
+{
+    if (attr->type == TR_ATTR_STRING)
+        return text && strcmp(attr->s, text) == 0;
+    return (attr->type == TR_ATTR_FLOAT ? attr->f : (double)tr__attr_int(attr, 0)) == number;
+}
+
+static tr_status check_later(const tr_op *op, const tr_attr *attr)
+{
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        const bool is_one = attr->type == TR_ATTR_STRING || attr->type == TR_ATTR_FLOAT || attr->type == TR_ATTR_BOOL || attr->type == TR_ATTR_INT;
+        if (strcmp(later[i].name, attr->name) != 0 || (is_one && changes_nothing(attr, later[i].text, later[i].number)))
+            continue;
+        tr_text given = {0};
+        tr__attr_print(&given, attr);
+        tr_fail(TR_EUNSUPPORTED, "%s: attribute '%s', which a later version of Fluid has, is %s; this version does not know it", op->type, attr->name,
+                given.data ? given.data : "set");
+        tr_text_deinit(&given);
+        return TR_EUNSUPPORTED;
+    }
+    return TR_OK;
+}
+
 static tr_status check_given(const tr_op *op, tr_op_desc *desc, bool lenient)
 {
     const tr_attr_def *own = tr__op_proto(op)->attr;
@@ -164,8 +198,8 @@ static tr_status check_given(const tr_op *op, tr_op_desc *desc, bool lenient)
         if (def) {
             TR_TRY(check_type(op, attr, def->type));
             TR_TRY(def->instead ? check_supported(op, attr, def) : check_range(op, attr, def));
-        } else if (attr->name[0] != '@' && !lenient) {
-            return fail_unknown(op, attr->name);
+        } else if (attr->name[0] != '@') {
+            TR_TRY(lenient ? check_later(op, attr) : fail_unknown(op, attr->name));
         }
     }
     return TR_OK;

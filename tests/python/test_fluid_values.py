@@ -99,3 +99,16 @@ def test_soft_labels_and_numbers_that_others_read_stay_floats():
     with pytest.raises(TriremeError, match="int64"):
         L.cross_entropy(L.softmax(x), shared)
     assert shared.dtype == fluid.core.VarDesc.VarType.FP32
+
+
+@pytest.mark.parametrize("name, harmless, other", [("padding_algorithm", "EXPLICIT", "SAME"), ("keepdims", False, True), ("Scale_out", 1.0, 0.5)])
+def test_an_attribute_of_a_later_version_that_changes_the_result_is_refused(name, harmless, other, tmp_path):
+    out = L.pool2d(data("x", [1, 1, 4, 4]), 2, "max", 2)
+    for value in (harmless, other):
+        program = fluid.default_main_program().clone()
+        program.global_block().ops[0].desc.set_attr(name, value)
+        if value == harmless:
+            assert fluid.Executor().run(program, feed={"x": IMAGE}, fetch_list=[out.name])[0].shape == (1, 1, 2, 2)
+        else:
+            with pytest.raises(TriremeError, match=f"pool2d: attribute '{name}', which a later version of Fluid has, is"):
+                fluid.Executor().run(program, feed={"x": IMAGE}, fetch_list=[out.name])
