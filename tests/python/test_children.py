@@ -77,7 +77,7 @@ def look():
         time.sleep(.01)
     os.kill(os.getpid(), 9)
 threading.Thread(target=look).start()
-list(fluid.Dataset("s.csv", "csv", pipe_command="echo $$ > pid; sleep 600", slots=[fluid.Slot("a", "float32", [-1, 1])]))
+list(fluid.Dataset("s.csv", "csv", pipe_command="echo $$ > pid; exec sleep 600", slots=[fluid.Slot("a", "float32", [-1, 1])]))
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, timeout=100, check=False)
     assert done.returncode == -9
