@@ -70,6 +70,7 @@ tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_
         return tr_fail(TR_ENOMEM, "cannot start the communication thread: %s; ulimit -u or a cgroup's pids.max may be too small",
                        strerror(error));
     comm->has_thread = true;
+    comm->has_pulse = pthread_create(&comm->pulse, NULL, tr__comm_pulse_run, comm) == 0;       /* without it the rank beats between two turns only */
     /* The thread's own deadline comes first, and names the missing ranks. After it MPI_Init itself hangs. */
     tr__interruptible_begin();
     const tr_status status = wait_state(comm, TR__RUNNING, options->start_timeout + 2000000000);
@@ -224,6 +225,7 @@ tr_status tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout)
 
 void tr__comm_free(tr_comm *comm)
 {
+    tr__comm_pulse_end(comm);
     for (int i = 0; comm->out && i < comm->roster->size; i++)
         tr_outbox_deinit(&comm->out[i]);
     tr__comm_watch_end(comm);
@@ -255,6 +257,7 @@ static void leave_failed(tr_comm *comm)
         usleep(50000);
     atomic_store(&comm->is_parked, true);
     wake_thread(comm);
+    tr__comm_pulse_end(comm);
     pthread_join(comm->thread, NULL);              /* MPI is not finalized, and the memory that it may write into is kept */
 }
 

@@ -30,13 +30,17 @@ static int take_commands(tr_comm *comm)
 
     for (; head != tail; head++) {
         is_urgent |= comm->ring[head % TR__RING].is_urgent;
+        tr__comm_away(comm);
         comm->core.command(comm->core.self, &comm->ring[head % TR__RING]);
+        tr__comm_back(comm);
         atomic_store_explicit(&comm->ring_head, head + 1, memory_order_release);
     }
     if (count && !comm->gathers_since)
         comm->gathers_since = comm->now;
     if (comm->gathers_since && (is_urgent || comm->now - comm->gathers_since >= GATHERING)) {
+        tr__comm_away(comm);
         comm->core.flush(comm->core.self);
+        tr__comm_back(comm);
         comm->gathers_since = 0;
     }
     return (int)count;
@@ -98,7 +102,9 @@ static void begin_core(tr_comm *comm)
         tr__comm_failed(comm, status, comm->roster->self, tr_error());
         return;
     }
+    tr__comm_away(comm);
     comm->node = comm->core.make(comm->core.self, comm->roster);
+    tr__comm_back(comm);
     comm->has_node = true;
     tr__comm_watch_begin(comm);
     tr__comm_receive_early(comm);
@@ -123,7 +129,9 @@ static int turn(tr_comm *comm, bool often)
         begin_core(comm);
     if (comm->has_node && comm->status == TR_OK) {
         moved += take_commands(comm);
+        tr__comm_away(comm);
         comm->tick_at = comm->node.tick(comm->node.self, comm->now);
+        tr__comm_back(comm);
         tr__comm_check_core(comm, comm->roster->self);
         publish(comm);
     }
@@ -216,7 +224,7 @@ void tr__comm_rest(tr_comm *comm, const tr__rest *rest)
 
 void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
 {
-    const int64_t turns = tr_counter_get(&comm->turns), now = tr__comm_clock(comm);
+    const int64_t turns = tr_counter_get(&comm->turns) + tr_counter_get(&comm->pulses), now = tr__comm_clock(comm);
 
     if (turns != s->turns)
         *s = (tr__stuck){turns, now, 0};

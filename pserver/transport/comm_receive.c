@@ -57,7 +57,9 @@ static void on_bye(tr_comm *comm, int peer)
     tr_rank *r = &comm->roster->rank[peer];
     r->has_left = tr_liveness_of(comm->liveness, peer) == TR_LIFE_LEFT;
     if (r->has_left && comm->has_node && comm->node.left) {
+        tr__comm_away(comm);
         comm->node.left(comm->node.self, peer);
+        tr__comm_back(comm);
         tr__comm_check_core(comm, comm->roster->self);
     }
 }
@@ -158,7 +160,9 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
         keep_for_later(comm, peer, &wire, payload, is_placed);
     else {
         const bool is_ours = is_placed && wire.kind == TR_WIRE_SERVING;
+        tr__comm_away(comm);
         comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed && !is_ours);
+        tr__comm_back(comm);
         if (is_ours)
             free(payload);
         tr__comm_check_core(comm, peer);
@@ -189,7 +193,9 @@ void tr__comm_receive_early(tr_comm *comm)
     while (comm->early) {
         tr__early *early = comm->early;
         comm->early = early->next;
+        tr__comm_away(comm);
         comm->node.receive(comm->node.self, comm->now, early->peer, &early->wire, early->payload, false);
+        tr__comm_back(comm);
         tr__comm_check_core(comm, early->peer);
         free(early->payload);
         free(early);

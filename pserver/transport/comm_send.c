@@ -106,12 +106,20 @@ int tr__comm_send_waiting(tr_comm *comm)
     return count;
 }
 
+static bool next_of_core(tr_comm *comm, tr_message *message)
+{
+    tr__comm_away(comm);
+    const bool has_one = comm->node.next(comm->node.self, message);
+    tr__comm_back(comm);
+    return has_one;
+}
+
 int tr__comm_send_core(tr_comm *comm)
 {
     tr_message message;
     int        count = 0;
 
-    while (comm->has_node && comm->node.next(comm->node.self, &message)) {
+    while (comm->has_node && next_of_core(comm, &message)) {
         post_message(comm, &message);
         count++;
     }

@@ -1,5 +1,5 @@
 /* comm_state.h - the inside of the event loop, shared by comm.c (the owner's calls), comm_thread.c (the thread's begin and end), comm_drive.c
- * (a turn of who drives, and how it rests), comm_send.c (what leaves), comm_receive.c (what comes from other ranks), comm_watch.c (who
+ * (a turn of who drives, and how it rests), comm_pulse.c (signs of life while the driver is busy), comm_send.c (what leaves), comm_receive.c (what comes from other ranks), comm_watch.c (who
  * lives; what happens when somebody does not).
  *
  * Both threads of a rank run in turns: tr__comm_thread_turn and tr__comm_wait_turn. A turn never waits; it says how to rest before the next one.
@@ -14,6 +14,7 @@
 #include "pserver/util/wake.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 enum { TR__RING = 4096 };
 /* How often the thread that does not drive checks the driver: nanoseconds, as all times here. It often wakes while the driver computes. */
@@ -21,6 +22,10 @@ enum { TR__RING = 4096 };
 
 /* The loop's state, as the owner sees it. It only grows. LEFT: all goodbyes are here, and MPI must be stopped. */
 typedef enum tr__comm_state { TR__STARTING, TR__RUNNING, TR__LEFT, TR__FAILED, TR__ENDED } tr__comm_state;
+
+/* Who is inside of the transport, or may enter it at any moment: the driver; nobody, because the driver works for the core; the thread of
+ * comm_pulse.c. */
+enum { TR__DRIVER, TR__AWAY, TR__PULSE };
 
 /* A message that came before the core was made. */
 typedef struct tr__early {
@@ -52,6 +57,13 @@ struct tr_comm {
     atomic_uint      ring_head, ring_tail;        /* head: next command for the driver; tail: next free place for the owner */
     tr_command       ring[TR__RING];
     atomic_bool      is_leaving, is_parked;
+    atomic_int       inside;                      /* TR__DRIVER, TR__AWAY or TR__PULSE */
+    atomic_llong     pulsed_at;                   /* when heartbeats were sent while the driver was away; 0: never */
+    tr_counter       pulses;                      /* how often */
+    pthread_t        pulse;
+    bool             has_pulse;
+    atomic_bool      pulse_ends;
+    atomic_uint      pulse_bell;
     bool             is_well;                     /* this rank leaves without a failure; valid when is_leaving is set */
     atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
     atomic_bool      is_told;                     /* some rank has printed the failure */
@@ -94,6 +106,19 @@ static inline int64_t tr__comm_clock(const tr_comm *comm)
     return comm->machine.clock(comm->machine.self);
 }
 
+/* The driver begins to work for the core, which may take long, and ends it. Between the calls it does not enter the transport. */
+static inline void tr__comm_away(tr_comm *comm)
+{
+    atomic_store_explicit(&comm->inside, TR__AWAY, memory_order_release);
+}
+
+static inline void tr__comm_back(tr_comm *comm)
+{
+    for (int away = TR__AWAY; !atomic_compare_exchange_weak_explicit(&comm->inside, &away, TR__DRIVER, memory_order_acquire, memory_order_relaxed);
+         away = TR__AWAY)
+        sched_yield();
+}
+
 /* The rest before the next turn. */
 typedef enum tr__rest_kind {
     TR__REST_NONE,                    /* no rest */
@@ -126,7 +151,7 @@ typedef struct tr__rhythm {
  * as the job's. The thread that does not drive checks for this. A driver is stuck if it makes no turn while this thread has run a
  * thousand times, and for longer than a peer may be silent. */
 typedef struct tr__stuck {
-    int64_t turns;
+    int64_t turns;                    /* and heartbeats of comm_pulse.c */
     int64_t since;
     int     looks;
 } tr__stuck;
@@ -147,6 +172,20 @@ tr__rest tr__comm_choose_rest(tr_comm *comm, tr__rhythm *r, unsigned seen);
 /* Take this rest, on the real machine. */
 void tr__comm_rest(tr_comm *comm, const tr__rest *rest);
 void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s);
+
+/* == comm_pulse.c == */
+/* What the thread that beats for a busy driver saw at its last look. */
+typedef struct tr__pulse {
+    int64_t turns, since;             /* turns of the driver, and when their number was new */
+    int64_t progress;                 /* of the machine */
+    bool    is_owed;                  /* there was progress, and no heartbeat since */
+} tr__pulse;
+
+/* One turn of that thread. TR__REST_OVER: it ends. */
+tr__rest tr__comm_pulse_turn(tr_comm *comm, tr__pulse *p);
+/* The whole life of the thread; `payload`: the tr_comm. */
+void    *tr__comm_pulse_run(void *payload);
+void     tr__comm_pulse_end(tr_comm *comm);
 
 /* == comm_thread.c == */
 typedef struct tr__thread {

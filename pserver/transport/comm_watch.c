@@ -16,9 +16,12 @@ static const int64_t MILLISECOND = 1000000;
 
 void tr__comm_turn_begins(tr_comm *comm, int64_t now)
 {
+    const int64_t pulsed_at = atomic_load_explicit(&comm->pulsed_at, memory_order_relaxed);
+    const int64_t heard_at = pulsed_at > comm->turned_at ? pulsed_at : comm->turned_at;
+
     comm->now = now;
     /* The others heard this rank's last heartbeat before the pause, so they may have waited longer than the pause. */
-    if (comm->turned_at && comm->now - comm->turned_at > comm->options.timeout - comm->options.heartbeat)
+    if (comm->turned_at && comm->now - heard_at > comm->options.timeout - comm->options.heartbeat)
         comm->woke_at = comm->now;
     comm->turned_at = comm->now;
 }
@@ -224,7 +227,9 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
         tr__comm_failed(comm, TR_EPEER, peer, tr_error());
         return;
     }
+    tr__comm_away(comm);
     comm->node.lost(comm->node.self, peer, how);
+    tr__comm_back(comm);
     const tr_status status = comm->node.status(comm->node.self, &text);
     if (status != TR_OK && !comm->said_bye) {      /* a rank that has said goodbye needs no other rank */
         comm->machine.tell(comm->machine.self, "died", peer, how);

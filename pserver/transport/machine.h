@@ -29,6 +29,9 @@ typedef struct tr_machine {
     /* Make this process's hello for the other ranks (roster.h). */
     tr_status (*pack_hello)(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_replace, int doorbell);
 
+    /* A number that changes while this process makes progress: it uses processor time, or the kernel reads or writes for it. */
+    int64_t (*progress)(void *self);
+
     /* Open a process of this host; -1: it is not accessible. `kill` waits a moment until the process is gone. `is_open`: the descriptor still
      * stands for a process; a script may have closed it. */
     int  (*open_process)(void *self, int64_t pid);

@@ -45,6 +45,9 @@ typedef struct outbound {
 
 typedef struct peer {
     bool     is_dead;
+    bool     has_failed;              /* a heartbeat could not be sent; the next poll reports the death */
+    MPI_Request beat;                 /* the last heartbeat of `beat`, with its header */
+    uint8_t    *beat_header;
     bool     is_posted;               /* a receive for a header is posted */
     unsigned in_first, in_count;      /* rings */
     unsigned out_first, out_count;
@@ -166,7 +169,8 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
     t->status = tr__must_bytes((size_t)t->size * sizeof *t->status);
     t->index = tr__must_bytes((size_t)t->size * sizeof *t->index);
     for (int i = 0; i < t->size; i++) {
-        t->header[i] = MPI_REQUEST_NULL;
+        t->header[i] = t->peer[i].beat = MPI_REQUEST_NULL;
+        t->peer[i].beat_header = tr__must_aligned(TR_TRANSPORT_HEADER);
         t->peer[i].is_dead = i == t->rank;
     }
     return t;
@@ -221,6 +225,20 @@ static void look_for_failed(tr_transport *t)
         MPI_Group_free(&failed);
 }
 
+/* Does MPI know of failures that `poll` has not reported yet? */
+static bool has_news_of_failed(const tr_transport *t)
+{
+    MPI_Group failed;
+    int       count = 0;
+
+    if (!t->get_failed || t->get_failed(MPI_COMM_WORLD, &failed) != MPI_SUCCESS)
+        return false;
+    MPI_Group_size(failed, &count);
+    if (failed != MPI_GROUP_EMPTY)
+        MPI_Group_free(&failed);
+    return count > t->failed;
+}
+
 /* == sending ================================================================================== */
 
 static bool send_message(tr_transport *t, int rank, const uint8_t *header, const void *payload, int64_t bytes, void *token)
@@ -254,6 +272,28 @@ static bool send_message(tr_transport *t, int rank, const uint8_t *header, const
     }
     p->out_count++;
     return true;
+}
+
+static void finish_beat(peer *p)
+{
+    int is_done;
+
+    if (!p->is_dead && p->beat != MPI_REQUEST_NULL)
+        p->has_failed = MPI_Test(&p->beat, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+}
+
+/* One heartbeat at a time is under way to a peer, beside the other messages. */
+static void beat(tr_transport *t, int rank, const uint8_t *header)
+{
+    peer *p = &t->peer[rank];
+
+    if (p->is_dead || p->has_failed || has_news_of_failed(t))
+        return;
+    finish_beat(p);
+    if (p->has_failed || p->beat != MPI_REQUEST_NULL)
+        return;
+    memcpy(p->beat_header, header, TR_TRANSPORT_HEADER);
+    p->has_failed = MPI_Isend(p->beat_header, TR_TRANSPORT_HEADER, MPI_BYTE, rank, TAG_HEADER, MPI_COMM_WORLD, &p->beat) != MPI_SUCCESS;
 }
 
 /* Is the request done? An error means that the peer is dead. */
@@ -374,6 +414,9 @@ static int poll_all(tr_transport *t)
     int count = 0;
 
     for (int i = 0; i < t->size; i++) {
+        finish_beat(&t->peer[i]);
+        if (t->peer[i].has_failed)
+            die(t, i);
         if (t->peer[i].out_count)
             count += finish_sends(t, i);
         post(t, i);
@@ -391,7 +434,7 @@ static int unsent(const tr_transport *t)
 
     for (int i = 0; i < t->size; i++)
         if (!t->peer[i].is_dead)
-            count += (int)t->peer[i].out_count;
+            count += (int)t->peer[i].out_count + (t->peer[i].beat != MPI_REQUEST_NULL);
     return count;
 }
 
@@ -409,6 +452,7 @@ static void stop(tr_transport *t, bool is_clean)
     set_yielding(true);                            /* MPI's end polls without a pause */
     MPI_Finalize();
     for (int i = 0; i < t->size; i++) {
+        free(t->peer[i].beat_header);
         for (int k = 0; k <= RECV_DEPTH; k++)
             free(t->peer[i].in[k].slot);
         for (int k = 0; k < SEND_DEPTH; k++)
@@ -424,5 +468,5 @@ static void stop(tr_transport *t, bool is_clean)
 __attribute__((visibility("default"))) extern const tr_transport_table tr_transport_mpi;
 const tr_transport_table tr_transport_mpi = {
     .version = TR_TRANSPORT_VERSION, .name = "mpi", .start = start, .rank = rank_of, .size = size_of,
-    .send = send_message, .poll = poll_all, .drop = drop, .unsent = unsent, .stop = stop,
+    .send = send_message, .beat = beat, .poll = poll_all, .drop = drop, .unsent = unsent, .stop = stop,
 };

@@ -105,7 +105,7 @@ void tr_sim_attach(tr_sim *sim, int rank, const tr_sim_program *program)
         r->host++;
     r->comm = tr__comm_new(&options, &core, &machine);
     sim->at[rank * TR__THREADS + TR__THREAD] = sim->now + tr__sim_time(sim, sim->options.delay);
-    sim->at[rank * TR__THREADS + TR__OWNER] = INT64_MAX;
+    sim->at[rank * TR__THREADS + TR__OWNER] = sim->at[rank * TR__THREADS + TR__BEATER] = INT64_MAX;
 }
 
 static void free_rank(tr__sim_rank *r)
@@ -318,14 +318,37 @@ static void owner_turn(tr__sim_rank *r)
 
 /* == running =================================================================================== */
 
+void tr_sim_busy(tr_sim *sim, int rank, int64_t duration, bool is_stuck)
+{
+    tr__sim_rank *r = &sim->rank[rank];
+
+    r->busy_until = sim->now + duration;
+    r->is_stuck = is_stuck;
+    tr__sim_push(sim, (tr__event){.kind = TR__FREE, .time = r->busy_until, .rank = rank});
+}
+
+/* The turn is over. If it takes longer, its driver is away from the transport until then. */
+static void stay_away(tr_sim *sim, int rank)
+{
+    tr__sim_rank *r = &sim->rank[rank];
+
+    if (r->has_ended || sim->now >= r->busy_until || atomic_load(&r->comm->inside) == TR__AWAY)
+        return;
+    tr__comm_away(r->comm);
+    r->pulse = (tr__pulse){.turns = -1};
+    for (int k = 0; k < TR__THREADS; k++)
+        tr__sim_set_turn(sim, rank, k, k == TR__BEATER ? sim->now : *tr__sim_turn_of(sim, rank, k));
+}
+
 static void post_call(tr_sim *sim, const tr__event *e)
 {
     tr__sim_rank *r = &sim->rank[e->rank];
 
     if (r->has_ended || atomic_load(&r->comm->state) != TR__RUNNING)
         return;
-    if (sim->now < r->stopped_until) {
-        tr_sim_call(sim, e->rank, r->stopped_until - sim->now, e->call, e->payload);
+    const int64_t free_at = r->stopped_until > r->busy_until ? r->stopped_until : r->busy_until;
+    if (sim->now < free_at) {
+        tr_sim_call(sim, e->rank, free_at - sim->now, e->call, e->payload);
         return;
     }
     call *todo = tr__must_bytes(sizeof *todo);
@@ -337,6 +360,7 @@ static void post_call(tr_sim *sim, const tr__event *e)
             free(todo);
     }
     sim->running = -1;
+    stay_away(sim, e->rank);
     tr__sim_stir(sim, e->rank);
 }
 
@@ -345,6 +369,21 @@ static void stop(tr_sim *sim, int rank, int64_t duration)
     sim->rank[rank].stopped_until = sim->now + duration;
     for (int k = 0; k < TR__THREADS; k++)
         tr__sim_set_turn(sim, rank, k, *tr__sim_turn_of(sim, rank, k));
+}
+
+static void come_back(tr_sim *sim, int rank)
+{
+    tr__sim_rank *r = &sim->rank[rank];
+
+    if (!r->has_ended && atomic_load(&r->comm->inside) == TR__AWAY)
+        tr__comm_back(r->comm);
+    *tr__sim_turn_of(sim, rank, TR__BEATER) = INT64_MAX;
+}
+
+static void beater_turn(tr__sim_rank *r)
+{
+    const tr__rest how = tr__comm_pulse_turn(r->comm, &r->pulse);
+    tr__sim_set_turn(r->sim, r->rank, TR__BEATER, r->sim->now + how.nanoseconds);
 }
 
 static void happen(tr_sim *sim, const tr__event *e)
@@ -356,6 +395,7 @@ static void happen(tr_sim *sim, const tr__event *e)
     case TR__KILL:   tr__sim_end(sim, e->rank, true); break;
     case TR__REPORT: tr__sim_report(sim, e->rank, e->about); break;
     case TR__STOP:   stop(sim, e->rank, e->duration); break;
+    case TR__FREE:   come_back(sim, e->rank); break;
     }
 }
 
@@ -365,10 +405,13 @@ static void take_turn(tr_sim *sim, int rank, int thread)
     if (setjmp(sim->turn) == 0) {
         if (thread == TR__THREAD)
             thread_turn(&sim->rank[rank]);
-        else
+        else if (thread == TR__OWNER)
             owner_turn(&sim->rank[rank]);
+        else
+            beater_turn(&sim->rank[rank]);
     }
     sim->running = -1;
+    stay_away(sim, rank);
 }
 
 static int next_turn(const tr_sim *sim)

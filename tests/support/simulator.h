@@ -76,6 +76,8 @@ void     tr_sim_call(tr_sim *sim, int rank, int64_t after, void (*call)(void *pa
 void     tr_sim_kill(tr_sim *sim, int rank, int64_t after);
 /* Stop the rank at this time, for so long. */
 void     tr_sim_stop(tr_sim *sim, int rank, int64_t after, int64_t duration);
+/* Called in a turn of the rank: what the turn does for the core takes so long. `is_stuck`: and makes no progress, as in a deadlock. */
+void     tr_sim_busy(tr_sim *sim, int rank, int64_t duration, bool is_stuck);
 /* Was the rank killed, or did it end itself, perhaps after a failure? */
 bool     tr_sim_is_dead(const tr_sim *sim, int rank);
 /* Has the rank's process ended in any way? */

@@ -85,6 +85,8 @@ void tr__sim_set_turn(tr_sim *sim, int rank, int thread, int64_t at)
 {
     const tr__sim_rank *r = &sim->rank[rank];
 
+    if (thread != TR__BEATER && at < r->busy_until)
+        at = r->busy_until;
     if (!r->has_ended)
         *tr__sim_turn_of(sim, rank, thread) = at > r->stopped_until ? at : r->stopped_until;
 }

@@ -121,6 +121,12 @@ static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role rol
     return TR_OK;
 }
 
+static int64_t progress(void *self)
+{
+    const tr__sim_rank *r = self;
+    return r->is_stuck ? 0 : r->sim->now;
+}
+
 /* == processes ================================================================================= */
 
 static int open_process(void *self, int64_t pid)
@@ -205,5 +211,5 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 tr_machine tr__sim_machine(tr__sim_rank *r)
 {
     return (tr_machine){r, clock_of, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
-                        open_process, close_process, has_ended, is_open, kill_process, can_read, tell, may_explain, print, end};
+                        progress, open_process, close_process, has_ended, is_open, kill_process, can_read, tell, may_explain, print, end};
 }

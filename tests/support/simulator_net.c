@@ -308,6 +308,17 @@ static bool send_message(tr_transport *t, int peer, const uint8_t *header, const
     return true;
 }
 
+/* It takes no room among the messages under way. */
+static void beat(tr_transport *t, int peer, const uint8_t *header)
+{
+    if (t->way[peer].is_dropped || t->reports)
+        return;
+    watch(t, true, peer, header);
+    tr__parcel *p = parcel_new(t->rank, peer, header, NULL, 0, NULL, true);
+    p->is_sent = true;
+    post(t->sim, p);
+}
+
 static int finish_sends(tr_transport *t, int peer)
 {
     tr__link *way = &t->way[peer];
@@ -429,5 +440,5 @@ static void stop(tr_transport *t, bool is_clean)
 
 const tr_transport_table tr__sim_transport = {
     .version = TR_TRANSPORT_VERSION, .name = "simulator", .start = start, .rank = rank_of, .size = size_of,
-    .send = send_message, .poll = poll_all, .drop = drop, .unsent = unsent, .stop = stop,
+    .send = send_message, .beat = beat, .poll = poll_all, .drop = drop, .unsent = unsent, .stop = stop,
 };

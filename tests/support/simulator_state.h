@@ -55,7 +55,7 @@ typedef enum tr__owner_phase {
     TR__OWNER_STARTS, TR__OWNER_FREE, TR__OWNER_WAITS, TR__OWNER_IDLE, TR__OWNER_LEAVES, TR__OWNER_FAILS, TR__OWNER_GOES
 } tr__owner_phase;
 
-enum { TR__OWNER, TR__THREAD, TR__THREADS };
+enum { TR__OWNER, TR__THREAD, TR__BEATER, TR__THREADS };
 
 typedef struct tr__sim_rank {
     tr_sim         *sim;
@@ -69,12 +69,14 @@ typedef struct tr__sim_rank {
     tr__owner_phase owner;
     bool            has_begun, thread_is_over;
     bool            has_ended, is_dead, has_heard;
-    int64_t         stopped_until;
+    int64_t         stopped_until, busy_until;
+    bool            is_stuck;                      /* busy without progress: its threads wait for each other */
+    tr__pulse       pulse;
     tr__rest        rest[TR__THREADS];             /* how each thread rests until its next turn */
     int64_t         gone_at;                       /* TR__OWNER_FAILS: when the owner gives up */
 } tr__sim_rank;
 
-typedef enum tr__event_kind { TR__ARRIVE, TR__WHOLE, TR__CALL, TR__KILL, TR__REPORT, TR__STOP } tr__event_kind;
+typedef enum tr__event_kind { TR__ARRIVE, TR__WHOLE, TR__CALL, TR__KILL, TR__REPORT, TR__STOP, TR__FREE } tr__event_kind;
 
 typedef struct tr__event {
     int64_t        time;
