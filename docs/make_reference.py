@@ -177,7 +177,8 @@ def describe_arguments(app: Any, kind: str, name: str, what: Any, options: Any, 
     """For Sphinx: add a list of the arguments to a docstring, with what arguments.md says of those that it does not name."""
     if kind not in ("function", "class", "method"):
         return
-    lines += ["", *(f":param {one}: {'described above' if _names(what, one) else _as_rst(common_arguments().get(one, ''))}" for one in parameters(what))]
+    listed = [one for one in parameters(what) if not _names(what, one) and common_arguments().get(one)]
+    lines += ["", *(f":param {one}: {_as_rst(common_arguments()[one])}" for one in listed)]
 
 
 def _as_rst(text: str) -> str:

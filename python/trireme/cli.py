@@ -39,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{options.parser.near(unknown)}")
+    if options.command is None:                        # then it helps to see the commands
+        parser.print_help(sys.stderr)
+        return 2
     try:
         code = options.run(options)
         if sys.stdout:                                 # it is None where it was closed
@@ -71,7 +74,8 @@ def command_parser() -> _Parser:
     """Return what reads the command line; the reference of commands is made of it, too."""
     parser = _Parser(prog="trireme", description="Train on parameter servers over MPI.")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    parser.set_defaults(parser=parser)
     add_launch(commands)
     add_explain(commands)
     add_doctor(commands)
@@ -188,7 +192,11 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--checkpoint-steps", type=whole_from(1), metavar="N", help="one every N steps")
     parser.add_argument("--checkpoint-seconds", type=number_from(0, True), metavar="S", help="one every S seconds (default: 600)")
     parser.add_argument("--checkpoint-keep", type=whole_from(1), metavar="K", help="the newest K stay (default: 3)")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint, if there is one")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint of the folder; a folder without any is refused")
+    how.add_argument("--resume-or-begin", action="store_true", help="go on if the folder holds checkpoints of the same script with the same arguments, "
+                     "begin if it holds none")
+    how.add_argument("--anew", action="store_true", help="begin, and move another run's checkpoints into DIR/aside-DATE (default: such a folder is refused)")
     add_where(parser)
     parser.add_argument("--timeout", type=number_from(0, True), metavar="SECONDS", help="end the job after so long (default: never)")
     parser.add_argument("--restarts", type=whole_from(0), default=3, metavar="N",
@@ -391,7 +399,7 @@ def run_launch(options: argparse.Namespace) -> int:
     from .launch.supervisor import Checkpoints, Launch
 
     checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
-                              options.checkpoint_keep, options.resume)
+                              options.checkpoint_keep, options.resume, options.resume_or_begin, options.anew)
     layout = replace(where(options), servers=options.servers, trainers=options.trainers, standbys=options.standbys,
                      replicas=options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,

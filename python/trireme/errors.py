@@ -14,6 +14,7 @@ from typing import Any
 from .checks import plain
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_COMMAND = os.path.join(_PACKAGE, "cli.py")            # the program `trireme` is a script that calls its `main`
 
 
 class TriremeError(Exception):
@@ -302,16 +303,17 @@ def package_file(path: str) -> bool:
 
 
 def user_frame() -> FrameType | None:
-    """Return the innermost frame outside this package, or None: the line of a command, ``python -m trireme``, is nobody's.
+    """Return the innermost frame outside this package, or None: the line of a command, ``trireme`` or ``python -m trireme``, is nobody's.
 
     >>> from trireme.errors import user_frame
     >>> user_frame().f_code.co_name
     '<module>'
     """
-    frame: FrameType | None = sys._getframe(1)
+    inner, frame = None, sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen ")):
-        frame = frame.f_back
-    return frame
+        inner, frame = frame, frame.f_back
+    is_command = inner is not None and inner.f_code.co_filename == _COMMAND and inner.f_code.co_name == "main"
+    return None if is_command else frame
 
 
 def user_line() -> str:
