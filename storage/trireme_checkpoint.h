@@ -66,16 +66,37 @@ typedef struct tr_checkpoint_facts {
 /* == writing, one process ==================================================================== */
 
 /* Write a checkpoint of these arrays into `folder`/step-..., and remove all but the newest `keep` of the folder (0: none
- * is removed). On failure the folder holds the checkpoints that it held before. */
+ * is removed). The first call for a folder claims it for a run that begins (tr_checkpoint_claim), unless the caller has done so. On failure the folder holds the checkpoints that it held before. */
 TR_API tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_checkpoint_item *states,
                                     int keep);
 
-/* Lock a folder for the checkpoints of this process until it ends; the folder is made where it is missing. Under the launcher, the launcher
- * holds the lock of the folder that it was given.
- * is_first: this is the beginning of a training. Then a folder that another job holds is refused (TR_EINVAL), and so is one that cannot be
- * made or written into (TR_EIO). Otherwise the call succeeds without the lock, because the process that had it may still be ending; the
- * caller asks again later. A job that the launcher starts again (TRIREME_ATTEMPT) is never the first. */
-TR_API tr_status tr_checkpoint_claim(const char *folder, bool is_first);
+/* == a folder belongs to a run =============================================================== */
+
+/* The training that a checkpoint belongs to: all launches that go on from each other. */
+typedef struct tr_checkpoint_run {
+    uint64_t    number;               /* random; 0: not known, an older version wrote the checkpoint */
+    int64_t     began;                /* seconds since 1970 */
+    const char *command;              /* script and arguments of the launch that wrote the checkpoint; "": not known */
+} tr_checkpoint_run;
+
+/* How a training comes to its folder. */
+typedef enum tr_checkpoint_entry {
+    TR_ENTRY_BEGIN = 0,               /* it begins: a folder with checkpoints of another run is refused (TR_EEXIST) */
+    TR_ENTRY_ANEW = 1,                /* it begins, and moves checkpoints of other runs into DIR/aside-DATE */
+    TR_ENTRY_RESUME = 2,              /* it goes on with the folder's run. A folder with several runs is refused (TR_EINVAL) */
+    TR_ENTRY_RESUME_SCRIPT = 3,       /* it goes on if the same script wrote them, with whatever arguments; else the folder is refused (TR_EEXIST) */
+    TR_ENTRY_RESUME_COMMAND = 4,      /* it goes on if the same script wrote them with the same arguments; else the folder is refused (TR_EEXIST) */
+    TR_ENTRY_JOIN = 5                 /* it has begun already: this process was started again, or takes over from another one */
+} tr_checkpoint_entry;
+
+/* Reserve a folder for the checkpoints of this process until it ends; the folder is made where it is missing. Call it before the first step.
+ * A folder that another job holds is refused (TR_EINVAL), and so is one that cannot be made or written into (TR_EIO). Under the launcher, the
+ * launcher holds the folder that it was given. TR_ENTRY_JOIN always succeeds, because the process that had the folder may still be ending; the
+ * caller asks again later. The same holds in a job that the launcher starts again (TRIREME_ATTEMPT).
+ * command: the script and its arguments; may be NULL. *said (malloc'ed, tr_free; NULL: nothing): a line for the user. */
+TR_API tr_status tr_checkpoint_claim(char **said, const char *folder, tr_checkpoint_entry entry, const char *command);
+/* Would tr_checkpoint_claim refuse the folder because of the checkpoints that it holds? The launcher asks before it starts any rank. */
+TR_API tr_status tr_checkpoint_check(const char *folder, tr_checkpoint_entry entry, const char *command);
 
 /* == reading ================================================================================= */
 
@@ -84,13 +105,14 @@ typedef struct tr_checkpoint tr_checkpoint;
 /* Open one checkpoint, `folder` = "DIR/step-000000123". Its manifest is read and checked, and its parts must have their sizes. Their
  * contents are checked when they are read, or by tr_checkpoint_verify. */
 TR_API tr_status tr_checkpoint_open(tr_checkpoint **out, const char *folder);
-/* Open the newest checkpoint of `folder` that is valid to the last byte. `*refused` (malloc'ed, tr_free; NULL: none) has a line for each
+/* Open the newest checkpoint of `folder` that is valid to the last byte: of the run that this process writes there for, or of the only run
+ * (TR_EINVAL: there are several). `*refused` (malloc'ed, tr_free; NULL: none) has a line for each
  * newer one that was refused. TR_ENOTFOUND: no checkpoint is valid; the text has these lines. */
 TR_API tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const char *folder);
 TR_API void      tr_checkpoint_free(tr_checkpoint *checkpoint);
 /* Read all parts and compare the checksums. */
 TR_API tr_status tr_checkpoint_verify(const tr_checkpoint *checkpoint);
-/* List the steps of the checkpoints in a folder, the newest first, valid or not, up to `room`; return how many there are. A folder without
+/* List the steps of the checkpoints in a folder, the one that was written last first, valid or not, up to `room`; return how many there are. A folder without
  * a manifest is no checkpoint. A folder that does not exist has none. */
 TR_API int       tr_checkpoint_list(int64_t *steps, int room, const char *folder);
 /* The folder of a step's checkpoint, malloc'ed. */
@@ -102,6 +124,9 @@ TR_API const char *tr_checkpoint_mode(const tr_checkpoint *checkpoint);
 TR_API const char *tr_checkpoint_digest(const tr_checkpoint *checkpoint);
 TR_API const char *tr_checkpoint_version(const tr_checkpoint *checkpoint);
 TR_API uint64_t    tr_checkpoint_number(const tr_checkpoint *checkpoint);      /* tells checkpoints of one step apart */
+TR_API void        tr_checkpoint_run_of(tr_checkpoint_run *out, const tr_checkpoint *checkpoint);      /* its text is borrowed */
+/* The caller goes on from this checkpoint: what this process writes into its folder belongs to the same run. */
+TR_API void        tr_checkpoint_follow(const tr_checkpoint *checkpoint);
 TR_API int64_t     tr_checkpoint_created(const tr_checkpoint *checkpoint);  /* seconds since 1970 */
 TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* bytes of all parts */
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);

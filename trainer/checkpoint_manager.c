@@ -87,6 +87,18 @@ static tr_status find_place(tr_checkpoint_manager *k)
     return TR_OK;
 }
 
+static tr_status claim(const tr_checkpoint_manager *k, tr_checkpoint_entry entry)
+{
+    const tr_checkpoint_options *o = &k->desc->checkpoints;
+    char                        *said = NULL;
+
+    TR_TRY(tr_checkpoint_claim(&said, o->folder, entry, o->command));
+    if (said)
+        fprintf(stderr, "trireme: %s\n", said);
+    tr_free(said);
+    return TR_OK;
+}
+
 static tr_status find_origin(tr_checkpoint_manager *k)
 {
     bool    have_state = false;
@@ -97,7 +109,7 @@ static tr_status find_origin(tr_checkpoint_manager *k)
     k->steps_on_servers = k->job ? resumed * k->policy->period : 0;
     have_state |= k->job && tr_job_is_replacement(k->job);
     if (is_first_trainer(k))
-        TR_TRY(tr_checkpoint_claim(k->desc->checkpoints.folder, !have_state));
+        TR_TRY(claim(k, have_state ? TR_ENTRY_JOIN : k->desc->checkpoints.entry));
     k->origin = tr_checkpoint_origin_of(have_state, k->desc->checkpoints.resume, newest(k) >= 0);
     return find_place(k);
 }
@@ -348,7 +360,7 @@ static bool makes_them(tr_checkpoint_manager *k)
     const bool  makes = !k->job || tr_job_makes_checkpoints(k->job);
 
     if (tr_checkpoint_policy_becomes_initiator(k->checkpoints, makes)) {
-        tr_checkpoint_claim(folder, false);
+        claim(k, TR_ENTRY_JOIN);
         tr_checkpoint_policy_take_over(k->checkpoints, steps_of(k), newest(k), tr_checkpoint_age(folder), tr__now());
     }
     return makes;

@@ -30,6 +30,7 @@ static const char usage[] =
     "  --checkpoint-seconds S      every S seconds (600)\n"
     "  --checkpoint-keep N         the newest N stay (3)\n"
     "  --resume                    go on from the newest valid one, if there is one\n"
+    "  --anew                      begin, and move another run's checkpoints into DIR/aside-DATE\n"
     "  --help, --version\n";
 
 /* 2, the exit code for a wrong command line. */
@@ -45,7 +46,8 @@ typedef struct choices {
     int64_t     checkpoint_steps, checkpoint_keep;
     double      checkpoint_seconds;
     const char *checkpoint;
-    bool        resume;
+    bool        resume, anew, is_same;                     /* is_same: resume what this job wrote with these arguments */
+    char        command[4096];
     int         file_count;
     char      **files;
 } choices;
@@ -86,12 +88,14 @@ static int read_environment(choices *c)
 {
     static const char *const names[] = {"TRIREME_CHECKPOINT_STEPS", "TRIREME_CHECKPOINT_KEEP", "TRIREME_CHECKPOINT_SECONDS"};
     int64_t *const           counts[] = {&c->checkpoint_steps, &c->checkpoint_keep};
-    const char              *resume = environment("TRIREME_RESUME"), *seconds = environment(names[2]);
+    const char              *resume = environment("TRIREME_RESUME"), *anew = environment("TRIREME_ANEW"), *seconds = environment(names[2]);
 
     c->checkpoint = environment("TRIREME_CHECKPOINT");
     if (!c->checkpoint)
         return 0;
     c->resume = resume && strcmp(resume, "0") != 0;
+    c->is_same = resume && !strcmp(resume, "same");
+    c->anew = anew && strcmp(anew, "0") != 0;
     for (int i = 0; i < 2; i++) {
         const char *text = environment(names[i]);
         if (text && (read_count(counts[i], text) || *counts[i] == 0))
@@ -102,11 +106,23 @@ static int read_environment(choices *c)
     return 0;
 }
 
+/* "job.trj --epochs 3": by this text checkpoints know whose they are. A text that is too long is cut. */
+static void write_command(char *out, size_t size, int argc, char **argv)
+{
+    size_t length = 0;
+
+    *out = '\0';
+    for (int i = 1; i < argc && length < size; i++) {
+        const char *slash = i == 1 ? strrchr(argv[i], '/') : NULL;
+        length += (size_t)snprintf(out + length, size - length, "%s%s", i > 1 ? " " : "", slash ? slash + 1 : argv[i]);
+    }
+}
+
 /* Returns 0: go on; 1: there is nothing more to do; 2: the command line is wrong. */
 static int read_options(choices *c, int argc, char **argv)
 {
     enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, CHECKPOINT_STEPS, CHECKPOINT_SECONDS, CHECKPOINT_KEEP, SAVE, CHECKPOINT,
-           RESUME, HELP, VERSION };
+           RESUME, ANEW, HELP, VERSION };
     static const struct option names[] = {
         {"epochs", required_argument, NULL, EPOCHS}, {"steps", required_argument, NULL, STEPS},
         {"report", required_argument, NULL, REPORT}, {"threads", required_argument, NULL, THREADS},
@@ -114,6 +130,7 @@ static int read_options(choices *c, int argc, char **argv)
         {"checkpoint", required_argument, NULL, CHECKPOINT}, {"checkpoint-steps", required_argument, NULL, CHECKPOINT_STEPS},
         {"checkpoint-seconds", required_argument, NULL, CHECKPOINT_SECONDS},
         {"checkpoint-keep", required_argument, NULL, CHECKPOINT_KEEP}, {"resume", no_argument, NULL, RESUME},
+        {"anew", no_argument, NULL, ANEW},
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
     int64_t *const counts[] = {NULL, &c->epochs, &c->steps, &c->report, &c->threads, &c->readers,
@@ -133,17 +150,26 @@ static int read_options(choices *c, int argc, char **argv)
             c->checkpoint = optarg;
         else if (found == RESUME)
             c->resume = true;
+        else if (found == ANEW)
+            c->anew = true;
         else if (found == CHECKPOINT_SECONDS ? read_seconds(&c->checkpoint_seconds, optarg) : read_count(counts[found], optarg))
             return refuse("not a number from 0 on:", optarg);
     }
     if (optind == argc)
         return refuse("a job is missing:", "JOB");
-    if (!c->checkpoint && (c->resume || c->checkpoint_steps >= 0 || c->checkpoint_seconds >= 0 || c->checkpoint_keep >= 0))
+    if (!c->checkpoint && (c->resume || c->anew || c->checkpoint_steps >= 0 || c->checkpoint_seconds >= 0 || c->checkpoint_keep >= 0))
         return refuse("checkpoints need a folder:", "--checkpoint");
     c->job = argv[optind];
     c->files = argv + optind + 1;
     c->file_count = argc - optind - 1;
     return 0;
+}
+
+static tr_checkpoint_entry entry_of(const choices *c)
+{
+    if (c->resume)
+        return c->is_same ? TR_ENTRY_RESUME_COMMAND : TR_ENTRY_RESUME;
+    return c->anew ? TR_ENTRY_ANEW : TR_ENTRY_BEGIN;
 }
 
 static void choose(tr_saved_job_desc *desc, const choices *c)
@@ -157,7 +183,7 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
     desc->checkpoints = (tr_checkpoint_options){
         .folder = c->checkpoint, .every_steps = c->checkpoint_steps > 0 ? c->checkpoint_steps : 0,
         .every_seconds = c->checkpoint_seconds > 0 ? c->checkpoint_seconds : 0,
-        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .resume = c->resume};
+        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .resume = c->resume, .entry = entry_of(c), .command = c->command};
     if (c->file_count) {
         desc->data.files = (const char *const *)c->files;
         desc->data.file_count = c->file_count;
@@ -330,6 +356,7 @@ int main(int argc, char **argv)
 
     if (is_standby && !wait_as_standby(&job, &code))
         return code;
+    write_command(c.command, sizeof c.command, argc - is_standby, argv + is_standby);      /* before getopt changes the order */
     int found = read_environment(&c);
     if (!found)
         found = read_options(&c, argc - is_standby, argv + is_standby);

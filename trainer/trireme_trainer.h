@@ -260,6 +260,8 @@ typedef struct tr_checkpoint_options {
     double      every_seconds;
     int         keep;                 /* how many of the newest stay; 0: all */
     bool        resume;               /* go on from the newest valid one, if there is one */
+    tr_checkpoint_entry entry;        /* of a training that begins or resumes */
+    const char *command;              /* the job and its arguments, as in tr_checkpoint_claim; may be NULL */
 } tr_checkpoint_options;
 
 typedef struct tr_saved_job_desc {

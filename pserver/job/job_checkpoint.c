@@ -103,7 +103,7 @@ static tr_status complete(tr__checkpointer *m, tr__parts *p, const tr_places *pl
 
     if (m->order.has_own)
         TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->shared.own_part, m->order.folder, places));
-    return tr__parts_write_manifest(p, m->order.folder, facts, m->order.snapshot, places);
+    return tr__parts_write_manifest(p, m->order.dir, m->order.folder, facts, m->order.snapshot, places);
 }
 
 /* Write the own part, and join it with the servers' parts. A next snapshot can begin only when all servers have answered to this one. So

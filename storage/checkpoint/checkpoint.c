@@ -182,3 +182,10 @@ void tr_manifest_free(tr_manifest *manifest)
     if (manifest)
         trireme__checkpoint__manifest__free_unpacked(manifest, NULL);
 }
+
+tr_checkpoint_run tr__run_of_manifest(const tr_manifest *manifest)
+{
+    const Trireme__Checkpoint__Run *run = manifest->run;
+
+    return run ? (tr_checkpoint_run){run->number, (int64_t)run->began, run->command} : (tr_checkpoint_run){.command = ""};
+}

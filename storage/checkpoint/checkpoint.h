@@ -37,23 +37,24 @@ void      tr_tables_snapshot_end(int count, const tr_checkpoint_item *states);
 tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_checkpoint_item *states);
 /* A checkpoint was given up: remove its part `name`, if there is one, and the folder if it is empty then. */
 void      tr_part_remove(const char *folder, const char *name);
-/* Write the manifest of DIR/step-... when all `parts` are there. Other files of parts in the folder are removed. */
-tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
+/* Write the manifest of DIR/step-... when all `parts` are there. Other files of parts in the folder are removed. dir: DIR, whose checkpoints
+ * have runs and an order (run.h); NULL: this is none of them. */
+tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
                             tr_part *const *parts);
-/* Remove one checkpoint, or what there is of it. */
-void      tr__checkpoint_remove(const char *folder);
-/* Keep the newest `keep` checkpoints (at least one), and remove older ones and older incomplete folders. A failure to remove is ignored. */
+/* Keep the newest `keep` checkpoints of this process's run (at least one), and remove older ones and older incomplete folders. A failure to
+ * remove is ignored. */
 void      tr_checkpoint_prune(const char *dir, int keep);
 
 /* Remove the note of where this launch began: no later start will need it. */
 void      tr__beginning_remove(const char *folder);
 
-/* Like tr_checkpoint_list. with_incomplete: list folders without a manifest, too. */
-int       tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool with_incomplete);
-
 /* Parse and check a manifest: its own checksum, and all rules that concern the manifest alone. `path` is for messages. */
 tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size, const char *path);
+/* The manifest of one checkpoint. */
+tr_status tr_manifest_read(tr_manifest **out, const char *folder);
 void      tr_manifest_free(tr_manifest *manifest);
+/* The run that it names; its number is 0 where it names none. */
+tr_checkpoint_run tr__run_of_manifest(const tr_manifest *manifest);
 /* Describe a table of a part. */
 Trireme__Checkpoint__Table *tr__table_describe(const tr_job_table *table);
 const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *checkpoint);

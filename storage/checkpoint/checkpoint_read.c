@@ -1,12 +1,10 @@
-/* checkpoint_read.c - finds checkpoints, and joins the pieces of their arrays. Bytes are used only after their checksum was compared. */
+/* checkpoint_read.c - opens a checkpoint, and joins the pieces of their arrays. Bytes are used only after their checksum was compared. */
 #include "storage/checkpoint/checkpoint.h"
 
 #include "storage/util/crc32c.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +138,7 @@ static tr_status open_file(int *fd, uint64_t *size, char **path, const char *fol
     return is_missing ? tr_fail(TR_EFORMAT, "%s", tr_error()) : status;
 }
 
-static tr_status read_manifest(tr_checkpoint *c)
+tr_status tr_manifest_read(tr_manifest **out, const char *folder)
 {
     static const uint64_t MANIFEST_MAX = 1 << 30;
     uint8_t  *bytes = NULL;
@@ -149,7 +147,7 @@ static tr_status read_manifest(tr_checkpoint *c)
     tr_status status;
     int       fd;
 
-    TR_TRY(open_file(&fd, &size, &path, c->folder, "manifest"));
+    TR_TRY(open_file(&fd, &size, &path, folder, "manifest"));
     bytes = size <= MANIFEST_MAX ? tr__must_bytes(size + 1) : NULL;
     if (bytes)
         status = read_all(fd, bytes, size, 0, path);
@@ -157,7 +155,7 @@ static tr_status read_manifest(tr_checkpoint *c)
         status = tr_fail(TR_EFORMAT, "'%s' has %llu bytes", path, (unsigned long long)size);
     close(fd);
     if (status == TR_OK)
-        status = tr_manifest_parse(&c->manifest, bytes, size, path);
+        status = tr_manifest_parse(out, bytes, size, path);
     free(bytes);
     free(path);
     return status;
@@ -252,7 +250,7 @@ tr_status tr_checkpoint_open(tr_checkpoint **out, const char *folder)
     tr_status      status;
 
     c->folder = tr__must_strdup(folder);
-    TR_TRY_GOTO(fail, read_manifest(c));
+    TR_TRY_GOTO(fail, tr_manifest_read(&c->manifest, folder));
     for (size_t i = 0; i < c->manifest->n_parts; i++)
         TR_TRY_GOTO(fail, check_size(c, c->manifest->parts[i]));
     TR_TRY_GOTO(fail, join_all(c));
@@ -281,101 +279,6 @@ tr_status tr_checkpoint_verify(const tr_checkpoint *c)
     return TR_OK;
 }
 
-/* == folders ======================================================================================== */
-
-static bool parse_step(int64_t *step, const char *name)
-{
-    char *end;
-
-    if (strncmp(name, "step-", 5) || strlen(name) < 14 || strspn(name + 5, "0123456789") != strlen(name + 5))
-        return false;
-    errno = 0;
-    *step = strtoll(name + 5, &end, 10);
-    return errno == 0 && *end == '\0';
-}
-
-static int newest_first(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a < b) - (a > b);
-}
-
-static bool has_manifest(int dir, const char *name)
-{
-    char path[300];
-
-    return (size_t)snprintf(path, sizeof path, "%s/manifest", name) < sizeof path && faccessat(dir, path, F_OK, 0) == 0;
-}
-
-int tr_checkpoint_list(int64_t *steps, int room, const char *folder)
-{
-    return tr__checkpoint_list_all(steps, room, folder, false);
-}
-
-int tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool with_incomplete)
-{
-    int      count = 0, capacity = 0;
-    int64_t *found = NULL, step;
-    DIR     *dir = opendir(folder);
-
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!parse_step(&step, entry->d_name) || (!with_incomplete && !has_manifest(dirfd(dir), entry->d_name)))
-            continue;
-        if (count == capacity) {
-            capacity = capacity ? 2 * capacity : 64;
-            found = tr__must_realloc(found, (size_t)capacity * sizeof *found);
-        }
-        found[count++] = step;
-    }
-    if (dir)
-        closedir(dir);
-    if (count)
-        qsort(found, (size_t)count, sizeof *found, newest_first);
-    if (count && room)
-        memcpy(steps, found, (size_t)(count < room ? count : room) * sizeof *steps);
-    free(found);
-    return count;
-}
-
-static void add_line(char **text, const char *line)
-{
-    const int length = (int)strcspn(line, "\n");       /* the first line of the error, without its trail */
-    char     *more = *text ? tr__must_format("%s\n%.*s", *text, length, line) : tr__must_format("%.*s", length, line);
-
-    free(*text);
-    *text = more;
-}
-
-tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const char *folder)
-{
-    const int count = tr_checkpoint_list(NULL, 0, folder);
-    int64_t  *steps = tr__must_alloc((size_t)count * sizeof *steps + 1);
-    const int there = tr_checkpoint_list(steps, count, folder);
-    bool      is_found = false;
-
-    *refused = NULL;
-    for (int i = 0; !is_found && i < count && i < there; i++) {
-        tr_checkpoint *c = NULL;
-        char          *path = tr_checkpoint_path(folder, steps[i]);
-        is_found = tr_checkpoint_open(&c, path) == TR_OK && tr_checkpoint_verify(c) == TR_OK;
-        if (is_found) {
-            *out = c;
-        } else {
-            add_line(refused, tr_error());
-            tr_checkpoint_free(c);
-        }
-        free(path);
-    }
-    free(steps);
-    if (is_found)
-        return TR_OK;
-    const tr_status status = tr_fail(TR_ENOTFOUND, "there is no checkpoint in '%s' that can be used%s%.2000s", folder,
-                                     *refused ? ":\n" : "", *refused ? *refused : "");
-    free(*refused);
-    *refused = NULL;
-    return status;
-}
-
 /* == contents ======================================================================================== */
 
 const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *c) { return c->manifest; }
@@ -392,6 +295,7 @@ const char *tr_checkpoint_digest(const tr_checkpoint *c) { return c->manifest->d
 const char *tr_checkpoint_version(const tr_checkpoint *c) { return c->manifest->version; }
 uint64_t    tr_checkpoint_number(const tr_checkpoint *c) { return c->manifest->snapshot; }
 int64_t     tr_checkpoint_created(const tr_checkpoint *c) { return (int64_t)c->manifest->created; }
+void        tr_checkpoint_run_of(tr_checkpoint_run *out, const tr_checkpoint *c) { *out = tr__run_of_manifest(c->manifest); }
 int         tr_checkpoint_parts(const tr_checkpoint *c) { return (int)c->manifest->n_parts; }
 int         tr_checkpoint_trainers(const tr_checkpoint *c) { return (int)c->manifest->n_trainers; }
 int         tr_checkpoint_count(const tr_checkpoint *c) { return c->arrays; }

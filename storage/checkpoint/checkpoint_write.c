@@ -3,9 +3,10 @@
 #include "storage/checkpoint/checkpoint.h"
 
 #include "storage/checkpoint/checkpoint_file.h"
+#include "storage/checkpoint/place.h"
+#include "storage/checkpoint/run.h"
 #include "storage/util/crc32c.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,40 +195,6 @@ void tr_part_remove(const char *folder, const char *name)
 
 /* == the manifest ================================================================================= */
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t size = strlen(text), length = strlen(end);
-    return size >= length && !strcmp(text + size - length, end);
-}
-
-static bool is_ours(const char *name)
-{
-    return (!strncmp(name, "part-", 5) && (ends_with(name, ".data") || ends_with(name, ".tmp"))) ||
-           (!strncmp(name, "manifest.", 9) && ends_with(name, ".tmp"));
-}
-
-static bool is_named(const char *name, int part_count, tr_part *const *parts)
-{
-    for (int i = 0; i < part_count; i++)
-        if (!strcmp(name, parts[i]->file))
-            return true;
-    return false;
-}
-
-/* Remove files of parts in the folder that are not among these parts. */
-static void clean(const char *folder, int part_count, tr_part *const *parts)
-{
-    DIR *dir = opendir(folder);
-
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!is_ours(entry->d_name) || is_named(entry->d_name, part_count, parts))
-            continue;
-        unlinkat(dirfd(dir), entry->d_name, 0);
-    }
-    if (dir)
-        closedir(dir);
-}
-
 static void describe_trainers(tr_manifest *m, Trireme__Checkpoint__Trainer *item, const tr_checkpoint_facts *facts)
 {
     for (int i = 0; i < facts->trainer_count; i++) {
@@ -244,14 +211,34 @@ static void describe_trainers(tr_manifest *m, Trireme__Checkpoint__Trainer *item
     m->n_trainers = (size_t)facts->trainer_count;
 }
 
-tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
+static void describe_run(tr_manifest *m, Trireme__Checkpoint__Run *run, const tr__run_stamp *stamp)
+{
+    if (!stamp->run.number)
+        return;
+    trireme__checkpoint__run__init(run);
+    run->number = stamp->run.number;
+    run->began = (uint64_t)stamp->run.began;
+    run->command = (char *)(uintptr_t)stamp->run.command;
+    m->run = run;
+    m->has_order = true;
+    m->order = stamp->order;
+}
+
+tr_status tr_manifest_write(const char *dir, const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
                             tr_part *const *parts)
 {
     tr_manifest m = TRIREME__CHECKPOINT__MANIFEST__INIT;
     Trireme__Checkpoint__Trainer *trainer = tr__must_alloc((size_t)facts->trainer_count * sizeof *trainer + 1);
-    tr_checkpoint_file *file = NULL;
-    size_t              size;
+    Trireme__Checkpoint__Run run;
+    tr__run_stamp            stamp = {0};
+    tr_checkpoint_file      *file = NULL;
+    size_t                   size;
 
+    if (dir && tr__run_stamp_next(&stamp, dir, facts->step) != TR_OK) {
+        free(trainer);
+        return TR_EEXIST;
+    }
+    describe_run(&m, &run, &stamp);
     m.step = (uint64_t)facts->step;
     m.digest = (char *)(uintptr_t)(facts->digest ? facts->digest : "");
     m.mode = (char *)(uintptr_t)facts->mode;
@@ -273,47 +260,8 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
     free(trainer);
     free(m.trainers);
     if (status == TR_OK)
-        clean(folder, part_count, parts);
+        tr__checkpoint_clean(folder, part_count, parts);
     return status;
-}
-
-/* == older checkpoints ============================================================================ */
-
-void tr__checkpoint_remove(const char *folder)
-{
-    char *manifest = tr__must_format("%s/manifest", folder);
-
-    unlink(manifest);                 /* from here on the folder is no checkpoint */
-    clean(folder, 0, NULL);
-    rmdir(folder);                    /* fails if the folder has other files, which stay */
-    free(manifest);
-}
-
-static bool opens(const char *folder)
-{
-    tr_checkpoint *checkpoint = NULL;
-    const bool     does = tr_checkpoint_open(&checkpoint, folder) == TR_OK;
-
-    tr_checkpoint_free(checkpoint);
-    return does;
-}
-
-void tr_checkpoint_prune(const char *dir, int keep)
-{
-    enum { ROOM = 4096 };
-    int64_t  *steps = tr__must_alloc(ROOM * sizeof *steps);
-    const int count = tr__checkpoint_list_all(steps, ROOM, dir, true);
-    int       kept = 0;
-
-    for (int i = 0; i < count && i < ROOM; i++) {
-        char *folder = tr_checkpoint_path(dir, steps[i]);
-        if (kept < keep && opens(folder))
-            kept++;
-        else if (kept > 0)
-            tr__checkpoint_remove(folder);
-        free(folder);
-    }
-    free(steps);
 }
 
 /* == one process =================================================================================== */
@@ -336,17 +284,20 @@ tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *fact
 {
     const uint64_t snapshot = tr_checkpoint_new_number();
     tr_part       *part = NULL;
+    char          *said = NULL;
 
     TR_TRY(check_states(count, states));
     if (facts->step < 0)
         return tr_fail(TR_ERANGE, "tr_checkpoint_save: step %lld", (long long)facts->step);
+    if (!tr__place_in(folder).is_settled)
+        TR_TRY(tr_checkpoint_claim(&said, folder, TR_ENTRY_BEGIN, NULL));
     char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, snapshot);
     tr_status status = tr_tables_snapshot(count, states);
     if (status == TR_OK)
         status = tr_part_write(&part, path, name, count, states);
     tr_tables_snapshot_end(count, states);
     if (status == TR_OK)
-        status = tr_manifest_write(path, facts, snapshot, 1, &part);
+        status = tr_manifest_write(folder, path, facts, snapshot, 1, &part);
     if (status != TR_OK)
         tr_part_remove(path, name);
     if (status == TR_OK)

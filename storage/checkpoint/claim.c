@@ -1,12 +1,14 @@
-/* claim.c - one training at a time writes to a folder of checkpoints. Two trainings would remove and resume each other's checkpoints.
+/* claim.c - reserves a folder of checkpoints: the lock, and the run (run.h).
  *
- * The process that makes checkpoints holds a lock on the folder. The kernel drops the lock when the process ends in any way. The
- * launcher itself locks the folder that it was given, for all its ranks (python/trireme/launch/claims.py). */
-#include "storage/trireme_checkpoint.h"
+ * One training at a time writes to a folder. Two trainings would remove and resume each other's checkpoints. The process that makes
+ * checkpoints holds a lock on the folder. The kernel drops the lock when the process ends in any way. The launcher itself locks the
+ * folder that it was given, for all its ranks (python/trireme/launch/claims.py). */
+#include "storage/checkpoint/run.h"
+
+#include "storage/checkpoint/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -16,23 +18,6 @@
 #include "framework/beside.h"
 #include "framework/memory.h"
 #include "framework/status.h"
-
-/* A folder that this process holds. */
-typedef struct held {
-    struct held *next;
-    dev_t        device;
-    ino_t        number;
-} held;
-
-static held *all_held;                /* open until the process ends */
-
-static bool is_held(const struct stat *folder)
-{
-    for (const held *one = all_held; one; one = one->next)
-        if (one->device == folder->st_dev && one->number == folder->st_ino)
-            return true;
-    return false;
-}
 
 static bool is_the_launchers(const struct stat *folder)
 {
@@ -62,16 +47,15 @@ static bool is_started_again(void)
     return attempt && *attempt && strcmp(attempt, "0") != 0;
 }
 
-tr_status tr_checkpoint_claim(const char *folder, bool is_first)
+static tr_status lock_folder(const char *folder, bool is_first)
 {
     struct stat info;
     int         file = -1;
 
-    is_first &= !is_started_again();
     const tr_status opened = open_folder(folder, &file);
     if (opened != TR_OK)
         return is_first ? opened : TR_OK;          /* the process that writes a checkpoint later will report the failure */
-    if (fstat(file, &info) != 0 || is_held(&info) || is_the_launchers(&info)) {
+    if (fstat(file, &info) != 0 || tr__place_is_locked(&info) || is_the_launchers(&info)) {
         close(file);
         return TR_OK;
     }
@@ -79,8 +63,33 @@ tr_status tr_checkpoint_claim(const char *folder, bool is_first)
         close(file);
         return is_first ? tr_fail(TR_EINVAL, "checkpoint: folder '%s': another job that runs keeps its own there", folder) : TR_OK;
     }
-    held *one = tr__must_alloc(sizeof *one);       /* another process holds the lock, or the file system has no locks */
-    *one = (held){all_held, info.st_dev, info.st_ino};
-    all_held = one;
+    tr__place_note_lock(&info);                            /* or the file system has no locks */
+    return TR_OK;
+}
+
+/* What writers that were killed have left: no other writer is there, so nobody will complete it. */
+static void remove_incomplete(const char *folder)
+{
+    tr_folder all;
+
+    tr_folder_scan(&all, folder);
+    for (int i = 0; i < all.count; i++)
+        if (!all.item[i].has_manifest) {
+            char *path = tr_checkpoint_path(folder, all.item[i].step);
+            tr__checkpoint_remove(path);
+            free(path);
+        }
+    tr_folder_free(&all);
+}
+
+tr_status tr_checkpoint_claim(char **said, const char *folder, tr_checkpoint_entry entry, const char *command)
+{
+    const bool is_first = entry != TR_ENTRY_JOIN && !is_started_again(), is_known = tr__place_in(folder).is_settled;
+
+    *said = NULL;
+    TR_TRY(lock_folder(folder, is_first));
+    TR_TRY(tr__run_enter(said, folder, entry, command));
+    if (is_first && !is_known)
+        remove_incomplete(folder);
     return TR_OK;
 }

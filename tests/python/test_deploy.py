@@ -104,22 +104,19 @@ def test_its_launcher_takes_the_operators_list_of_hosts(job, tmp_path, capsys, m
     hosts.write_text("".join(f"{name}-worker-{i}.{name}.default.svc slots={slots}\n" for i in range(count)))
     container = containers(job)[0][1]
     assert container["command"] == ["sh", "-c"]
-    for resumes in (False, True):
-        claim = tmp_path / "claim"
-        (claim / "step-7" if resumes else claim).mkdir()   # it is empty at the first start
-        (tmp_path / "trireme").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-        (tmp_path / "trireme").chmod(0o755)
-        script = container["args"][0].replace("/etc/mpi/hostfile", str(hosts)).replace("/checkpoints", str(claim))
-        words = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30, check=True,
-                               env={"PATH": f"{tmp_path}:/usr/bin:/bin"}).stdout.split()
-        assert ("--resume" in words) == resumes and str(claim) in words
-        ranks = sum(int(words[words.index(option) + 1]) for option in ("--servers", "--trainers"))
-        assert ranks <= count * slots
-        if not resumes:
-            monkeypatch.chdir(ROOT)
-            assert cli.main([words[0], "--dry-run", *words[1:]]) == 0
-            line = capsys.readouterr().out
-            assert all(f"{name}-worker-{i}.{name}.default.svc" in line for i in range(count))
+    claim = tmp_path / "claim"
+    (tmp_path / "trireme").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "trireme").chmod(0o755)
+    script = container["args"][0].replace("/etc/mpi/hostfile", str(hosts)).replace("/checkpoints", str(claim))
+    words = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30, check=True,
+                           env={"PATH": f"{tmp_path}:/usr/bin:/bin"}).stdout.split()
+    assert "--resume-or-begin" in words and f"{claim}/digits" in words
+    ranks = sum(int(words[words.index(option) + 1]) for option in ("--servers", "--trainers"))
+    assert ranks <= count * slots
+    monkeypatch.chdir(ROOT)
+    assert cli.main([words[0], "--dry-run", *words[1:]]) == 0
+    line = capsys.readouterr().out
+    assert all(f"{name}-worker-{i}.{name}.default.svc" in line for i in range(count))
 
 
 # -- Docker ----------------------------------------------------------------------------------------------------------

@@ -460,7 +460,7 @@ def test_a_folder_that_can_be_written_no_more_is_said_and_training_goes_on_to_an
 
 
 @pytest.mark.parametrize("options, message", [
-    (("--resume",), "--resume and --checkpoint-... need --checkpoint DIR"),
+    (("--resume",), "--anew and --checkpoint-... need --checkpoint DIR"),
     (("--checkpoint-steps", 3), "need --checkpoint DIR"),
     (("--checkpoint", "c", "--checkpoint-keep", 0), "--checkpoint-keep: '0'; a whole number from 1 on"),
 ])

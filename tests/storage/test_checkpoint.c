@@ -250,7 +250,7 @@ static tr_status write_parts(const char *folder, const int64_t snapshots[4])
 
     for (int i = 0; i < 3; i++)
         parts[i] = write_rows(folder, i, snapshots[i], snapshots[i + 1], snapshot);
-    const tr_status status = tr_manifest_write(folder, &facts, snapshot, 3, parts);
+    const tr_status status = tr_manifest_write(NULL, folder, &facts, snapshot, 3, parts);
     for (int i = 0; i < 3; i++)
         tr_part_free(parts[i]);
     return status;

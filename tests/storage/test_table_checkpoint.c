@@ -182,7 +182,7 @@ static void write_parts(const char *folder, const tr_table *whole, const uint32_
 
     for (int i = 0; i < 3; i++)
         parts[i] = write_part(path, i, whole, snapshots, snapshot);
-    EXPECT_OK(tr_manifest_write(path, &facts, snapshot, 3, parts));
+    EXPECT_OK(tr_manifest_write(NULL, path, &facts, snapshot, 3, parts));
     for (int i = 0; i < 3; i++)
         tr_part_free(parts[i]);
     free(path);

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
+from collections.abc import Sequence
 
 from .._core import ffi, lib
-from ..names import path_chars
+from ..errors import check
+from ..names import path_chars, take_text
 
 
 def steps(folder: str | os.PathLike[str]) -> list[int]:
@@ -17,4 +21,32 @@ def steps(folder: str | os.PathLike[str]) -> list[int]:
     return list(out)[:there]
 
 
-__all__ = ["steps"]
+def command() -> str:
+    """Return the script of this process and its arguments, by which a folder's run is known."""
+    return "" if not sys.argv or sys.argv[0] in ("", "-c") else command_of(sys.argv)
+
+
+def command_of(words: Sequence[str]) -> str:
+    """Return a script and its arguments as one text."""
+    script, *arguments = words
+    return shlex.join([os.path.basename(script), *arguments])
+
+
+def claim(folder: str | os.PathLike[str], entry: int) -> str | None:
+    """Reserve a folder for the checkpoints of this process and its run: see tr_checkpoint_claim. Return a line for the user."""
+    said = ffi.new("char **")
+    check(lib.tr_checkpoint_claim(said, path_chars(folder), entry, command().encode("utf-8", "backslashreplace")))
+    return take_text(said) if said[0] else None
+
+
+def check_claim(folder: str | os.PathLike[str], entry: int, text: str) -> None:
+    """Raise if a rank with this command could not claim the folder because of the checkpoints that it holds."""
+    check(lib.tr_checkpoint_check(path_chars(folder), entry, text.encode("utf-8", "backslashreplace")))
+
+
+def say(text: str) -> None:
+    """Tell the user on standard error."""
+    sys.stderr.write(f"trireme: {text}\n")
+
+
+__all__ = ["steps", "command", "command_of", "claim", "check_claim", "say"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -13,7 +12,8 @@ from ..framework import Program, default_main_program
 from ..names import path_chars
 from ..sparse_table import table_names
 from ..tensor import Scope
-from .state import States, digest_of, state_variables, kinds_of, restore, value_in
+from .folder import claim, say
+from .state import States, digest_of, state_variables, kinds_of, restore, say_rates, value_in
 from .opened import Checkpoint, find, path_of
 
 
@@ -41,6 +41,9 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     find its place in the data again. All but the newest ``keep`` checkpoints of the folder are removed. In a job trainer 0
     writes for all, with what the servers have; ``distributed.checkpoint`` does so without stopping the training.
 
+    The folder belongs to this run. A process that has loaded one of its checkpoints goes on with their run. Otherwise the first
+    call moves checkpoints of an earlier run into ``checkpoint_dir/aside-DATE``, and a line says so.
+
     ``checkpoint_dir`` is the folder of all checkpoints; each is a folder in it.
 
     >>> import tempfile
@@ -65,7 +68,7 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     kinds, tables = kinds_of(program), sorted(table_names(program))
 
     def write() -> None:
-        os.makedirs(checkpoint_dir, exist_ok=True)
+        _enter(checkpoint_dir)
         if (tables or _trainers_differ(program)) and _save_by_servers(checkpoint_dir, step, keep, position):
             return
         _fetch_state(state_variables(program), checkpoint_dir)
@@ -85,6 +88,15 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
 
     _once("save_checkpoint", path_of(checkpoint_dir, step), write)
     return path_of(checkpoint_dir, step)
+
+
+def _enter(folder: str) -> None:
+    """Make the folder this run's: checkpoints of another run there are moved into a folder beside."""
+    from ..distributed import job as jobs
+
+    job = jobs.current()
+    if line := claim(folder, lib.TR_ENTRY_JOIN if job is not None and job.is_replacement else lib.TR_ENTRY_ANEW):
+        say(line)
 
 
 def _trainers_differ(program: Program) -> bool:
@@ -125,8 +137,10 @@ def load_checkpoint(executor: Executor | Scope, checkpoint_dir: str, main_progra
     scope = scope_of(executor, "load_checkpoint")
     program = program_of(main_program, "load_checkpoint")
     checkpoint = find(checkpoint_dir, step)
+    lib.tr_checkpoint_follow(checkpoint._native.ptr)
     from ..distributed import trainer_count, trainer_index
 
+    say_rates(checkpoint, program, scope)
     restore(checkpoint, scope, state_variables(program), table_names(program), trainer_index(), trainer_count())
     if isinstance(executor, Executor):
         runs = checkpoint.trainer()[1]

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from .._core import ffi, lib
 from ..core import OpRole
 from ..dtypes import VarType
@@ -14,6 +16,7 @@ from ..framework import Parameter, Program, Variable
 from ..names import name_chars
 from ..sparse_table import is_table
 from ..tensor import LoDTensor, Scope
+from .folder import say
 from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, TABLE, Checkpoint
 
 
@@ -49,6 +52,31 @@ def kinds_of(program: Program) -> dict[str, tuple[int, str | None]]:
 def digest_of(program: Program) -> str:
     """Return what tells a program from others: of its operators and variables, not of the lines that made them."""
     return hashlib.sha256(str(program).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def say_where(checkpoint: Checkpoint, program: Program) -> None:
+    """Tell the user which checkpoint a training goes on from, and what is odd about it."""
+    for line in checkpoint.refused:
+        say(f"{line}: the checkpoint before it is taken")
+    if checkpoint.digest and checkpoint.digest != digest_of(program):
+        say(f"the checkpoint {checkpoint.folder!r} is of another program; what it has of this one's variables is taken")
+    say(f"going on from step {checkpoint.step}, {checkpoint.folder}")
+
+
+def say_rates(checkpoint: Checkpoint, program: Program, scope: Scope) -> None:
+    """Before a checkpoint is loaded: tell the user of constant learning rates that the script has changed, because those of the checkpoint count."""
+    written = {name for op in program.global_block().read_ops() for name in op.output_arg_names}
+    for name, (kind, _) in kinds_of(program).items():
+        var = scope.find_var(name)
+        if kind != SCHEDULE or name in written or name not in checkpoint or var is None or var.kind() != VarType.LOD_TENSOR:
+            continue
+        tensor = var.get_tensor()
+        if not tensor._is_initialized():
+            continue
+        now, then = np.asarray(tensor), checkpoint[name]
+        if now.shape == then.shape and now.size == 1 and now.item() != then.item():
+            say(f"{name} is {then.item():.7g} in the checkpoint and {now.item():.7g} in the script: the checkpoint's counts. "
+                f"fluid.global_scope().find_var({name!r}).get_tensor().set(...) changes it after loading")
 
 
 # -- values ---------------------------------------------------------------------------------------------------------
@@ -133,4 +161,4 @@ def _check_fit(checkpoint: Checkpoint, var: Variable) -> None:
         raise DTypeError(f"{var.name} in {checkpoint.folder!r} is {array.dtype}, the program wants {var.dtype}")
 
 
-__all__ = ["state_variables", "kinds_of", "digest_of", "States", "value_in", "restore"]
+__all__ = ["state_variables", "kinds_of", "digest_of", "States", "say_rates", "say_where", "value_in", "restore"]

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from .. import distributed, io, unique_name
-from ..checkpoint import load_checkpoint, save_checkpoint, steps
+from ..checkpoint import load_checkpoint, save_checkpoint, say, say_where, steps
 from ..checks import path_text
 from ..compiler import CompiledProgram
 from ..data_feeder import DataFeeder
+from ..distributed.checkpoints import claim_folder, entry_of
 from ..errors import check_whole
 from ..executor import Executor, scope_guard
 from ..framework import Program, Variable, program_guard
@@ -56,7 +57,8 @@ class EndStepEvent:
 class CheckpointConfig:
     """Where checkpoints are kept, how many, and every how many steps and epochs one is written.
 
-    A trainer that finds checkpoints there goes on from the newest. In a job ``step_interval`` alone says when.
+    A trainer that finds checkpoints there goes on from the newest, and a line says so. Checkpoints of another script are refused.
+    In a job ``step_interval`` alone says when.
     """
 
     def __init__(self, checkpoint_dir: str | None = None, max_num_checkpoints: int = 3, epoch_interval: int = 1,
@@ -123,9 +125,13 @@ class Trainer:
 
     def _go_on(self) -> None:
         config = self._keeps_alone
-        if config is None or not os.path.isdir(config.checkpoint_dir) or not steps(config.checkpoint_dir):
+        if config is None:
+            return
+        claim_folder(config.checkpoint_dir, entry_of(resume=True))
+        if not steps(config.checkpoint_dir):
             return
         found = load_checkpoint(self.exe, config.checkpoint_dir, self.train_program)
+        say_where(found, self.train_program)
         epoch, step = (int(word) for word in (found.trainer()[2] or b"0 0").split())
         self._done = epoch, step, found.step
 
@@ -151,6 +157,8 @@ class Trainer:
         fetches = [var.name for var in self.train_func_outputs]
         first, skipped, total = self._done
         self._stopped = False
+        if first >= num_epochs > 0 and self._keeps_alone is not None:
+            say(f"all {num_epochs} epochs are in the checkpoint of step {total}: nothing is left to train")
         with scope_guard(self.scope):
             for epoch in range(first, num_epochs):
                 event_handler(BeginEpochEvent(epoch))

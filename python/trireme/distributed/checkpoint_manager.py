@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import Checkpoint, States, digest_of, state_variables, kinds_of, newest, restore, steps, value_in
+from ..checkpoint import Checkpoint, States, digest_of, state_variables, kinds_of, newest, restore, say, say_rates, say_where, steps, value_in
 from ..core import Scope
 from ..names import name_chars, take_text
 from ..errors import NotFoundError, TimedOutError, TriremeError, check
@@ -26,7 +26,7 @@ from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_scr
 from .geo import COUNT
 from .job import Job
 from .transpiled import Transpiled
-from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, newest_in, say
+from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, newest_in
 
 
 class CheckpointManager:
@@ -39,7 +39,11 @@ class CheckpointManager:
     def of(job: Job, result: Transpiled, scope: Scope) -> CheckpointManager:
         """Return the manager of this job. It has found the checkpoint that the job goes on from."""
         settings = settings_now()
-        return _WritingCheckpointManager(job, result, scope, settings) if settings.folder else CheckpointManager(job, result, scope)
+        if settings.folder is None:
+            return CheckpointManager(job, result, scope)
+        if job.index == 0:
+            claim_folder(settings.folder, lib.TR_ENTRY_JOIN if job.has_servers_state else settings.entry)
+        return _WritingCheckpointManager(job, result, scope, settings)
 
     def __init__(self, job: Job, result: Transpiled, scope: Scope) -> None:
         self.job, self.result, self.scope = job, result, scope
@@ -176,8 +180,6 @@ class _WritingCheckpointManager(CheckpointManager):
         self.settings, self.folder = settings, settings.folder
         self._has_set = False                          # at the last look
         self.beginning = beginning_of(job)
-        if job.index == 0:
-            claim_folder(settings.folder, is_first=not job.has_servers_state)
         found = self.beginning.checkpoint
         self._schedule = Schedule(settings, first=self.beginning.steps, steps_on_servers=self.steps_on_servers, resumed=found.step if found is not None else -1,
                                   newest=newest_in(settings.folder), servers_have_state=job.has_servers_state, is_first=job.index == 0,
@@ -197,19 +199,13 @@ class _WritingCheckpointManager(CheckpointManager):
         if self.job.index == 0:
             tables = self.result.tables                # the servers get them from here
             self.tasks = found.tasks
-            self._say_where(found)
+            say_where(found, self.result.original)
+            say_rates(found, self.result.original, self.scope)
         elif self.result.flush is None:                # parameters come from the servers
             used = self.result.trainer._used_names()
             params = {block.source for block in self.result.blocks}
             variables = [var for var in variables if var.name in used and var.name not in params]
         restore(found, self.scope, variables, tables, self.job.index, self.job.trainers)
-
-    def _say_where(self, found: Checkpoint) -> None:
-        for line in found.refused:
-            say(f"{line}: the checkpoint before it is taken")
-        if found.digest and found.digest != self.digest:
-            say(f"the checkpoint {found.folder!r} is of another program; what it has of this one's variables is taken")
-        say(f"going on from step {found.step}, {found.folder}")
 
     def _load_statistics(self, found: Checkpoint) -> None:
         """The servers hold their state. Take the statistics that trainers alone have from the newest checkpoint: old values are better

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import Checkpoint, newest, steps
+from ..checkpoint import Checkpoint, claim, newest, say, steps
 from ..checks import path_text, plain
 from ..errors import InvalidArgumentError, check, check_whole
 from ..names import path_chars
@@ -28,7 +28,8 @@ class Settings:
         self.every_steps: int | None = None
         self.every_seconds: float | None = None
         self.keep = 3
-        self.resume = False
+        self.resume = self.anew = False
+        self.entry: int = lib.TR_ENTRY_BEGIN
         self.position: Callable[[], bytes] | None = None
 
     def from_environment(self) -> Settings:
@@ -43,8 +44,24 @@ class Settings:
                 result.every_steps = _number("TRIREME_CHECKPOINT_STEPS", steps, int)
                 result.every_seconds = _number("TRIREME_CHECKPOINT_SECONDS", seconds, float)
             result.keep = _number("TRIREME_CHECKPOINT_KEEP", os.environ.get("TRIREME_CHECKPOINT_KEEP"), int) or result.keep
-        result.resume = bool(result.folder) and (result.resume or os.environ.get("TRIREME_RESUME", "0") not in ("", "0"))
+        result.entry = entry_of(result.resume, result.anew)
+        result.resume = bool(result.folder) and (result.resume or bool(_given("TRIREME_RESUME")))
         return result
+
+
+def entry_of(resume: bool, anew: bool = False) -> int:
+    """Return how a training comes to its folder (``tr_checkpoint_entry``), by the environment or else by what the script asks for."""
+    given = _given("TRIREME_RESUME")
+    if given:
+        return lib.TR_ENTRY_RESUME_COMMAND if given == "same" else lib.TR_ENTRY_RESUME
+    if resume:
+        return lib.TR_ENTRY_RESUME_SCRIPT
+    return lib.TR_ENTRY_ANEW if anew or _given("TRIREME_ANEW") else lib.TR_ENTRY_BEGIN
+
+
+def _given(name: str) -> str:
+    value = os.environ.get(name, "")
+    return "" if value == "0" else value
 
 
 def _number(name: str, text: str | None, kind: Any) -> Any:
@@ -88,9 +105,10 @@ def settings_now() -> Settings:
     return _settings.from_environment()
 
 
-def claim_folder(folder: str, is_first: bool) -> None:
-    """Reserve this folder for the checkpoints of this process while it lives: see tr_checkpoint_claim."""
-    check(lib.tr_checkpoint_claim(path_chars(folder), is_first))
+def claim_folder(folder: str, entry: int) -> None:
+    """Reserve this folder for the checkpoints of this process while it lives, and for its run: see tr_checkpoint_claim."""
+    if line := claim(folder, entry):
+        say(line)
 
 
 def is_skipped_by_script() -> bool:
@@ -109,13 +127,16 @@ def beginning_of(job: Job) -> _Beginning:
 
 
 def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None, every_seconds: float | None = None,
-               keep: int = 3, resume: bool = False, position: Callable[[], bytes] | None = None) -> None:
+               keep: int = 3, resume: bool = False, anew: bool = False, position: Callable[[], bytes] | None = None) -> None:
     """Let this script's job keep checkpoints in ``folder``, which all its hosts must see. Call it before the first step.
 
     A checkpoint is written in the background every ``every_steps`` steps or ``every_seconds`` seconds (default: ten minutes), and once at
     the end. The newest ``keep`` stay. With ``resume`` the training goes on from the newest valid checkpoint, if there is one. ``position``
     returns the bytes that a reader needs to find its place again; ``resumed`` needs no position. ``trireme launch --checkpoint`` takes
     precedence over all this.
+
+    A folder belongs to one run. A training that begins refuses a folder with checkpoints of another run; with ``anew`` it moves them into
+    ``folder/aside-DATE``. With ``resume`` it refuses those of another script.
 
     In one process ``train_from_dataset`` keeps checkpoints, and goes on at its place in the data. A script that makes its steps by
     ``Executor.run`` in one process saves by itself.
@@ -129,6 +150,8 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
                                       or not 0 < every_seconds < float("inf")):
         raise InvalidArgumentError(f"checkpoint: every_seconds={every_seconds!r}; a number above 0 is possible")
     keep = check_whole("checkpoint: keep", keep, 1)
+    if resume and anew:
+        raise InvalidArgumentError("checkpoint: resume=True goes on from the folder's checkpoints, anew=True moves them away: choose one")
     if not isinstance(folder, (str, bytes, os.PathLike)) or not path_text(folder):
         raise InvalidArgumentError(f"checkpoint: {folder!r} is no folder")
     if position is not None and not callable(position):
@@ -136,7 +159,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
     jobs.say_in_time(f"checkpoint({path_text(folder)!r})")
     global _beginning
     _settings.__dict__.update(folder=path_text(folder), every_steps=every_steps, every_seconds=every_seconds, keep=keep,
-                              resume=resume, position=position)
+                              resume=resume, anew=anew, position=position)
     _beginning = None
 
 
@@ -195,4 +218,4 @@ def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
     return rest
 
 
-__all__ = ["checkpoint", "resumed", "resumed_from", "first_step", "Settings", "settings_now", "beginning_of", "claim_folder", "is_skipped_by_script"]
+__all__ = ["checkpoint", "resumed", "resumed_from", "first_step", "Settings", "settings_now", "beginning_of", "claim_folder", "entry_of", "is_skipped_by_script"]

@@ -6,12 +6,12 @@ import sys
 from typing import Any
 
 from .._core import lib
-from ..checkpoint import load_checkpoint, save_checkpoint, steps
+from ..checkpoint import load_checkpoint, save_checkpoint, say, say_where, steps
 from ..core import Scope
 from ..errors import TriremeError, check
 from . import job as jobs
 from .checkpoints import Settings, claim_folder, settings_now
-from .schedule import BEGIN, STOP, STOPPED, Schedule, newest_in, say
+from .schedule import BEGIN, STOP, STOPPED, Schedule, newest_in
 
 
 class _LocalCheckpointManager:
@@ -19,16 +19,14 @@ class _LocalCheckpointManager:
 
     def __init__(self, executor: Any, program: Any, scope: Scope, settings: Settings) -> None:
         self.program, self.settings = program, settings
-        claim_folder(settings.folder, is_first=True)
+        claim_folder(settings.folder, settings.entry)
         self.first, resumed = 0, -1
         if lib.tr_checkpoint_origin_of(False, settings.resume, bool(steps(settings.folder))) == lib.TR_ORIGIN_CHECKPOINT:
             from ..executor import scope_guard
 
             with scope_guard(scope):
                 found = load_checkpoint(executor, settings.folder, program)
-            for line in found.refused:
-                say(f"{line}: the checkpoint before it is taken")
-            say(f"going on from step {found.step}, {found.folder}")
+            say_where(found, program)
             self.first = resumed = found.step
         self.left = self.first                         # batches to be left out
         self.count = self._loop_began = self._runs = 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import steps as steps_in
+from ..checkpoint import say, steps as steps_in
 from ..names import take_text
 from ..errors import FileError, TriremeError
 from ..names import path_chars
@@ -74,7 +74,7 @@ class Schedule(Handle):
     def becomes_initiator(self, is_initiator: bool, steps: int) -> None:
         """Note whether this trainer makes the checkpoints now. When it begins to, learn which checkpoints others have made."""
         if lib.tr_checkpoint_policy_becomes_initiator(self._ptr, is_initiator):
-            claim_folder(self.folder, is_first=False)
+            claim_folder(self.folder, lib.TR_ENTRY_JOIN)
             lib.tr_checkpoint_policy_take_over(self._ptr, steps, newest_in(self.folder), lib.tr_checkpoint_age(path_chars(self.folder)),
                                                time.monotonic_ns())
 
@@ -135,8 +135,4 @@ def _status_of(error: Exception | None) -> int:
     return lib.TR_EPEER if isinstance(error, TriremeError) and error.status == "EPEER" else lib.TR_EIO
 
 
-def say(text: str) -> None:
-    sys.stderr.write(f"trireme: {text}\n")
-
-
-__all__ = ["BEGIN", "REPORT", "STOP", "STOPPED", "PATIENCE", "LOOK", "Schedule", "asked", "newest_in", "say"]
+__all__ = ["BEGIN", "REPORT", "STOP", "STOPPED", "PATIENCE", "LOOK", "Schedule", "asked", "newest_in"]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
+from ..checkpoint import say
 from ..checkpoint import States, value_in
 from ..checkpoint.opened import SCHEDULE
 from ..core import Scope
@@ -44,7 +45,6 @@ from .replay import Replay
 from .geo import BASE, COUNT
 from .transpiled import Transpiled
 from .transpiler import losses, transpile
-from .schedule import say
 
 
 def _say_idle(result: Transpiled, servers: int) -> None:

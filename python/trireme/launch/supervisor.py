@@ -57,15 +57,29 @@ class Checkpoints:
     steps: int | None = None
     seconds: float | None = None
     keep: int | None = None
-    resume: bool = False
+    resume: bool = False               # from a folder that holds a checkpoint
+    resume_or_begin: bool = False      # from one of the same script and arguments, if the folder holds any
+    anew: bool = False                 # begin, and move another run's checkpoints away
 
     def check(self) -> None:
-        if self.folder is None and (self.resume or any(value is not None for value in (self.steps, self.seconds, self.keep))):
-            raise InvalidArgumentError("trireme launch: --resume and --checkpoint-... need --checkpoint DIR")
+        if self.folder is None and (self.resume or self.resume_or_begin or self.anew or any(value is not None for value in (self.steps, self.seconds, self.keep))):
+            raise InvalidArgumentError("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint DIR")
         if self.resume and not self.found():
             why = "holds no checkpoint" if os.path.isdir(str(self.folder)) else "does not exist"
             raise NotFoundError(f"trireme launch: --resume: the folder {str(self.folder)!r} {why}{near(str(self.folder))}; "
                                 "without --resume a job starts from the beginning")
+
+    def check_run(self, script: Sequence[str]) -> None:
+        """Refuse a folder with checkpoints of another run, before any rank starts. The trainers of a saved job look at its command by themselves."""
+        if self.folder is None:
+            return
+        from .._core import lib
+        from ..checkpoint.folder import check_claim, command_of
+
+        is_same = self.resume_or_begin and not is_saved_job(script[0])
+        entry = (lib.TR_ENTRY_RESUME_COMMAND if is_same else lib.TR_ENTRY_RESUME if self.resume or self.resume_or_begin
+                 else lib.TR_ENTRY_ANEW if self.anew else lib.TR_ENTRY_BEGIN)
+        check_claim(self.folder, entry, command_of(script))
 
     def found(self) -> list[int]:
         if self.folder is None:
@@ -86,7 +100,8 @@ class Checkpoints:
         folder = os.path.abspath(self.folder)
         numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep}
         # A resumed training must shuffle in the same order.
-        return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": str(int(self.resume)), "TRIREME_SHUFFLE": folder,
+        resume = "same" if self.resume_or_begin else str(int(self.resume))
+        return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": resume, "TRIREME_ANEW": str(int(self.anew)), "TRIREME_SHUFFLE": folder,
                 **{f"TRIREME_CHECKPOINT_{name}": str(value) for name, value in numbers.items() if value is not None}}
 
 
@@ -238,6 +253,7 @@ class Launch:
         self.layout = layout if layout.servers else replace(layout, standbys=0)
         self.timeout, self.restarts = timeout, restarts
         self._states = States()
+        self._run_number = os.urandom(8).hex()     # of a run that this launch begins, over all its starts
         self.mode, self.compress = _mode(mode), _compression(compress)
         self.compress_parameters = _compression_of_parameters(compress_parameters)
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
@@ -252,7 +268,7 @@ class Launch:
         if left:
             self.console.say(f"variables of another job are left over in the environment, and ignored: {words}")
         self.server = [server_program(), *server_options]
-        self.trainer = trainer_command(script)
+        self.script, self.trainer = script, trainer_command(script)
         self._needs = [os.path.abspath(path) for path in (script[0], self.server[0], self.trainer[0])]
         if standbys_for not in ("all", "servers"):
             raise InvalidArgumentError(f"trireme launch: --standbys-for {standbys_for}; all and servers are possible")
@@ -271,6 +287,7 @@ class Launch:
         env.pop("TRIREME_JOB_PID", None)               # set where this process is a rank's child, or where srun started it
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
+        env["TRIREME_RUN"] = self._run_number
         if self.mode:
             env["TRIREME_MODE"] = self.mode
         if self.compress:
@@ -320,6 +337,7 @@ class Launch:
     def run(self) -> int:
         """Run the job, and start it again when a process has died. Return the exit code."""
         with claimed(checkpoint=self.checkpoints.folder or os.environ.get("TRIREME_CHECKPOINT") or None, log=self.log.folder):
+            self.checkpoints.check_run(self.script)
             return self._run()
 
     def _run(self) -> int:
@@ -329,6 +347,8 @@ class Launch:
     def _run_watched(self, caught: list[int]) -> int:
         self.log.begin(command=[*self.server, ":", *self.trainer], servers=self.layout.servers, trainers=self.layout.trainers)
         self.console.say(self.describe())
+        if self.checkpoints.resume_or_begin and not self.checkpoints.found():
+            self.console.say(f"the folder {self.checkpoints.folder!r} holds no checkpoint: the job begins")
         _remove_stale()
         state = f"{_STATE}{os.getpid()}-{int(time.time())}"
         try:

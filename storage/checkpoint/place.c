@@ -1,0 +1,84 @@
+/* place.c - see place.h. */
+#include "storage/checkpoint/place.h"
+
+#include <pthread.h>
+
+#include "framework/memory.h"
+
+/* A folder that this process knows. It stays known until the process ends. */
+typedef struct known {
+    struct known *next;
+    dev_t         device;
+    ino_t         number;
+    bool          is_locked;          /* by this process: the file stays open */
+    tr__place     place;
+} known;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static known          *all_known;
+
+static known *find(const struct stat *folder)
+{
+    for (known *one = all_known; one; one = one->next)
+        if (one->device == folder->st_dev && one->number == folder->st_ino)
+            return one;
+    return NULL;
+}
+
+static known *find_or_add(const struct stat *folder)
+{
+    known *one = find(folder);
+
+    if (!one) {
+        one = tr__must_alloc(sizeof *one);
+        *one = (known){.next = all_known, .device = folder->st_dev, .number = folder->st_ino};
+        all_known = one;
+    }
+    return one;
+}
+
+/* == the run ==================================================================================== */
+
+tr__place tr__place_in(const char *folder)
+{
+    struct stat info;
+    tr__place   place = {0};
+
+    if (stat(folder, &info) != 0)
+        return place;
+    pthread_mutex_lock(&lock);
+    const known *one = find(&info);
+    if (one)
+        place = one->place;
+    pthread_mutex_unlock(&lock);
+    return place;
+}
+
+void tr__place_set(const char *folder, tr__place place)
+{
+    struct stat info;
+
+    if (stat(folder, &info) != 0)
+        return;
+    pthread_mutex_lock(&lock);
+    find_or_add(&info)->place = place;
+    pthread_mutex_unlock(&lock);
+}
+
+/* == the lock =================================================================================== */
+
+bool tr__place_is_locked(const struct stat *folder)
+{
+    pthread_mutex_lock(&lock);
+    const known *one = find(folder);
+    const bool   is = one && one->is_locked;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+void tr__place_note_lock(const struct stat *folder)
+{
+    pthread_mutex_lock(&lock);
+    find_or_add(folder)->is_locked = true;
+    pthread_mutex_unlock(&lock);
+}

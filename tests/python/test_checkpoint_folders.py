@@ -1,0 +1,199 @@
+"""A folder of checkpoints belongs to one run: another run neither removes its checkpoints nor goes on from them without a word."""
+
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from job_support import LIMIT, Launched, environment, launch, needs_mpi, wait_for
+
+from trireme import checkpoint as checkpoints
+
+SCRIPT = Path(__file__).parent / "jobs" / "folders.py"
+
+
+def run(*args, code=0, script=SCRIPT, **extra):
+    """Run the script in one process; return what it prints."""
+    done = subprocess.run([sys.executable, script, *map(str, args)], env=environment(**extra), capture_output=True, text=True, timeout=LIMIT,
+                          check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def steps(folder):
+    return sorted(checkpoints.steps(folder))
+
+
+def aside(folder):
+    return next(iter(sorted(Path(folder).glob("aside-*"))))
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def forget_run(folder):
+    """Make a checkpoint like those of older versions: take the fields `run` and `order` out of its manifest."""
+    data, at, kept = (folder / "manifest").read_bytes(), 24, b""
+
+    def number(at):
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return value, at
+
+    while at < len(data):
+        begin, (tag, at) = at, number(at)
+        value, at = number(at) if tag & 7 in (0, 2) else (0, at + 8)
+        at += value if tag & 7 == 2 else 0
+        kept += data[begin:at] if tag >> 3 < 11 else b""
+    assert len(kept) < len(data) - 24
+    (folder / "manifest").write_bytes(data[:12] + struct.pack("<IQ", crc32c(kept), len(kept)) + kept)
+
+
+# -- one process: save_checkpoint -----------------------------------------------------------------------------------------
+
+
+def test_saves_of_another_run_move_aside_and_the_folder_is_the_new_ones(tmp_path):
+    run("save", tmp_path, "--steps", 9)
+    text = run("save", tmp_path, "--steps", 3, "--other")
+    assert f"the folder '{tmp_path}' held 3 checkpoints of another run (step 9, written " in text and "by 'folders.py save" in text, text
+    assert steps(tmp_path) == [1, 2, 3] and steps(aside(tmp_path)) == [7, 8, 9]
+    assert "loaded 3" in run("load", tmp_path)
+    assert "loaded 9" in run("load", aside(tmp_path)), "what lies aside is a folder of checkpoints like any other"
+
+
+def test_who_loads_a_checkpoint_goes_on_with_its_run_from_an_older_one_too(tmp_path):
+    run("save", tmp_path, "--steps", 9)
+    text = run("save", tmp_path, "--from", 7, "--steps", 2, "--keep", 2)
+    assert "another run" not in text and not list(tmp_path.glob("aside-*"))
+    assert steps(tmp_path) == [8, 9]
+    text = run("save", tmp_path, "--from", 8, "--by", 10, "--steps", 1)
+    assert steps(tmp_path) == [8, 9, 18] and "loaded 18" in run("load", tmp_path)
+    text = run("save", tmp_path, "--from", 8, "--steps", 0, "--at", 4)      # the counts begin again: what was written last is the newest
+    assert "loaded 4" in run("load", tmp_path) and 4 in steps(tmp_path) and len(steps(tmp_path)) == 3, text
+
+
+def test_a_second_process_that_saves_at_the_same_time_is_refused(tmp_path):
+    first = subprocess.Popen([sys.executable, SCRIPT, "save", tmp_path, "--steps", "1", "--stay", tmp_path / "begun"], env=environment(), text=True)
+    try:
+        wait_for(first, (tmp_path / "begun").exists, "a checkpoint")
+        assert "another job that runs keeps its own there" in run("save", tmp_path, "--steps", 3, code=1)
+        assert steps(tmp_path) == [1]
+    finally:
+        first.kill()
+        first.wait()
+
+
+def test_files_of_a_killed_writer_are_removed_by_the_next_run(tmp_path):
+    run("save", tmp_path, "--steps", 1)
+    incomplete = tmp_path / "step-000000900"
+    incomplete.mkdir()
+    (incomplete / "part-00000-of-00001.0123456789abcdef.data.tmp").write_bytes(b"half")
+    run("save", tmp_path, "--from", 1, "--steps", 1)
+    assert not incomplete.exists() and steps(tmp_path) == [1, 2]
+
+
+def test_checkpoints_of_two_runs_in_one_folder_are_told_apart(tmp_path):
+    run("save", tmp_path / "a", "--steps", 3)
+    run("save", tmp_path / "b", "--steps", 9, "--other")
+    shutil.copytree(tmp_path / "b" / "step-000000009", tmp_path / "a" / "step-000000009")
+    text = run("load", tmp_path / "a", code=1)
+    assert f"the folder '{tmp_path / 'a'}' holds checkpoints of more than one run: step 9, written" in text and "Move those of one run" in text
+    assert "loaded 3" in run("load", tmp_path / "a" / "step-000000003")
+    text = run("save", tmp_path / "a", "--from", 3, "--steps", 2)
+    assert "held 1 checkpoint of another run (step 9" in text and steps(tmp_path / "a") == [3, 4, 5], text
+
+
+def test_a_copied_folder_goes_on(tmp_path):
+    run("save", tmp_path / "a", "--steps", 3)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    assert "another run" not in run("save", tmp_path / "b", "--from", 3, "--steps", 1)
+    assert steps(tmp_path / "b") == [2, 3, 4] and steps(tmp_path / "a") == [1, 2, 3]
+
+
+# -- one process: loops and trainers ------------------------------------------------------------------------------------------
+
+
+def test_a_loop_that_begins_refuses_a_used_folder_before_its_first_step(tmp_path):
+    run("loop", tmp_path, "--steps", 8)
+    before = steps(tmp_path)
+    text = run("loop", tmp_path, "--steps", 4, "--other", code=1)
+    assert "holds checkpoints of another run: step 8, written" in text and "--resume (resume=True)" in text and "--anew (anew=True)" in text
+    assert "step of the loop" not in text and steps(tmp_path) == before
+    assert "going on from step 8" in run("loop", tmp_path, "--steps", 8, "--resume")
+    text = run("loop", tmp_path, "--steps", 4, "--other", "--anew")
+    assert "of another run" in text and steps(tmp_path)[-1] == 4 and steps(aside(tmp_path)) == before
+
+
+def test_a_fluid_trainer_says_where_it_goes_on_and_refuses_what_another_script_wrote(tmp_path):
+    run("trainer", tmp_path / "c", "--steps", 4)
+    text = run("trainer", tmp_path / "c", "--steps", 4)
+    assert "going on from step 4" in text and "nothing is left to train" in text and "another program" not in text, text
+    text = run("trainer", tmp_path / "c", "--steps", 5, "--rate", 0.5)
+    assert "learning_rate_0 is 0.1 in the checkpoint and 0.5 in the script: the checkpoint's counts" in text, text
+    assert "is of another program" in run("trainer", tmp_path / "c", "--steps", 6, "--other")
+    other = shutil.copy(SCRIPT, tmp_path / "other.py")
+    text = run("trainer", tmp_path / "c", "--steps", 6, script=other, code=1)
+    assert "does not hold checkpoints of 'other.py trainer" in text and "by 'folders.py trainer" in text, text
+    assert "going on from step 6" in run("trainer", tmp_path / "c", "--steps", 7, script=other, TRIREME_RESUME="1")
+
+
+def test_a_folder_of_an_older_version_is_refused_or_taken_over(tmp_path):
+    """Its manifests have no run."""
+    run("save", tmp_path / "c", "--steps", 2, "--by", 7)
+    forget_run(tmp_path / "c" / "step-000000007")
+    forget_run(tmp_path / "c" / "step-000000014")
+    shutil.copytree(tmp_path / "c", tmp_path / "d")
+    text = run("loop", tmp_path / "c", "--steps", 2, code=1)
+    assert "holds checkpoints of another run: step 14, written" in text and " by " not in text.split("step 14")[1].split(".")[0], text
+    assert "held 2 checkpoints of another run" in run("save", tmp_path / "c", "--steps", 2)
+    assert "another run" not in run("save", tmp_path / "d", "--from", 14, "--steps", 2, "--keep", 2)
+    assert steps(tmp_path / "d") == [15, 16], "the run that goes on from them owns them, and removes them"
+
+
+# -- jobs ------------------------------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_job_in_a_used_folder_is_refused_resumed_or_begun_anew(tmp_path):
+    folder = tmp_path / "used"
+    keep = ("--checkpoint", folder, "--checkpoint-steps", 2)
+    text = launch(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
+    assert "holds no checkpoint: the job begins" in text
+    before = steps(folder)
+    assert before[-1] == 9
+    code, text = Launched(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=keep).end()
+    assert code == 2 and "holds checkpoints of another run: step 9, written" in text and "by 'folders.py job --steps 9'" in text, text
+    code, text = Launched(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=(*keep, "--resume-or-begin")).end()
+    assert code == 2 and "does not hold checkpoints of 'folders.py job --steps 3 --other'" in text, text
+    assert steps(folder) == before
+    assert "going on from step 9" in launch(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
+    text = launch(2, 1, "job", "--steps", 12, script=SCRIPT, options=(*keep, "--resume"))
+    assert "going on from step 9" in text and steps(folder)[-1] == 12
+    before = steps(folder)
+    text = launch(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=(*keep, "--anew"))
+    assert "of another run" in text and steps(folder) == [2, 3] and steps(aside(folder)) == before, text
+    assert "going on from step 3" in launch(1, 1, "job", "--steps", 4, "--other", script=SCRIPT, options=(*keep, "--resume"))
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_job_that_is_started_again_finds_its_own_checkpoints(tmp_path):
+    """The launch begins anew in a used folder, and loses the servers' memory with a death: it must not take its own checkpoints for another's."""
+    folder = tmp_path / "c"
+    keep = ("--checkpoint", folder, "--checkpoint-steps", 2)
+    launch(1, 1, "job", "--steps", 9, script=SCRIPT, options=keep)
+    text = launch(1, 1, "job", "--steps", 8, "--kill", 5, "--also", tmp_path / "also", script=SCRIPT, options=(*keep, "--anew", "--standbys", 0))
+    assert "starting the job again" in text and text.count("of another run") == 1, text
+    assert steps(folder)[-1] == 8 and steps(tmp_path / "also")[-1] == 8
