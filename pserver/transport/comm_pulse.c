@@ -43,7 +43,7 @@ static bool try_beat(tr_comm *comm)
 
     if (!atomic_compare_exchange_strong(&comm->inside, &away, TR__PULSE))
         return false;
-    if (!comm->said_bye && comm->has_node)
+    if (!comm->said_bye)
         beat_all(comm);
     atomic_store(&comm->pulsed_at, tr__comm_clock(comm));
     tr_counter_add(&comm->pulses, 1);

@@ -74,7 +74,7 @@ TEST(work_on_a_message_of_any_kind_may_take_half_a_minute)
 {
     bool was_met[TR_WIRE_KIND_COUNT] = {false};
 
-    for (EACH_SEED(180)) {
+    for (EACH_SEED(140)) {
         work            w = {.kind = (tr_wire_kind)(1 + seed % (TR_WIRE_KIND_COUNT - 1)), .duration = 30 * SECOND, .worker = -1};
         const sim_watch watch = {&w, hear, ignore, lose_none};
         sim_options     options = options_with_all(seed / 7);
@@ -113,7 +113,7 @@ static void begin_work(void *payload)
 /* Commands of the owner, and what the end of an update brings, come without a message. Two ranks work at the same time. */
 TEST(work_at_any_moment_may_take_half_a_minute)
 {
-    for (EACH_SEED(40)) {
+    for (EACH_SEED(20)) {
         sim_options options = options_with_all(seed);
         sim_job    *job = sim_job_new(&options);
         tr_sim     *sim = sim_job_sim(job);
