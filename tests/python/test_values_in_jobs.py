@@ -15,6 +15,7 @@ from job_support import Launched, alone, launch, needs_mpi
 import trireme as fluid
 from trireme import layers
 from trireme.distributed.mode import parse
+from trireme.distributed.optimize_part import is_training
 from trireme.distributed.transpiler import transpile
 
 JOBS = Path(__file__).parent / "jobs"
@@ -144,6 +145,7 @@ def test_averages_of_the_library_stay_with_the_trainers():
     kinds = types(result.trainer)
     assert types(result.servers[0]) == ["momentum", "assign"]
     assert kinds[kinds.index("fetch_barrier") + 1:][-1] == "average_accumulates" and types(result.after)[-1] == "average_accumulates"
+    assert not is_training(result.after)
 
 
 def test_operators_around_updates_that_no_job_can_run_are_refused_by_name():

@@ -352,7 +352,10 @@ def _alone(program: Program, trainer: int, places: Sequence[int]) -> Program | N
     if not places:
         return None
     copy = trainer_copy(program, trainer)
-    copy.global_block()._arrange(list(places))
+    block = copy.global_block()
+    block._arrange(list(places))
+    for i in range(block.desc.op_size()):
+        block.desc.op(i).set_attr("op_role", OpRole.RPC)         # it trains nothing by itself
     return copy
 
 
