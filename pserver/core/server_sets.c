@@ -163,7 +163,7 @@ tr_status tr__sets_ended(tr_server *server, const tr__trainer *trainer, uint64_t
     for (set *s = server->sets->first; s; s = s->next) {
         if (s->step != step || (s->trainer >= 0 && s->trainer != trainer->index))
             continue;
-        if (!has_gradient)
+        if (!has_gradient && s->trainer >= 0)          /* the value waits for this trainer's next gradient */
             s->step++;
         else if (!has_said(s, trainer->index) && first_sayer(server, s) >= 0)
             return fail_difference(server, s, first_sayer(server, s), trainer->index, "has not");

@@ -6,6 +6,7 @@
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_options.h"
+#include "pserver/job/job_pull.h"
 #include "pserver/job/job_view.h"
 #include "storage/util/little_endian.h"
 
@@ -98,6 +99,8 @@ tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
     size_t size;
 
     TR_TRY(check(job, post));
+    if (job->policy.decides)                       /* others take the parameters after this post, as of the steps before it: these are to count by then */
+        TR_TRY(tr__job_settle(job));
     TR_TRY(tr_job_wait(job, 1));                   /* ticket 1 is done when it is known whether the servers go on from an earlier
                                                     * start: then they have its posts */
     if (!job->call)

@@ -264,6 +264,7 @@ tr_status tr_job_step_idle(tr_job *job)
     if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "tr_job_step_idle: in the middle of step %lld: end it first", (long long)job->step + 1);
     TR_TRY(tr__job_settle(job));
+    TR_TRY(tr__job_sets_send(job));                /* all trainers set the same values before the same step */
     tr_trainer_vars_stay(job->own, (uint64_t)job->step, (uint64_t)job->step + 1);
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_IDLE, .is_urgent = true}, NULL));
     job->shared.last_end = job->last_ticket;

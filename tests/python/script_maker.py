@@ -39,7 +39,8 @@ class Script:
 class _Maker:
     def __init__(self, seed: int) -> None:
         self.random, self.lines, self.features = random.Random(seed), [], []
-        self.is_sliced, self.is_random, self.has_test = True, False, True
+        self.is_sliced, self.is_random, self.has_set = True, False, False
+        self.shared_mode = self.choose(SHARED_MODES, False)
 
     def often(self, share: float, feature: str = "") -> bool:
         found = self.random.random() < share
@@ -170,6 +171,7 @@ h = L.array_read(array, n)
     # -- what the script does -------------------------------------------------------------------------
 
     def step(self) -> None:
+        self.has_set = False
         self.steps += 1
         feeds = list(self.feeds)
         if "factor" in feeds and self.steps > 1:
@@ -178,7 +180,7 @@ h = L.array_read(array, n)
         self.say(f"step({self.steps}, {cut}, {feeds})")
 
     def action(self) -> None:
-        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "rollback", "startup", "average", "dataset", "meet", "rows"], False)
+        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "rollback", "startup", "average", "dataset", "meet", "rows", "apart"], False)
         if kind == "steps":
             for _ in range(self.random.randint(1, 3)):
                 self.step()
@@ -195,6 +197,7 @@ h = L.array_read(array, n)
             self.saves += 1
             self.say(f"infer({self.saves})")
         elif kind == "set" and self.often(0.5):
+            self.has_set = True
             what = "rate" if self.rate_is_constant else self.random.choice(["out.w", "w0"])
             if what == "rate" and self.often(0.7):
                 self.features.append("a rate set between steps")
@@ -203,19 +206,38 @@ h = L.array_read(array, n)
                 self.features.append("a parameter set between steps")
                 self.say(f"scale_value({what.replace('rate', 'out.w')!r}, 0.5)")
         elif kind == "rollback" and self.saves and not self.has_table and self.often(0.5, "load between steps"):
+            self.has_set = True
             self.say(f"load({self.random.randint(1, self.saves)})")
         elif kind == "startup" and not self.has_table and self.often(0.4, "startup again"):
+            self.has_set = True
             self.say("exe.run(fluid.default_startup_program())")
         elif kind == "average" and self.average:
             self.say("averaged()")
         elif kind == "dataset" and set(self.feeds) <= {"x", "y", "ids"} and self.is_sliced and self.often(0.6, "a pass of a dataset"):
             self.passes += 1
             self.say(f"train_pass({self.passes}, {self.feeds}, {self.random.randint(1, 20)})")
+        elif kind == "apart" and self.is_sliced and not self.average and self.often(0.8, "one trainer has more batches"):
+            self.apart()
         elif kind == "meet":
             self.features.append("a collective")
             self.say("note('sum', D.all_reduce(1.0, op='mean'))\nD.barrier()")
         elif kind == "rows" and self.has_table and self.often(0.5, "rows by key between steps"):
             self.say("fluid.io.set_table_rows('rows', [2], np.ones((1, 3), 'float32'))")
+
+    def apart(self) -> None:
+        """Steps of one trainer, while the other one waits in a collective or a save."""
+        if self.has_set and self.shared_mode != "sync":    # there a trainer that waits makes no step, with which its value would travel
+            self.step()
+        who = self.random.randint(0, 1)
+        for _ in range(self.random.randint(1, 3)):
+            self.steps += 1
+            self.say(f"apart({self.steps}, {who}, {[one for one in self.feeds if one != 'factor' or self.steps == 1]})")
+        end = self.random.choice(["meet", "save", "infer"]) if who == 0 else "meet"
+        if end == "meet":
+            self.say("D.barrier()")
+        else:
+            self.saves += 1
+            self.say(f"{end}({self.saves})")
 
     def script(self, seed: int) -> Script:
         self.say(HEAD)
@@ -235,7 +257,7 @@ h = L.array_read(array, n)
             self.action()
         self.step()
         self.say("look()\ntry_out()")
-        return Script(seed, "\n".join(self.lines) + "\n", self.choose(LONE_MODES, False), self.choose(SHARED_MODES, False), self.is_random, self.is_sliced,
+        return Script(seed, "\n".join(self.lines) + "\n", self.choose(LONE_MODES, False), self.shared_mode, self.is_random, self.is_sliced,
                       self.features)
 
 
@@ -269,6 +291,9 @@ def step(number, cut, names):
     begin, end = (0, {rows}) if count == 1 or not {sliced} else (0, cut) if me == 0 else (cut, {rows})
     cost, = exe.run(main, feed=feed_of(number, names, begin, end), fetch_list=[loss])
     note("loss of step %d" % number, np.array(cost))
+def apart(number, who, names):
+    if count == 1 or me == who:
+        exe.run(main, feed=feed_of(number, names, 0, {rows}))
 def value(name):
     return np.array(scope.find_var(name).get_tensor())
 def parameters():

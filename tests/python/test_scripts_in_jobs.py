@@ -18,7 +18,7 @@ FEATURES = ["table", "is_sparse", "dense", "sequences", "a second lookup", "batc
             "frozen", "fed persistable", "decay of one parameter", "decay", "rate of one parameter", "clip", "EMA", "ModelAverage",
             "a parameter assigned in the program", "save", "inference in a new scope", "a rate set between steps", "a parameter set between steps",
             "load between steps", "startup again", "a pass of a dataset", "a collective", "set before the first step", "save before the first step",
-            "rows by key", "rows by key between steps", "sliced", "whole"]
+            "rows by key", "rows by key between steps", "one trainer has more batches", "sliced", "whole"]
 
 
 def test_a_seed_means_one_script() -> None:

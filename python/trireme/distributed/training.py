@@ -200,12 +200,12 @@ class _Training:
         check(lib.tr_job_pull(self.job.ptr, len(wanted), wanted, ffi.new("void *[]", places), ticket))
         check(lib.tr_job_wait(self.job.ptr, ticket[0]))
 
-    def refresh(self, step: int) -> None:
-        """Take the parameters that the servers have, if this trainer has made steps without a gradient, or where it is left out while it
-        waits, and others have come to ``step`` without it.
+    def refresh(self) -> None:
+        """Take the parameters that the servers have, if this trainer has made steps without a gradient, or where others make updates
+        without a trainer that waits.
         """
         mode = self.result.mode
-        is_left_out = mode.is_lockstep and mode.gathers_per_trainer and self.replay is None and step > self.manager.steps
+        is_left_out = mode.is_lockstep and mode.gathers_per_trainer and self.replay is None
         if self.is_behind or is_left_out:
             names = {block.source for block in self.result.blocks}
             kept = frozenset(name for name in names if lib.tr_job_is_set(self.job.ptr, name_chars(name)))
