@@ -41,7 +41,7 @@ def _tolerance(script: Script, trainers: int) -> tuple[float, float] | None:
     mode = script.lone_mode if trainers == 1 else script.shared_mode
     if trainers == 1 and not mode.startswith(ROUNDING):
         return None
-    return (2e-3, 2e-4) if trainers > 1 else (1e-4, 1e-5)
+    return 2e-3, 2e-4
 
 
 def _difference(wanted: Outcome, found: Outcome, tolerance: tuple[float, float] | None, is_prefix: bool) -> str:

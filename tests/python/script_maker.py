@@ -257,7 +257,10 @@ h = L.array_read(array, n)
             self.action()
         self.step()
         self.say("look()\ntry_out()")
-        return Script(seed, "\n".join(self.lines) + "\n", self.choose(LONE_MODES, False), self.shared_mode, self.is_random, self.is_sliced,
+        lone_mode = self.choose(LONE_MODES, False)
+        if "batch_norm" in self.features and lone_mode.startswith(ROUNDING):
+            lone_mode = "async"                        # the gradient of a bias ahead of batch_norm is rounding alone, which Adam makes a whole step of
+        return Script(seed, "\n".join(self.lines) + "\n", lone_mode, self.shared_mode, self.is_random, self.is_sliced,
                       self.features)
 
 
