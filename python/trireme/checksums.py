@@ -86,7 +86,7 @@ def _parts_of(path: str) -> tuple[bytes, list[str]] | None:
 def renew(folder: str, names: Iterable[str]) -> None:
     """Files of a folder were written anew: let the checksums in a program's file there be those of the new ones."""
     written = set(names)
-    for model_file in os.listdir(folder):
+    for model_file in os.listdir(str(folder)):         # of a text of NumPy the names would be bytes
         found = _parts_of(os.path.join(folder, model_file))
         if found is not None and written & set(found[1]):
             write_model(folder, model_file, found[0], [name for name in found[1] if os.path.exists(os.path.join(folder, name))])

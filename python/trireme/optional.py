@@ -8,9 +8,10 @@ from typing import Any
 from .errors import MissingLibraryError
 
 # What brings a module: an extra of pyproject.toml.
-_ARROW, _ONNX, _TOOLS = ("pip install 'trireme-ps[arrow]'", "pip install 'trireme-ps[onnx]'", "pip install 'trireme-ps[tools]'")
+_ARROW, _ONNX = "pip install 'trireme-ps[arrow]'", "pip install 'trireme-ps[onnx]'"
+_TOOLS, _IMAGES = "pip install 'trireme-ps[tools]'", "pip install 'trireme-ps[images]'"
 _INSTALL = {"pyarrow": _ARROW, "onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "rich": _TOOLS, "tensorboardX": _TOOLS,
-            "PIL": "pip install pillow", "scipy": "pip install scipy"}
+            "PIL": _IMAGES, "scipy": _IMAGES}
 
 
 def load(module: str, who: str) -> Any:

@@ -159,16 +159,33 @@ tr_status tr__run_check_one(const char *folder, const tr_folder *all)
     return other < 0 ? TR_OK : refuse_several(folder, &all->item[first], &all->item[other]);
 }
 
+/* Under plain mpirun nobody draws a number for all ranks. The folder held no other run's checkpoints when this process claimed it, and the
+ * lock keeps other jobs out. So another number that stands there now is that of a trainer of this job that writes in this one's place, or in
+ * whose place this one writes. */
+static tr__place agreed_place(tr__place place, const char *folder, const tr_folder *all)
+{
+    const tr_folder_item *other = getenv("TRIREME_RUN") ? NULL : find_foreign(all, place.number, true);
+    const tr_checkpoint_run its = other ? tr_folder_run(other) : (tr_checkpoint_run){0};
+
+    if (!its.number)
+        return place;
+    place = (tr__place){its.number, its.began, true};
+    become(place);
+    tr__place_set(folder, place);
+    return place;
+}
+
 tr_status tr__run_stamp_next(tr__run_stamp *out, const char *folder, int64_t step)
 {
-    const tr__place place = tr__place_in(folder);
-    tr_status       status = TR_OK;
-    tr_folder       all;
+    tr__place place = tr__place_in(folder);
+    tr_status status = TR_OK;
+    tr_folder all;
 
     *out = (tr__run_stamp){0};
     if (!place.number)
         return TR_OK;
     tr_folder_scan(&all, folder);
+    place = agreed_place(place, folder, &all);
     for (int i = 0; i < all.count; i++) {
         const tr_folder_item *item = &all.item[i];
         if (item->manifest && item->order >= out->order)

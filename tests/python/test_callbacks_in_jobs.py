@@ -118,6 +118,6 @@ def test_a_job_that_goes_on_from_a_checkpoint_has_the_numbers_of_before(tmp_path
 def test_a_new_job_in_the_same_folder_forgets_the_numbers_of_the_old_one(tmp_path: Path) -> None:
     kept = ("--checkpoint", tmp_path / "kept")
     launch(1, 2, tmp_path, "--epochs", 2, script=CALLBACKS, options=kept)
-    launch(1, 2, tmp_path, "--epochs", 2, "--rate", 0.01, script=CALLBACKS, options=kept)
+    launch(1, 2, tmp_path, "--epochs", 2, "--rate", 0.01, script=CALLBACKS, options=(*kept, "--anew"))
     first = found(tmp_path, 2)[0]
     assert first["history"]["lr"][0] == pytest.approx(0.01 * 0.8 ** 0.8, rel=1e-5) and first["validated"] == 2

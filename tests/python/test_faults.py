@@ -492,12 +492,12 @@ def in_small_memory(command, megabytes):
 @needs_mpi
 @pytest.mark.parametrize("megabytes", [1, 40])
 def test_a_full_shared_memory_is_said(megabytes):
-    """The first is too little for MPI, which says so; the second is enough for MPI, and not for the parameters."""
+    """The first is too little for the ranks, which the launcher says; the second is enough for them, and not for the parameters."""
     script = Path(__file__).parent / "jobs" / "train.py"
     done = in_small_memory([sys.executable, "-m", "trireme", "launch", "--trainers", 2, script, "--width", 2_000_000], megabytes)
     print(done.stdout + done.stderr)
     if megabytes == 1:
-        assert done.returncode and "Space Available: 1048576 B" in done.stdout + done.stderr
+        assert done.returncode == 2 and "free space in /dev/shm, 1 MB of the 6 MB for each rank" in done.stderr
         return
     assert done.returncode == 1
     assert "no room for" in done.stderr and "/dev/shm" in done.stderr, done.stdout + done.stderr

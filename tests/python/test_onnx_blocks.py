@@ -160,5 +160,5 @@ def test_what_a_block_of_a_loop_lacks_is_named(tmp_path: Path) -> None:
 
 def test_what_nothing_has_written_is_named(tmp_path: Path) -> None:
     state = fluid.default_main_program().global_block().create_var(name="state", shape=[-1, 4], dtype="float32")
-    with pytest.raises(errors.InvalidArgumentError, match="'state' is read before anything is written to it"):
+    with pytest.raises(errors.NotFoundError, match="the model needs 'state', which 'scale' reads, and it is not fed"):
         formats.export_onnx(tmp_path / "m.onnx", [], [made("scale", state, scale=2.0)], fluid.Executor())

@@ -369,12 +369,12 @@ def test_sentence_polarity_is_cut_into_training_and_test(monkeypatch):
     blame = [[f"bad{i}", "film", "."] for i in range(20)]
     praise = [[f"good{i}", "film", "!"] for i in range(20)]
     monkeypatch.setattr(polarity, "sentences", lambda: (blame, praise))
-    polarity.word_dict.cache_clear()
+    polarity._word_dict.cache_clear()
     words = polarity.word_dict(at_least=2)
     assert words == {"film": 1, "!": 2, ".": 3}
     assert list(polarity.test(words)()) == [([0, 1, 3], 0), ([0, 1, 2], 1)] * 2
     assert len(list(polarity.train()())) == 36
-    polarity.word_dict.cache_clear()
+    polarity._word_dict.cache_clear()
 
 
 def test_a_data_set_in_an_archive(tmp_path, monkeypatch):

@@ -476,7 +476,7 @@ class DistributeTranspiler:
     >>> t = fluid.DistributeTranspiler()
     >>> t.transpile(trainer_id=0, pservers="a:1", trainers=2)
     >>> [op.type for op in t.get_trainer_program().global_block().ops][:4]
-    ['recv_wait', 'mul', 'recv_wait', 'elementwise_add']
+    ['send_sets', 'recv_wait', 'mul', 'recv_wait']
     >>> [op.type for op in t.get_trainer_program().global_block().ops][-5:]
     ['send_barrier', 'recv', 'recv', 'recv', 'fetch_barrier']
     >>> [op.type for op in t.get_pserver_program("a:1").global_block().ops]
