@@ -100,7 +100,8 @@ def _files_of(chosen: list[Variable], filename: str | None) -> list[str]:
     """Return the files in a folder that hold variables. A file that the caller has put elsewhere is none of them."""
     if filename is None:
         return [var.name for var in chosen]
-    return [filename] if not os.path.isabs(filename) and os.pardir not in os.fspath(filename).split(os.sep) else []
+    name = os.fspath(filename)
+    return [name] if not os.path.isabs(name) and os.pardir not in name.split(os.sep) else []
 
 
 def save_vars(executor: Executor, dirname: str, main_program: Program | None = None,
