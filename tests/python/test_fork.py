@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 import traceback
@@ -113,3 +116,21 @@ def test_the_parent_goes_on(busy):
     program, y = double()
     assert in_child(lambda: None)
     assert fluid.Executor().run(program, feed=FEED, fetch_list=[y], scope=fluid.Scope())[0].sum() == 4
+
+
+def test_a_child_of_a_process_that_keeps_checkpoints_ends_when_it_is_asked_to():
+    script = """
+        import multiprocessing, signal, time
+        from trireme.distributed import schedule
+        schedule.listen()
+        ready = multiprocessing.get_context("fork").Event()
+        child = multiprocessing.get_context("fork").Process(target=lambda: (ready.set(), time.sleep(1000)), daemon=True)
+        child.start()
+        ready.wait()
+        child.terminate()
+        child.join()
+        assert child.exitcode == -signal.SIGTERM and not schedule.asked, (child.exitcode, schedule.asked)
+        signal.raise_signal(signal.SIGTERM)
+        assert schedule.asked == [signal.SIGTERM]
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=LIMIT)

@@ -1,6 +1,9 @@
 """Readers: order, errors, early ends, and threads that are gone afterwards."""
 
 import gc
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 
@@ -253,6 +256,18 @@ def test_the_processes_of_readers_end_with_an_iteration_that_stops_early():
     assert next(reading) == 0
     reading.close()
     assert not multiprocessing.active_children()
+
+
+def test_the_processes_of_readers_end_although_the_script_catches_the_signal_that_asks_for_an_end():
+    script = """
+        import multiprocessing, signal, sys, trireme as fluid
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        reading = fluid.io.multiprocess_reader([lambda: iter(range(10 ** 9))], queue_size=2)()
+        assert next(reading) == 0
+        reading.close()
+        assert not multiprocessing.active_children()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=LIMIT)
 
 
 def test_lines_come_out_of_a_command(tmp_path):

@@ -29,6 +29,7 @@ BEGIN, REPORT, STOP = lib.TR_CHECKPOINT_BEGIN, lib.TR_CHECKPOINT_REPORT, lib.TR_
 PATIENCE = float(lib.TR_CHECKPOINT_PATIENCE)
 LOOK = lib.TR_CHECKPOINT_LOOK_MILLISECONDS / 1000
 asked: list[int] = []                  # signals
+_noted: set[int] = set()               # the signals that this process puts into it
 
 
 def listen() -> None:
@@ -43,7 +44,20 @@ def listen() -> None:
     for number in (signal.SIGTERM, signal.SIGUSR1):
         if signal.getsignal(number) in (signal.SIG_DFL, None):
             signal.signal(number, note)
+            _noted.add(number)
     tell_launcher("listens")
+
+
+def _end_child_as_usual() -> None:
+    """In a child made by fork, which makes no checkpoints: let the signals end it. ``Process.terminate`` and ``multiprocessing`` at the end
+    of a script send SIGTERM and wait for the child without a bound.
+    """
+    for number in _noted:
+        signal.signal(number, signal.SIG_DFL)
+    _noted.clear()
+
+
+os.register_at_fork(after_in_child=_end_child_as_usual)
 
 
 def name_of(number: int) -> str:

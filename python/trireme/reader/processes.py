@@ -77,7 +77,7 @@ def multiprocess_reader(readers: Sequence[Reader], use_pipe: bool = True, queue_
         finally:
             for worker in workers:
                 if worker.pid is not None:
-                    worker.terminate()
+                    worker.kill()                      # the script may have a handler of SIGTERM, which a fork copies
                     worker.join()
 
     return read
