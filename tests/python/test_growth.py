@@ -1,7 +1,10 @@
 """What is done once must take as long as the program is large, not as its square: counted in calls, not in seconds."""
 
+import math
 import sys
+import time
 
+import numpy as np
 import pytest
 
 import trireme as fluid
@@ -105,3 +108,44 @@ def test_building_while_looking_at_the_operators():
                 assert block.ops[-1] is made and block.vars[f"undeclared_{i}"] is block.var(f"undeclared_{i}")
 
     assert_linear(add)
+
+
+# -- in the core, whose work shows in CPU time: an exponent of 2 is told from 1 on any machine -----------------------------
+
+
+def deep(count, optimizer=None):
+    program, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(program, startup), fluid.unique_name.guard():
+        hidden = layers.data("x", [4])
+        for i in range(count):
+            hidden = layers.fc(hidden, 4 + i % 7)
+        loss = layers.mean(hidden)
+        if optimizer:
+            optimizer.minimize(loss)
+    return program, startup, loss
+
+
+def append_backward(count):
+    program, startup, loss = deep(count)
+    start = time.process_time()
+    with fluid.program_guard(program, startup):
+        fluid.backward.append_backward(loss)
+    return time.process_time() - start
+
+
+def first_run(count):
+    """Of a program with its gradients, and of another set of shapes."""
+    program, startup, loss = deep(count, fluid.optimizer.SGD(0.1))
+    exe = fluid.Executor()
+    with fluid.scope_guard(fluid.Scope()):
+        exe.run(startup)
+        start = time.process_time()
+        for rows in (1, 2):
+            exe.run(program, feed={"x": np.ones((rows, 4), "float32")})
+        return time.process_time() - start
+
+
+@pytest.mark.parametrize("cost", [append_backward, first_run])
+def test_a_deep_program(cost):
+    few, many = min(cost(300) for _ in range(3)), cost(2400)
+    assert math.log(many / few, 8) < 1.6
