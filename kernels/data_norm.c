@@ -29,8 +29,8 @@ typedef struct attrs {
 } attrs;
 
 static const tr_op_proto proto = {
-    .doc = "Y = (X - BatchSum / BatchSize) sqrt(BatchSize / BatchSquareSum) for each column. The gradients of the statistics are what the "
-           "batch adds to them.",
+    .doc = "Y = (X - BatchSum / BatchSize) sqrt(BatchSize / BatchSquareSum) for each column; X as it is where there are no rows so far. "
+           "The gradients of the statistics are what the batch adds to them.",
     .in = TR_SLOTS({"X", "[rows, columns] float"}, {"BatchSize", "[columns]; how many rows there were"},
                    {"BatchSum", "[columns]; their sum"}, {"BatchSquareSum", "[columns]; the sum of their squared distances from the mean"}),
     .out = TR_SLOTS({"Y", "like X"}, {"Means", "[columns]", TR_SLOT_INTERMEDIATE}, {"Scales", "[columns]", TR_SLOT_INTERMEDIATE},
@@ -148,8 +148,9 @@ static tr_status NAME(data_norm)(const tr_run *io)
     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){{&means, means ? 0 : bytes}, {&scales, scales ? 0 : bytes}, {&added, 3 * bytes},
                                                      {&work, (size_t)rows * bytes}, {NULL, 0}}));
     for (int64_t j = 0; j < columns; j++) {
-        means[j] = sum[j] / size[j];
-        scales[j] = (T)sqrt((double)size[j] / (double)squares[j]);
+        const bool is_known = size[j] != 0 && squares[j] != 0;     /* no rows so far: X as it is */
+        means[j] = size[j] != 0 ? sum[j] / size[j] : 0;
+        scales[j] = is_known ? (T)sqrt((double)size[j] / (double)squares[j]) : 1;
     }
     NAME(tr_binary_apply)(TR_BINARY_SUB, y, io->in[X]->data, means, rows, columns, 1);
     NAME(tr_binary_apply)(TR_BINARY_MUL, y, y, scales, rows, columns, 1);

@@ -14,7 +14,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Minimises the sum of the linearised losses so far plus l1 * |Param| + l2 * Param^2 and a term that "
-           "keeps it near its past.",
+           "keeps it near its past. A learning rate of 0 changes nothing.",
     .in = TR_SLOTS({"Param", "[...] float"}, {"SquaredAccumulator", "like Param; the sum of squared gradients"},
                    {"LinearAccumulator", "like Param; the sum of linearised losses"},
                    {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),

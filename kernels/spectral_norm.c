@@ -1,4 +1,4 @@
-/* spectral_norm.c - a weight divided by its largest singular value:  Out = Weight / (u^T W v). (Miyato et al., 2018)
+/* spectral_norm.c - a weight divided by its largest singular value:  Out = Weight / (u^T W v + eps). (Miyato et al., 2018)
  *
  * W is Weight as a matrix whose rows are dimension `dim`. u and v begin as U and V and are bettered by power_iters steps of
  * v = W^T u / |W^T u|, u = W v / |W v|. Made of products; the gradient takes u and v as constants, which is exact once they have
@@ -27,7 +27,7 @@ static const tr_op_proto proto = {
     .attr = TR_ATTRS(TR_ATTR(attrs, dim, INT, "the dimension that makes the rows of the matrix: 0, or 1 of transposed convolutions",
                              .range = TR_BETWEEN(0, 1)),
                      TR_ATTR(attrs, power_iters, INT, "how many iterations", .number = 1, .range = TR_BETWEEN(0, 100)),
-                     TR_ATTR(attrs, eps, FLOAT, "added to lengths before they divide", .number = 1e-12, .range = TR_AT_LEAST(0))),
+                     TR_ATTR(attrs, eps, FLOAT, "added to lengths, and to the singular value, before they divide", .number = 1e-12, .range = TR_AT_LEAST(0))),
     .attrs_size = sizeof(attrs),
 };
 
@@ -95,7 +95,8 @@ static tr_status expand(tr_composite *c)
     }
     TR_TRY(tr_composite_add(c, "matmul(X=%s, Y=matrix) -> stretched", u));
     TR_TRY(tr_composite_add(c, "matmul(X=stretched, Y=%s) {transpose_Y=true} -> product", v));
-    TR_TRY(tr_composite_add(c, "reshape2(X=product) {shape=[1]} -> sigma"));
+    TR_TRY(tr_composite_add(c, "reshape2(X=product) {shape=[1]} -> largest"));
+    TR_TRY(tr_composite_add(c, "scale(X=largest) {bias=%.9g} -> sigma", (double)a->eps));
     return tr_composite_add(c, "elementwise_div(X=Weight, Y=sigma) -> Out");
 }
 

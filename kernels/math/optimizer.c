@@ -166,6 +166,7 @@ WALK(rmsprop,          2, NAME(rmsprop_one)(&p, &s, &u, g[i], 0, j.lr, j.a, j.b,
 WALK(rmsprop_centered, 3, NAME(rmsprop_centered_one)(&p, &s, &u, &v, g[i], j.lr, j.a, j.b, j.e);)
 WALK(ftrl_sqrt,        2, NAME(ftrl_one)(&p, &s, &u, g[i], j.lr, j.a, j.b, (T)-0.5);)
 WALK(ftrl_pow,         2, NAME(ftrl_one)(&p, &s, &u, g[i], j.lr, j.a, j.b, j.c);)
+WALK(still,            2, (void)g;)                        /* leaves everything as it is */
 WALK(proximal_gd,      0, p = NAME(shrunk)(p - j.lr * g[i], j.lr, j.a, j.b);)
 WALK(proximal_adagrad, 1, NAME(proximal_adagrad_one)(&p, &s, g[i], j.lr, j.a, j.b);)
 #undef WALK
@@ -235,7 +236,8 @@ void NAME(tr_rmsprop)(T *p, T *v, T *ms, T *mg, const T *const *from, const T *g
 void NAME(tr_ftrl)(T *p, T *s, T *l, const T *const *from, const T *g, T lr, T l1, T l2, T lr_power, int64_t n)
 {
     NAME(job) j = {.p = p, .s = s, .u = l, .g = g, .lr = lr, .a = l1, .b = l2, .c = lr_power};
-    NAME(walk)(&j, from, n, lr_power == (T)-0.5 ? NAME(ftrl_sqrt_range) : NAME(ftrl_pow_range));
+    const bool is_still = lr == 0;                             /* the sum of losses has shares of 1 / lr: such a step does not count */
+    NAME(walk)(&j, from, n, is_still ? NAME(still_range) : lr_power == (T)-0.5 ? NAME(ftrl_sqrt_range) : NAME(ftrl_pow_range));
 }
 
 void NAME(tr_proximal_gd)(T *p, const T *const *from, const T *g, T lr, T l1, T l2, int64_t n)

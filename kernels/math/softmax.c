@@ -17,6 +17,8 @@ static int64_t rows_of_slice(int64_t cols)
 }
 
 /* The smallest row whose label is bad; rows are seen in any order. */
+enum { LOWEST = -64 };                         /* logits count from here on, below the largest one */
+
 static void note_bad_row(_Atomic int64_t *bad, int64_t row)
 {
     int64_t known = atomic_load(bad);
@@ -49,13 +51,15 @@ static bool NAME(has_label)(NAME(job) *j, int64_t row)
 
 /* -- softmax ----------------------------------------------------------------------------------------------------------- */
 
-/* Returns log(sum(exp(x))). */
+/* Returns log(sum(exp(x))). No probability is below exp(-64), as in Fluid: what divides by one, as the gradient of cross_entropy does, stays finite. */
 TR_INLINE T NAME(softmax_row)(T *out, const T *x, int64_t cols)
 {
     const T max = NAME(tr_lanes_max)(x, cols);
     TR_IVDEP
-    for (int64_t k = 0; k < cols; k++)
-        out[k] = NAME(tr_exp)(x[k] - max);
+    for (int64_t k = 0; k < cols; k++) {
+        const T below = x[k] - max;
+        out[k] = NAME(tr_exp)(below < LOWEST ? LOWEST : below);
+    }
     const T sum = NAME(tr_lanes_sum)(out, cols), scale = 1 / sum;
     for (int64_t k = 0; k < cols; k++)
         out[k] *= scale;

@@ -402,7 +402,7 @@ def data_norm(
         data_layout: str = 'NCHW', op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
         name: str | None = None,
         ) -> Any:
-    """Y = (X - BatchSum / BatchSize) sqrt(BatchSize / BatchSquareSum) for each column."""
+    """Y = (X - BatchSum / BatchSize) sqrt(BatchSize / BatchSquareSum) for each column; X as it is where there are no rows so far."""
 
 data_norm_grad: Callable[..., Any]
 def decayed_adagrad(

@@ -1,4 +1,4 @@
-"""What operators are differentiated twice with, for test_second_gradients.py: a case or a refusal for each that has a gradient."""
+"""What operators are differentiated twice with, for test_second_gradients.py and test_zeros.py: a case or a refusal for each that has a gradient."""
 
 from typing import NamedTuple
 
@@ -449,3 +449,40 @@ PARTLY = {
     "sequence_conv": lambda x: operator("sequence_conv", contextLength=2, contextStart=-1, paddingTrainable=True)(
         X=sentences(x), PaddingData=parameter(1, 4), Filter=parameter(8, 2)),
 }
+
+
+# -- a case as a program -----------------------------------------------------------------------------------------------
+
+
+def declare(name, value):
+    """A variable for what a case feeds, and the value as it is fed."""
+    values = value.values if isinstance(value, (Constant, Sequences)) else value
+    levels = 0 if not isinstance(value, Sequences) else 1
+    var = layers.data(name, [-1, *values.shape[1:]] if levels else list(values.shape), append_batch_size=False, dtype=str(values.dtype), lod_level=levels)
+    var.stop_gradient = isinstance(value, Constant) or getattr(value, "is_constant", False)
+    return var, values
+
+
+class Case:
+    """A case of the table as a program: its feeds, and which of them have gradients."""
+
+    def __init__(self, name):
+        build, inputs = CASES[name]
+        self.feeds, self.lengths, self.wanted, args = {}, {}, [], {}
+        for slot, value in inputs.items():
+            made = [self.take(f"{slot}{i}", one) for i, one in enumerate(value if isinstance(value, list) else [value])]
+            args[slot] = made if isinstance(value, list) else made[0]
+        self.out = build(**args)
+
+    def take(self, name, value):
+        var, self.feeds[name] = declare(name, value)
+        if isinstance(value, Sequences):
+            self.lengths[name] = [value.lengths]
+        if not var.stop_gradient:
+            self.wanted.append(var)
+        return var
+
+    def run(self, exe, feeds, fetch_list):
+        fed = {name: fluid.create_lod_tensor(value, self.lengths[name], fluid.CPUPlace()) if name in self.lengths else value
+               for name, value in feeds.items()}
+        return [np.asarray(value) for value in exe.run(feed=fed, fetch_list=fetch_list, return_numpy=False)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from job_support import SCRIPT, alone, launch, needs_mpi, results
-from second_gradient_cases import CASES, NAMED, NORMED, PARTLY, REFUSED, TABLES, Constant, Sequences, numbers, operator, parameter
+from second_gradient_cases import CASES, NAMED, NORMED, PARTLY, REFUSED, TABLES, Case, Constant, declare, numbers, operator, parameter
 
 import trireme as fluid
 from trireme import layers
@@ -16,15 +16,6 @@ from trireme.op_protos import op_proto, op_types
 PENALTY = SCRIPT.with_name("penalty.py")
 sys.path.insert(0, str(PENALTY.parent))
 import penalty  # noqa: E402 - the job's script says what there is
-
-def declare(name, value):
-    """A variable for what a case feeds, and the value as it is fed."""
-    values = value.values if isinstance(value, (Constant, Sequences)) else value
-    levels = 0 if not isinstance(value, Sequences) else 1
-    var = layers.data(name, [-1, *values.shape[1:]] if levels else list(values.shape), append_batch_size=False, dtype=str(values.dtype), lod_level=levels)
-    var.stop_gradient = isinstance(value, Constant) or getattr(value, "is_constant", False)
-    return var, values
-
 
 def ones(name, *shape):
     return declare(name, np.ones(shape))[0]
@@ -41,31 +32,6 @@ def differences(run, feeds, name, step=1e-6):
             ends.append(run({**feeds, name: moved}))
         grad[at] = (ends[0] - ends[1]) / (2 * step)
     return grad
-
-
-class Case:
-    """A case of the table as a program: its feeds, and which of them have gradients."""
-
-    def __init__(self, name):
-        build, inputs = CASES[name]
-        self.feeds, self.lengths, self.wanted, args = {}, {}, [], {}
-        for slot, value in inputs.items():
-            made = [self.take(f"{slot}{i}", one) for i, one in enumerate(value if isinstance(value, list) else [value])]
-            args[slot] = made if isinstance(value, list) else made[0]
-        self.out = build(**args)
-
-    def take(self, name, value):
-        var, self.feeds[name] = declare(name, value)
-        if isinstance(value, Sequences):
-            self.lengths[name] = [value.lengths]
-        if not var.stop_gradient:
-            self.wanted.append(var)
-        return var
-
-    def run(self, exe, feeds, fetch_list):
-        fed = {name: fluid.create_lod_tensor(value, self.lengths[name], fluid.CPUPlace()) if name in self.lengths else value
-               for name, value in feeds.items()}
-        return [np.asarray(value) for value in exe.run(feed=fed, fetch_list=fetch_list, return_numpy=False)]
 
 
 def weighted(case, variables, grads, tag):
