@@ -1,4 +1,4 @@
-/* interp.c - images in another size: bilinear_interp, nearest_interp.
+/* interp.c - images in another size: bilinear_interp, nearest_interp, and their forms of later versions (_v2), whose scale is one for each axis.
  *
  * Element k of n along an axis of m elements lies at s in the source, whose two nearest elements are mixed (bilinear) or whose
  * nearest one is taken:
@@ -6,6 +6,8 @@
  *     align_corners:                 s = k (m - 1) / (n - 1)            the corners meet
  *     else, align_mode 1 or nearest: s = k m / n
  *     else, align_mode 0:            s = (k + 1/2) m / n - 1/2, at least 0
+ *
+ * The forms of later versions take 1 / scale for m / n where they are given a scale. This differs where m times the scale is no whole number.
  *
  * Nearest rounds s half up with align_corners and down without. Places are computed in whole numbers, so none is off by a rounding.
  * Backward: each element of dOut goes back to where it came from, with the same weights. */
@@ -30,6 +32,7 @@ typedef struct attrs {
     float   scale;
     bool    align_corners;
     enum { BILINEAR, NEAREST } interp_method;
+    tr_floats scales;                 /* of later versions: of the height and of the width; none: as scale says */
 } attrs;
 
 static const tr_slot_def in_slots[] = {
@@ -50,14 +53,32 @@ static const tr_slot_def out_slots[] = {{"Out", "[batch, channels, out_h, out_w]
              TR_ATTR(attrs, align_mode, INT, "of bilinear without align_corners: 0 has the centres of elements at halves, 1 at whole numbers", \
                      .number = 1, .range = TR_BETWEEN(0, 1)))
 
+#define INTERP_V2_ATTRS(method)                                                                                    \
+    TR_ATTRS(TR_ATTR(attrs, out_h, INT, "the height of Out, where neither scale nor OutSize says it"),                \
+             TR_ATTR(attrs, out_w, INT, "the width of Out"), TR_ATTR_IGNORED("out_d", INT),                           \
+             {.name = "scale", .type = TR_ATTR_FLOATS, .offset = offsetof(attrs, scales),                             \
+              .comment = "Out is so many times as high and as wide as X, whatever out_h and out_w are; none, or two above 0"}, \
+             TR_ATTR(attrs, interp_method, STRING, "as the operator's name says", .text = method, .range = TR_ONE_OF({"bilinear", BILINEAR}, {"nearest", NEAREST})), \
+             TR_ATTR_ONLY("data_layout", STRING, "transpose X before and Out after", .text = "NCHW", .range = TR_ONE_OF({"NCHW", 0}, {"AnyLayout", 0})), \
+             TR_ATTR(attrs, align_corners, BOOL, "the centres of the corners of X and Out meet", .number = 1),     \
+             TR_ATTR(attrs, align_mode, INT, "of bilinear without align_corners: 0 has the centres of elements at halves, 1 at whole numbers", \
+                     .number = 1, .range = TR_BETWEEN(0, 1)))
+
 /* -- shapes ------------------------------------------------------------------------------------- */
-static int64_t extent_of(const attrs *a, int64_t in, int32_t given)
+
+/* Of the height (2) or the width (3); 0 or less: it is not given. */
+static double scale_of(const attrs *a, int dimension)
 {
-    if (!(a->scale > 0))
-        return given;
+    return (double)(a->scales.count ? a->scales.item[dimension - 2] : a->scale);
+}
+
+static int64_t extent_of(const attrs *a, int64_t in, int dimension)
+{
+    if (!(scale_of(a, dimension) > 0))
+        return dimension == 2 ? a->out_h : a->out_w;
     if (in < 0)
         return -1;
-    const double size = floor((double)in * (double)a->scale);
+    const double size = floor((double)in * scale_of(a, dimension));
     return size < 0x1p40 ? (int64_t)size : (int64_t)1 << 40;
 }
 
@@ -69,13 +90,13 @@ static tr_status infer(const tr_infer *io)
     TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
     const bool is_fed = io->in[OUT_SIZE].kind != TR_KIND_NONE;
     for (int i = 2; i < 4; i++) {
-        const int64_t in = out.dim[i], extent = is_fed ? -1 : extent_of(a, in, i == 2 ? a->out_h : a->out_w);
+        const int64_t in = out.dim[i], extent = is_fed ? -1 : extent_of(a, in, i);
         if (in == 0)
             return tr_fail(TR_ESHAPE, "%s: nothing to take elements from: X is %s", io->type, TR_SHAPE_STR(io->in[X].shape));
-        if (extent < 1 && !is_fed && !(a->scale > 0 && in < 0))
+        if (extent < 1 && !is_fed && !(scale_of(a, i) > 0 && in < 0))
             return tr_fail(TR_ERANGE, "%s: X is %s with out_h %d, out_w %d and scale %g, so dimension %d of Out would be %lld; give "
                            "out_h and out_w above 0, a scale, or OutSize", io->type, TR_SHAPE_STR(io->in[X].shape), a->out_h,
-                           a->out_w, (double)a->scale, i, (long long)extent);
+                           a->out_w, scale_of(a, i), i, (long long)extent);
         out.dim[i] = extent;
     }
     if (is_fed) {
@@ -91,6 +112,16 @@ static tr_status check_bilinear(const void *attrs_)
     const attrs *a = attrs_;
 
     return a->interp_method == BILINEAR ? TR_OK : tr_fail(TR_ERANGE, "bilinear_interp: interp_method is nearest; write the operator nearest_interp");
+}
+
+static tr_status check_scales(const void *attrs_)
+{
+    const attrs *a = attrs_;
+
+    if (a->scales.count == 0 || (a->scales.count == 2 && a->scales.item[0] > 0 && a->scales.item[1] > 0))
+        return TR_OK;
+    return tr_fail(TR_ERANGE, "%s_interp_v2: scale must have two elements above 0, or none; it has %d", a->interp_method == BILINEAR ? "bilinear" : "nearest",
+                   a->scales.count);
 }
 
 static tr_status resize_output(const tr_run *io, const char *type)
@@ -115,6 +146,15 @@ typedef struct tap {
     double  share;
 } tap;
 
+/* `scale` above 0 stands for out / in. */
+static tap scaled_tap_of(const attrs *a, bool is_nearest, int64_t k, int64_t in, double scale)
+{
+    const double  s = is_nearest || a->align_mode == 1 ? (double)k / scale : fmax(((double)k + 0.5) / scale - 0.5, 0);
+    const int64_t low = s < (double)(in - 1) ? (int64_t)s : in - 1;
+
+    return is_nearest ? (tap){low, low, 0} : (tap){low, low + 1 < in ? low + 1 : in - 1, s - (double)low};
+}
+
 static tap tap_of(const attrs *a, bool is_nearest, int64_t k, int64_t in, int64_t out)
 {
     int64_t over = 1, under = 1;               /* s = over / under */
@@ -138,10 +178,14 @@ static tap tap_of(const attrs *a, bool is_nearest, int64_t k, int64_t in, int64_
     return (tap){low, low + 1 < in ? low + 1 : in - 1, (double)(over % under) / (double)under};
 }
 
-static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int64_t in, int64_t out)
+/* Along the height (2) or the width (3). */
+static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int dimension, bool is_fed, int64_t in, int64_t out)
 {
+    const double scale = a->scales.count && !is_fed && !a->align_corners ? scale_of(a, dimension) : 0;
+    const bool   is_cut = scale > 0 && (double)in * scale != (double)out;
+
     for (int64_t k = 0; k < out; k++)
-        taps[k] = tap_of(a, is_nearest, k, in, out);
+        taps[k] = is_cut ? scaled_tap_of(a, is_nearest, k, in, scale) : tap_of(a, is_nearest, k, in, out);
 }
 
 /* -- kernels: the end of this file, once for each type --------------------------------------------- */
@@ -157,14 +201,14 @@ static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int64_t in, in
 #undef T
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-#define INTERP(name, is_nearest, check_, about)                                                                        \
+#define INTERP(name, is_nearest, attrs_, check_, about)                                                                        \
     static tr_status name##_f32(const tr_run *io) { return interp_f32(io, #name, is_nearest); }                        \
     static tr_status name##_f64(const tr_run *io) { return interp_f64(io, #name, is_nearest); }                        \
     static tr_status name##_u8(const tr_run *io) { return interp_u8(io, #name, is_nearest); }                          \
     static tr_status name##_grad_f32(const tr_run *io) { return interp_grad_f32(io, is_nearest); }                     \
     static tr_status name##_grad_f64(const tr_run *io) { return interp_grad_f64(io, is_nearest); }                     \
     static const tr_op_proto name##_proto = {                                                                          \
-        .doc = about, .in = in_slots, .out = out_slots, .attr = INTERP_ATTRS, .attrs_size = sizeof(attrs),             \
+        .doc = about, .in = in_slots, .out = out_slots, .attr = attrs_, .attrs_size = sizeof(attrs),                   \
     };                                                                                                                 \
     static const tr_grad_rule name##_rule = {                                                                          \
         .op = #name "_grad", .reads = {TR_IN_SHAPE(X), TR_IN(OUT_SIZE), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},     \
@@ -174,8 +218,10 @@ static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int64_t in, in
                    .kernels = {{TR_FLOAT_TABLE(name), [TR_UINT8] = name##_u8}});                                       \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .kernels = TR_FLOAT_KERNELS(name##_grad))
 
-INTERP(bilinear_interp, false, check_bilinear, "Images in another size: each element is mixed of the four nearest ones of X.");
-INTERP(nearest_interp, true, NULL, "Images in another size: each element is the nearest one of X.");
+INTERP(bilinear_interp, false, INTERP_ATTRS, check_bilinear, "Images in another size: each element is mixed of the four nearest ones of X.");
+INTERP(nearest_interp, true, INTERP_ATTRS, NULL, "Images in another size: each element is the nearest one of X.");
+INTERP(bilinear_interp_v2, false, INTERP_V2_ATTRS("bilinear"), check_scales, "Images in another size: each element is mixed of the four nearest ones of X.");
+INTERP(nearest_interp_v2, true, INTERP_V2_ATTRS("nearest"), check_scales, "Images in another size: each element is the nearest one of X.");
 
 #else /* the kernels, for each T */
 
@@ -247,8 +293,8 @@ static tr_status NAME(prepare)(NAME(job) *j, const tr_run *io, const tr_shape *x
     tap *taps;
 
     TR_TRY(tr_run_scratch((void **)&taps, io, (size_t)(out->dim[2] + out->dim[3]) * sizeof *taps));
-    fill_taps(taps, io->attrs, is_nearest, x->dim[2], out->dim[2]);
-    fill_taps(taps + out->dim[2], io->attrs, is_nearest, x->dim[3], out->dim[3]);
+    fill_taps(taps, io->attrs, is_nearest, 2, io->in[OUT_SIZE], x->dim[2], out->dim[2]);
+    fill_taps(taps + out->dim[2], io->attrs, is_nearest, 3, io->in[OUT_SIZE], x->dim[3], out->dim[3]);
     *j = (NAME(job)){.rows = taps, .columns = taps + out->dim[2], .height = x->dim[2], .width = x->dim[3],
                      .out_height = out->dim[2], .out_width = out->dim[3], .is_nearest = is_nearest};
     return TR_OK;

@@ -56,5 +56,6 @@ static tr_status run(const tr_run *io)
     return TR_OK;
 }
 
-/* -- registration ------------------------------------------------------------------------------- */
+/* -- registration: of later versions of Fluid the second name ---------------------------------------- */
 TR_REGISTER_OP(where, .proto = &proto, .infer = infer, .run = run);
+TR_REGISTER_OP(where_index, .proto = &proto, .infer = infer, .run = run);

@@ -200,6 +200,15 @@ def bilinear_interp(
     """Images in another size: each element is mixed of the four nearest ones of X."""
 
 bilinear_interp_grad: Callable[..., Any]
+def bilinear_interp_v2(
+        X: Slot, OutSize: Slot | None = None, *, Out: Output = ..., out_h: int = 0, out_w: int = 0, out_d: int = 0,
+        scale: Sequence[float] = (), interp_method: str = 'bilinear', data_layout: str = 'NCHW',
+        align_corners: bool = True, align_mode: int = 1, op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Images in another size: each element is mixed of the four nearest ones of X."""
+
+bilinear_interp_v2_grad: Callable[..., Any]
 def bilinear_tensor_product(
         X: Slot, Y: Slot, Weight: Slot, Bias: Slot | None = None, *, Out: Output = ..., op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -207,6 +216,13 @@ def bilinear_tensor_product(
     """Out[n,i] = X[n] Weight[i] Y[n]^T + Bias[i]."""
 
 bilinear_tensor_product_grad: Callable[..., Any]
+def bmm(
+        X: Slot, Y: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Out[i] = X[i] Y[i], products of as many matrices as both have."""
+
+bmm_grad: Callable[..., Any]
 def bpr_loss(
         X: Slot, Label: Slot, *, Y: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
         op_namescope: str = ..., name: str | None = None,
@@ -587,6 +603,13 @@ def expand(
     """Repeats X along its dimensions, as tiles."""
 
 expand_grad: Callable[..., Any]
+def expand_v2(
+        X: Slot, *, Out: Output = ..., shape: Sequence[int], op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Repeats X along its dimensions of 1."""
+
+expand_v2_grad: Callable[..., Any]
 def fc(
         Input: Slot, W: Slot, Bias: Slot | None = None, *, Out: Output = ..., in_num_col_dims: int = 1,
         activation_type: str = '', use_mkldnn: bool = False, op_role: int = ..., op_role_var: Sequence[str] = ...,
@@ -620,6 +643,12 @@ def fill(
         name: str | None = None,
         ) -> Variable:
     """Out = the numbers of `value`, in their order."""
+
+def fill_any_like(
+        X: Slot, *, Out: Output = ..., value: float = 0.0, dtype: DTypeLike = -1, op_role: int = ...,
+        op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """A tensor of X's shape that is full of one number."""
 
 def fill_constant(
         *, Out: Output = ..., dtype: DTypeLike = 5, shape: Sequence[int], value: float = 0.0, force_cpu: bool = False,
@@ -667,6 +696,13 @@ def flatten_contiguous_range(
 
 flatten_contiguous_range_grad: Callable[..., Any]
 flatten_grad: Callable[..., Any]
+def flip(
+        X: Slot, *, Out: Output = ..., axis: Sequence[int], op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """X with its elements along some axes in the opposite order."""
+
+flip_grad: Callable[..., Any]
 def floor(
         X: Slot, *, Out: Output = ..., use_mkldnn: bool = False, use_cudnn: bool = False, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -925,6 +961,13 @@ def increment(
         ) -> Variable:
     """Out = X + step, of one number."""
 
+def index_select(
+        X: Slot, Index: Slot, *, Out: Output = ..., dim: int = 0, op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Elements of X along a dimension, by number: Out[i] = X[Index[i]] where dim is 0."""
+
+index_select_grad: Callable[..., Any]
 def is_empty(
         X: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
         name: str | None = None,
@@ -1094,6 +1137,13 @@ def log_loss(
     """The negative log likelihood of yes-or-no Labels under the probabilities Predicted."""
 
 log_loss_grad: Callable[..., Any]
+def log_softmax(
+        X: Slot, *, Out: Output = ..., axis: int = -1, op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """The logarithm of softmax along an axis: Out = X - log(sum(exp(X)))."""
+
+log_softmax_grad: Callable[..., Any]
 def logical_and(
         X: Slot, Y: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
         op_namescope: str = ..., name: str | None = None,
@@ -1293,6 +1343,13 @@ def minus(
         ) -> Variable:
     """Out = X - Y."""
 
+def mish(
+        X: Slot, *, Out: Output = ..., threshold: float = 20.0, op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Out = X tanh(softplus(X))."""
+
+mish_grad: Callable[..., Any]
 def modified_huber_loss(
         X: Slot, Y: Slot, *, IntermediateVal: Output = ..., Out: Output = ..., op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -1343,6 +1400,15 @@ def nearest_interp(
     """Images in another size: each element is the nearest one of X."""
 
 nearest_interp_grad: Callable[..., Any]
+def nearest_interp_v2(
+        X: Slot, OutSize: Slot | None = None, *, Out: Output = ..., out_h: int = 0, out_w: int = 0, out_d: int = 0,
+        scale: Sequence[float] = (), interp_method: str = 'nearest', data_layout: str = 'NCHW',
+        align_corners: bool = True, align_mode: int = 1, op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Images in another size: each element is the nearest one of X."""
+
+nearest_interp_v2_grad: Callable[..., Any]
 def nonzero_rows(
         X: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
         name: str | None = None,
@@ -1374,6 +1440,14 @@ def one_hot_v2(
         ) -> Variable:
     """Numbers as rows that hold a 1 at the number's place and 0 elsewhere."""
 
+def p_norm(
+        X: Slot, *, Out: Output = ..., porder: float = 2.0, axis: int = -1, epsilon: float = 1e-12,
+        keepdim: bool = False, asvector: bool = False, op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """The p-norm of vectors along an axis: Out = (sum |X|^p)^(1/p); the largest or the smallest |X| where p is infinite, how many are not 0 where p is 0."""
+
+p_norm_grad: Callable[..., Any]
 def pad(
         X: Slot, *, Out: Output = ..., paddings: Sequence[int], pad_value: float = 0.0, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -1906,6 +1980,13 @@ def sign(
     """Out = -1, 0 or 1 as X is negative, zero or positive; the gradient is 0."""
 
 sign_grad: Callable[..., Any]
+def silu(
+        X: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
+        name: str | None = None,
+        ) -> Variable:
+    """Out = X sigmoid(X)."""
+
+silu_grad: Callable[..., Any]
 def similarity_focus(
         X: Slot, *, Out: Output = ..., axis: int, indexes: Sequence[int], op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -1921,7 +2002,8 @@ def sin(
 sin_grad: Callable[..., Any]
 def slice(
         Input: Slot, *, Out: Output = ..., axes: Sequence[int], starts: Sequence[int], ends: Sequence[int],
-        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        decrease_axis: Sequence[int] = (), infer_flags: Sequence[int] = (), op_role: int = ...,
+        op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
     """The part of Input from `starts` up to but without `ends`, along `axes`; whole along the others."""
 
@@ -2097,6 +2179,14 @@ def stanh(
     """Out = scale_b * tanh(scale_a * X)."""
 
 stanh_grad: Callable[..., Any]
+def strided_slice(
+        Input: Slot, *, Out: Output = ..., axes: Sequence[int], starts: Sequence[int], ends: Sequence[int],
+        decrease_axis: Sequence[int] = (), infer_flags: Sequence[int] = (), strides: Sequence[int], op_role: int = ...,
+        op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Every strides[i]-th element of Input from `starts` up to but without `ends`, along `axes`; whole along the others."""
+
+strided_slice_grad: Callable[..., Any]
 def sum(
         X: Slot, *args: Variable | str, Out: Output = ..., use_mkldnn: bool = False, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -2175,6 +2265,13 @@ def thresholded_relu(
     """Out = X where X > threshold, else 0."""
 
 thresholded_relu_grad: Callable[..., Any]
+def tile(
+        X: Slot, *, Out: Output = ..., repeat_times: Sequence[int], op_role: int = ...,
+        op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Repeats X along its dimensions, as tiles."""
+
+tile_grad: Callable[..., Any]
 def top_k(
         X: Slot, K: Slot | None = None, *, Out: Output = ..., Indices: Output = ..., k: int = 1, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
@@ -2278,6 +2375,12 @@ def warpctc(
 
 warpctc_grad: Callable[..., Any]
 def where(
+        Condition: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Row i of Out holds the indices of the i-th element of Condition that is true, in the order of the elements."""
+
+def where_index(
         Condition: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
         op_namescope: str = ..., name: str | None = None,
         ) -> Variable:

@@ -137,8 +137,8 @@ static bool is_among(const char *name, const char *const *names, int count)
 TEST(no_other_attribute_is_ignored)
 {
     static const char *const without_effect[] = {
-        "data_format", "epmap", "exhaustive_search", "force_cpu", "grad_inplace", "height_sections",
-        "is_distributed", "is_test", "min_row_size_to_use_multithread", "numeric_stable_mode",
+        "data_format", "epmap", "exhaustive_search", "force_cpu", "grad_inplace", "height_sections", "infer_flags",
+        "is_distributed", "is_test", "min_row_size_to_use_multithread", "numeric_stable_mode", "out_d",
         "save_intermediate_out", "search_times", "skip_eager_deletion_vars", "table_names", "trainer_id", "use_cudnn", "use_mkldnn", "use_seq",
         "workspace_size_MB",
     };

@@ -340,7 +340,11 @@ static void where_reference(op_values *v)
         }
 }
 
-TEST(where_matches_reference) { EACH_OF(c, where_cases) check_forward("where", c, where_reference, 0); }
+TEST(where_matches_reference)
+{
+    EACH_OF(c, where_cases) check_forward("where", c, where_reference, 0);
+    EACH_OF(c, where_cases) check_forward("where_index", c, where_reference, 0);       /* the name that later versions have for it */
+}
 TEST(where_takes_bools_alone)
 {
     EXPECT_FAIL(TR_EDTYPE, "where: Condition must be bool, got float32", infer_shapes("where", {DIMS(2, 2)}));

@@ -257,14 +257,35 @@ def _split(graph: Graph, op: Operator) -> None:
     graph.add_node("Split", inputs, [graph.written(name) for name in names], axis=axis)
 
 
-@converts("slice")
+@converts("slice", "strided_slice")
 def _slice(graph: Graph, op: Operator) -> None:
-    graph.add("Slice", [_in(graph, op, "Input"), graph.longs(op.attr("starts")), graph.longs(op.attr("ends")), graph.longs(op.attr("axes"))], _out(graph, op))
+    rank, dropped = len(graph.shape(op.input("Input")[0])), list(op.attr("decrease_axis"))
+    axes, starts, ends = [axis % rank for axis in op.attr("axes")], list(op.attr("starts")), list(op.attr("ends"))
+    steps, gone = list(op.attr("strides")) if op.type == "strided_slice" else [1] * len(axes), {axis % rank for axis in dropped}
+    for i, axis in enumerate(axes):
+        if starts[i] == -1 and ends[i] == 0 and axis in gone:
+            ends[i] = np.iinfo(np.int32).max           # x[-1]
+        if steps[i] < 0 and ends[i] == -1:
+            ends[i] = np.iinfo(np.int32).min           # as far as the first element
+    part = graph.add("Slice", [_in(graph, op, "Input"), *map(graph.longs, (starts, ends, axes, steps))], None if gone else _out(graph, op))
+    if len(gone) == rank:
+        graph.add("Reshape", [part, graph.longs([1])], _out(graph, op))
+    elif gone:
+        graph.add("Squeeze", [part, graph.longs(sorted(gone))], _out(graph, op))
 
 
-@converts("expand")
+@converts("expand", "tile")
 def _expand(graph: Graph, op: Operator) -> None:
-    graph.add("Tile", [_in(graph, op, "X"), graph.longs(op.attr("expand_times"))], _out(graph, op))
+    times, x = list(op.attr("expand_times" if op.type == "expand" else "repeat_times")), _in(graph, op, "X")
+    lack = len(times) - len(graph.shape(op.input("X")[0]))
+    if lack > 0:
+        x = graph.add("Unsqueeze", [x, graph.longs(range(lack))])
+    graph.add("Tile", [x, graph.longs([1] * -lack + times)], _out(graph, op))
+
+
+@converts("expand_v2")
+def _expand_v2(graph: Graph, op: Operator) -> None:
+    graph.add("Expand", [_in(graph, op, "X"), graph.longs([max(extent, 1) for extent in op.attr("shape")])], _out(graph, op))
 
 
 @converts("pad", "pad2d")

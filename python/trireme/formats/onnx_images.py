@@ -29,11 +29,13 @@ def _like(graph: Graph, value: str, shape_of: str, out: str) -> str:
 # -- sizes -----------------------------------------------------------------------------------------------------------------
 
 
-@converts("bilinear_interp", "nearest_interp")
+@converts("bilinear_interp", "nearest_interp", "bilinear_interp_v2", "nearest_interp_v2")
 def _interp(graph: Graph, op: Operator) -> None:
     x, out = op.input("X")[0], op.output("Out")[0]
-    sizes, corners, is_nearest = graph.shape(out)[2:], bool(op.attr("align_corners")), op.type == "nearest_interp"
+    sizes, corners, is_nearest = graph.shape(out)[2:], bool(op.attr("align_corners")), op.type.startswith("nearest_interp")
     sides = graph.shape(x)[2:]
+    if _scales(op).size == 2 and not corners and not _has(op, "OutSize") and any(side < 0 or side * scale % 1 for side, scale in zip(sides, _scales(op))):
+        raise _refuse(op, f"its scale is {_scales(op).tolist()}, and {x!r} is {graph.shape(x)}; the sizes must be known, and whole after it")
     if is_nearest and min(*sizes, *sides) > 0 and not corners and not any(n % m for n, m in zip(sizes, sides)):
         wanted = graph.longs(sizes)                    # whole steps, which floats hit
     else:
@@ -48,13 +50,18 @@ def _interp(graph: Graph, op: Operator) -> None:
     graph.add("Resize", inputs, _out(graph, op), mode="nearest" if is_nearest else "linear", coordinate_transformation_mode=how, **rounding)
 
 
+def _scales(op: Operator) -> np.ndarray:
+    """Of the height and the width; one: of both."""
+    return np.atleast_1d(np.float64(np.float32(op.attr("scale"))))
+
+
 def _wanted(graph: Graph, op: Operator, sizes: Sequence[int]) -> str:
     """Height and width of the output: fed, known, or so many times those of the input."""
     if _has(op, "OutSize"):
         return graph.add("Cast", [_in(graph, op, "OutSize")], to=int(graph.onnx.TensorProto.INT64))
     if min(sizes) > 0:
         return graph.longs(sizes)
-    scale = graph.constant(np.float64(np.float32(op.attr("scale"))), np.float64)
+    scale = graph.constant(_scales(op), np.float64)
     sides = graph.add("Cast", [shape_of(graph, *extents(graph, _in(graph, op, "X"), [2, 3]))], to=int(graph.onnx.TensorProto.DOUBLE))
     return graph.add("Cast", [graph.add("Floor", [graph.add("Mul", [sides, scale])])], to=int(graph.onnx.TensorProto.INT64))
 

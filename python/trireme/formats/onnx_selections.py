@@ -41,7 +41,7 @@ def _reduce_truth(graph: Graph, op: Operator) -> None:
     graph.add("Cast", [graph.add(kind, [numbers], axes=dims, keepdims=int(op.attr("keep_dim")))], _out(graph, op), to=int(graph.onnx.TensorProto.BOOL))
 
 
-@converts("where")
+@converts("where", "where_index")
 def _where(graph: Graph, op: Operator) -> None:
     graph.add("Transpose", [graph.add("NonZero", [_in(graph, op, "Condition")])], _out(graph, op), perm=[1, 0])
 
