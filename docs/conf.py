@@ -21,7 +21,8 @@ import make_reference  # noqa: E402
 project = "Trireme"
 version = release = re.search(r"project\(trireme VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
-root_doc = "docs/index"
+root_doc = "README"                                    # the first page is what a visitor of the code sees, too
+contents = "docs/index"
 include_patterns = ["README.md", "CHANGELOG.md", "benchmarks/README.md", "pserver/README.md", "storage/README.md", "docs/**"]
 exclude_patterns = [".*", "build", "dist", "wheelhouse", "output", "docs/**/.ipynb_checkpoints", "**/*.txt"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "draw"]
@@ -41,7 +42,8 @@ python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_title = f"Trireme {version}"
-html_static_path = []
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
@@ -56,7 +58,10 @@ def _prepare(app, name: str, source: list[str]) -> None:
     if not (ROOT / f"{name}.md").exists():             # a notebook
         return
     text = make_reference.expand(source[0])
-    if name in (root_doc, "docs/adr/index"):
+    if name == root_doc:
+        text += make_reference.contents((ROOT / f"{contents}.md").read_text(encoding="utf-8"), "docs", f"{root_doc}.md")
+        text += f"\n```{{toctree}}\n:hidden:\n\n{contents}.md\n```\n"
+    if name == "docs/adr/index":
         text = make_reference.with_toctrees(text)
     source[0] = make_reference.without_folders(text, (ROOT / name).parent)
 
@@ -104,14 +109,14 @@ def _list_titles(app, page: str, template: str, context: dict, doctree) -> None:
     context["toctree"] = of_titles
 
 
-def _lead_to_contents(app, error: Exception | None) -> None:
-    """Let the site's address lead to its contents, which lie in the folder of pages."""
+def _lead_to_the_first_page(app, error: Exception | None) -> None:
+    """Let the site's address lead to its first page."""
     if app.builder.name == "html" and error is None:
-        (Path(app.outdir) / "index.html").write_text('<!doctype html><meta http-equiv="refresh" content="0; url=docs/index.html"><title>Trireme</title>')
+        (Path(app.outdir) / "index.html").write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={root_doc}.html"><title>Trireme</title>')
 
 
 def setup(app) -> None:
-    app.connect("build-finished", _lead_to_contents)
+    app.connect("build-finished", _lead_to_the_first_page)
     app.connect("html-page-context", _mend_links_back)
     app.connect("html-page-context", _list_titles, priority=400)       # the theme makes its list at 500
     app.connect("source-read", _prepare)

@@ -6,7 +6,8 @@ A page of docs/reference says by a comment what stands in its place on the site:
     <!-- reference: trireme.layers.nn as trireme.layers --> the same, under the names by which scripts call them
     <!-- commands -->                                       each command of `trireme` with its options
 
-docs/reference/arguments.md describes the arguments that mean the same everywhere. A docstring need not repeat those: the site adds them.
+docs/reference/arguments.md describes the arguments that mean the same everywhere. A docstring need not repeat those. The site
+lists every argument: with the sentence of the docstring that names it, or else with that page's.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
+import posixpath
 import re
 from functools import cache
 from pathlib import Path
@@ -37,13 +39,23 @@ def expand(text: str) -> str:
 
 def with_toctrees(text: str) -> str:
     """Return a page of contents with a table of contents after each section: the pages that the section's list links to, in its order."""
-    parts = re.split(r"^(?=## )", text, flags=re.M)
-    for place, part in enumerate(parts):
-        pages = dict.fromkeys(re.findall(r"^- \[[^\]]+\]\(([^)#:]+\.(?:md|ipynb))\)", part, re.M))
-        if pages:
-            caption = [f":caption: {found[1]}"] if (found := re.match(r"## (.+)", part)) else []
-            parts[place] = "\n".join([part, "```{toctree}", ":hidden:", *caption, "", *pages, "```", "", ""])
-    return "".join(parts)
+    return "".join(part + _toctree(part) for part in _sections(text))
+
+
+def contents(text: str, folder: str, page: str) -> str:
+    """Return the tables of contents of a page of contents in ``folder``, for the site's first page, which they leave out."""
+    return "\n".join(["", "", *(_toctree(part, folder, page) for part in _sections(text))])
+
+
+def _sections(text: str) -> list[str]:
+    return re.split(r"^(?=## )", text, flags=re.M)
+
+
+def _toctree(section: str, folder: str = "", without: str = "") -> str:
+    links = re.findall(r"^- \[[^\]]+\]\(([^)#:]+\.(?:md|ipynb))\)", section, re.M)
+    pages = [page for page in dict.fromkeys(posixpath.normpath(posixpath.join(folder, link)) for link in links) if page != without]
+    caption = [f":caption: {found[1]}"] if (found := re.match(r"## (.+)", section)) else []
+    return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *pages, "```", "", ""]) if pages else ""
 
 
 def without_folders(text: str, folder: Path) -> str:
@@ -162,10 +174,34 @@ def shown_docstrings(what: Any) -> list[str]:
     return [part.__doc__ for part in parts if part is not None and part.__doc__]
 
 
+def _text(what: Any) -> str:
+    """The docstring without its examples."""
+    return re.sub(r"^ *(?:>>>|\.\.\.).*\n(?: *\S.*\n)*", "", documentation(what) + "\n", flags=re.M)
+
+
 def _names(what: Any, argument: str) -> bool:
     """Whether the docstring's text, without its examples, names an argument."""
-    text = re.sub(r"^ *(?:>>>|\.\.\.).*$", "", documentation(what), flags=re.M)
-    return bool(re.search(rf"\b{argument}\b", text))
+    return bool(re.search(rf"\b{argument}\b", _text(what)))
+
+
+def said_of(what: Any, argument: str) -> str:
+    """What a reader is told of an argument: the first sentence of the docstring about it, or what arguments.md says, or a sentence that has it in a formula."""
+    sentences = [" ".join(one.split()) for part in re.split(r"\n\s*\n", _text(what)) for one in _sentences(part)]
+
+    def first(pattern: str) -> str:
+        return next((one for one in sentences if re.search(pattern, one)), "")
+
+    return first(rf"``{argument}``") or _as_rst(common_arguments().get(argument, "")) or first(rf"``{argument}\b") or first(rf"\b{argument}\b")
+
+
+def _sentences(paragraph: str) -> list[str]:
+    """The sentences of a paragraph. A point or a semicolon between double backticks ends none."""
+    found = [""]
+    for part in re.split(r"(``.*?``)", paragraph, flags=re.S):
+        first, *rest = [part] if part.startswith("``") else re.split(r"(?<=[.;])\s+", part)
+        found[-1] += first
+        found += rest
+    return [one.strip().rstrip(";") for one in found if one.strip()]
 
 
 def undescribed(what: Any) -> list[str]:
@@ -174,11 +210,10 @@ def undescribed(what: Any) -> list[str]:
 
 
 def describe_arguments(app: Any, kind: str, name: str, what: Any, options: Any, lines: list[str]) -> None:
-    """For Sphinx: add a list of the arguments to a docstring, with what arguments.md says of those that it does not name."""
+    """For Sphinx: add a list of the arguments to a docstring, in their order, each with what is said of it."""
     if kind not in ("function", "class", "method"):
         return
-    listed = [one for one in parameters(what) if not _names(what, one) and common_arguments().get(one)]
-    lines += ["", *(f":param {one}: {_as_rst(common_arguments()[one])}" for one in listed)]
+    lines += ["", *(f":param {one}: {said}" for one in parameters(what) if (said := said_of(what, one)))]
 
 
 def _as_rst(text: str) -> str:

@@ -94,7 +94,7 @@ class Slot:
 class Dataset(Handle):
     """Files as batches.
 
-    ``format`` is ``"multislot"``, ``"csv"`` or ``"libsvm"`` for text, ``"parquet"`` or ``"arrow"`` for tables, which pyarrow decodes; ``slots`` are variables or ``Slot``s in the order of the
+    ``format`` is ``"multislot"``, ``"csv"`` or ``"libsvm"`` for text, ``"parquet"`` or ``"arrow"`` for tables, which pyarrow decodes; ``slots`` are variables or ``Slot`` objects in the order of the
     lines (None: a multislot slot that is not used). ``files`` are paths or patterns. ``threads`` parse; the batches
     are the same for any number of them, unless ``ordered=False`` takes them as they come. ``bad_lines`` is how many
     lines that cannot be read are skipped and counted (``"skip"``: any number); otherwise the first ends the pass with

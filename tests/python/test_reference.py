@@ -74,6 +74,19 @@ def test_docstrings_say_what_their_arguments_are():
     assert not lacking, "describe these arguments in the docstring, or in docs/reference/arguments.md if they mean the same everywhere"
 
 
+def test_the_list_of_arguments_says_what_each_is():
+    """With a sentence of the docstring or of arguments.md, in the order of the call."""
+    fc, lines = trireme.layers.fc, []
+    make_reference.describe_arguments(None, "function", "trireme.layers.fc", fc, None, lines)
+    listed = dict(re.fullmatch(r":param (\w+): (.+)", line).groups() for line in lines if line)
+    assert list(listed) == make_reference.parameters(fc)
+    assert listed["num_flatten_dims"] == "Dimensions of ``input`` from ``num_flatten_dims`` on are its features."
+    assert listed["bias_attr"].startswith("The same for the bias") and "above" not in "".join(listed.values())
+    silent = [f"{full}: {one}" for full, value in NAMES.items() if callable(value) for one in make_reference.parameters(value)
+              if not make_reference.said_of(value, one)]
+    assert silent == []
+
+
 METHODS = {f"{full}.{name}": (value, name, method) for full, value in NAMES.items() if inspect.isclass(value) and value.__module__.startswith("trireme")
            for name, method in make_reference.methods(value).items()}
 

@@ -73,6 +73,23 @@ def test_the_site_has_every_page(site, pages):
     assert "trireme launch" in (site / "docs" / "reference" / "commands.html").read_text()
 
 
+def test_the_first_page_says_what_the_readme_says_and_leads_to_all_pages(site):
+    target = re.search(r"url=([^\"]*)", (site / "index.html").read_text())[1]
+    first = (site / target).read_text()
+    for head in re.findall(r"^## (.*)$", (ROOT / "README.md").read_text(), re.M):
+        assert f"<h2>{head}<" in first
+    links_of = {(site / target).parent.joinpath(link).resolve() for link in re.findall(r'href="([^"#:]+\.html)', first)}
+    lost = [page for page in entries(CONTENTS[0]) if page != ROOT / "README.md" and site / page.relative_to(ROOT).with_suffix(".html") not in links_of]
+    assert lost == []
+
+
+def test_code_is_shown_whole(site, pages):
+    """Long lines of code go on in the next line: nothing is cut at the right edge."""
+    styles = re.sub(r"\s+", " ", (site / "_static" / "site.css").read_text())
+    assert re.search(r"\.highlight pre[^{]*\{[^}]*white-space: pre-wrap", styles)
+    assert [str(path) for path in pages if "_static/site.css" not in path.read_text() and "http-equiv" not in path.read_text()] == []
+
+
 def test_the_site_has_no_dead_link(pages):
     assert links.dead(pages) == []
 
