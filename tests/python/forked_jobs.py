@@ -1,37 +1,40 @@
 """Jobs whose ranks are forked from one process that has imported everything: such a job costs milliseconds, not a second.
 
-Only the transport differs from a job under mpirun (jobs/pipes.c). A script is a text. It notes values by ``note(name, value)``; what each
-trainer has noted comes back, with the error that ended it, if one did.
+Only the transport differs from a job under mpirun (jobs/pipes.c). A script is two texts: one builds programs, and is run once, in the process
+that forks the others; one runs them, in every process. It notes values by ``note(name, value)``. What each trainer has noted comes back, with the
+error that ended it, if one did.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
+import importlib
 import io
 import os
 import pickle
+import pkgutil
 import select
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+os.environ.update(OPENBLAS_NUM_THREADS="1", TRIREME_NUM_THREADS="1")   # a process that forks has one thread
 
-import trireme as fluid
-import trireme.contrib                                 # noqa: F401 - loaded before the forks
-import trireme.distributed.training                    # noqa: F401
-from trireme._core import ffi, lib
-from trireme.distributed import job as jobs
+import numpy as np                                     # noqa: E402
 
-for _module in (fluid, fluid.layers, fluid.optimizer, fluid.io, fluid.distributed, fluid.initializer, fluid.regularizer, fluid.clip):
-    for _name in _module.__all__:                      # names are loaded when they are first used: here, and not in each fork
-        getattr(_module, _name)
+import trireme as fluid                                # noqa: E402
+import trireme.contrib                                 # noqa: E402
+import trireme.distributed                             # noqa: E402
+from trireme._core import ffi, lib                     # noqa: E402
+from trireme.distributed import job as jobs            # noqa: E402
 
 LIMIT = 60.0                                           # seconds, for a job
 
@@ -46,21 +49,35 @@ class Outcome:
     is_over: bool = False                              # it has ended in time
 
 
-def _run_script(text: str, folder: str) -> Outcome:
+class Built:
+    """What a script has built: its names, and the code that runs it."""
+
+    def __init__(self, build: str, run: str) -> None:
+        self.names: dict[str, Any] = {"fluid": fluid, "np": np, "L": fluid.layers, "D": fluid.distributed, "__name__": "__main__"}
+        self.programs = fluid.Program(), fluid.Program()
+        with fluid.program_guard(*self.programs), fluid.unique_name.guard():
+            exec(build, self.names)
+        self.code = compile(run, "script", "exec")
+
+
+def _run_script(built: Built, folder: str) -> Outcome:
     outcome = Outcome()
-    scope = {"fluid": fluid, "np": np, "L": fluid.layers, "D": fluid.distributed, "folder": folder, "__name__": "__main__",
-             "note": lambda name, value: outcome.notes.append((name, value))}
+    names = {**built.names, "folder": folder, "note": lambda name, value: outcome.notes.append((name, value))}
+    gc.disable()                                       # a pass would touch all that the processes share
     try:
-        exec(compile(text, "script", "exec"), scope)
+        with fluid.program_guard(*built.programs):
+            exec(built.code, names)
     except BaseException as error:
         outcome.error = f"{type(error).__name__}: {error}"
         outcome.said = traceback.format_exc()
+    finally:
+        gc.enable()
     return outcome
 
 
-def _train(text: str, folder: str) -> Outcome:
+def _train(built: Built, folder: str) -> Outcome:
     jobs.prepare()
-    outcome = _run_script(text, folder)
+    outcome = _run_script(built, folder)
     if outcome.error and jobs._job is not None:
         jobs._job.failure = outcome.error
     return outcome
@@ -106,8 +123,7 @@ def _fork(run: Callable[[], Outcome | None], end: Callable[[], None]) -> tuple[i
 
 def _become(rank: int, size: int, pairs: list[list[socket.socket | None]], name: str, extra: dict[str, str]) -> None:
     fds = " ".join("-1" if one is None else str(one.fileno()) for one in pairs[rank])
-    os.environ.update(OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_RANK=str(rank), TRIREME_PIPES=f"{rank} {fds}", TRIREME_SHUFFLE=name,
-                      TRIREME_NUM_THREADS="1", **extra)
+    os.environ.update(OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_RANK=str(rank), TRIREME_PIPES=f"{rank} {fds}", TRIREME_SHUFFLE=name, **extra)
 
 
 def _collect(children: list[tuple[int, int]], deadline: float) -> list[Outcome]:
@@ -137,16 +153,34 @@ def _collect(children: list[tuple[int, int]], deadline: float) -> list[Outcome]:
     return outcomes
 
 
-def run_alone(text: str, folder: str) -> Outcome:
-    """Run the script in one process."""
-    def run() -> Outcome:
-        os.environ["TRIREME_NUM_THREADS"] = "1"
-        return _run_script(text, folder)
+def run_alone(built: Built, folder: str) -> Outcome:
+    """Run the script in this process. It dies if the script does not end."""
+    signal.alarm(int(LIMIT))
+    with fluid.scope_guard(fluid.Scope()):
+        outcome = _run_script(built, folder)
+    signal.alarm(0)
+    outcome.is_over = True
+    return outcome
 
-    return _collect([_fork(run, lambda: None)], time.monotonic() + LIMIT)[0]
+
+def warm_up(transport: str, scripts: Iterable[tuple[str, str]]) -> None:
+    """Load once, before the forks, what every process would load: modules, libraries, and what the first runs make."""
+    for module in (fluid, fluid.layers, fluid.optimizer, fluid.io, fluid.distributed, fluid.initializer, fluid.regularizer, fluid.clip):
+        for name in module.__all__:                    # names are loaded when they are first used
+            getattr(module, name)
+    for found in pkgutil.walk_packages(fluid.distributed.__path__, "trireme.distributed."):
+        importlib.import_module(found.name)
+    with contextlib.suppress(OSError):                 # a job loads it for any transport
+        ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(transport)
+    for build, run in scripts:
+        with tempfile.TemporaryDirectory() as folder:
+            run_alone(Built(build, run), folder)
+    gc.collect()
+    gc.freeze()
 
 
-def run_job(transport: str, text: str, folder: str, servers: int, trainers: int, mode: str = "sync", **extra: str) -> list[Outcome]:
+def run_job(transport: str, built: Built, folder: str, servers: int, trainers: int, mode: str = "sync", **extra: str) -> list[Outcome]:
     """Run the script in a job. Return the outcomes of its trainers, and then those of its servers."""
     size = servers + trainers
     pairs: list[list[socket.socket | None]] = [[None] * size for _ in range(size)]
@@ -162,7 +196,7 @@ def run_job(transport: str, text: str, folder: str, servers: int, trainers: int,
             _become(rank, size, pairs, folder, extra)
             for other in [one for row in range(size) if row != rank for one in pairs[row] if one is not None]:
                 other.close()
-            return _serve() if is_server else _train(text, folder)
+            return _serve() if is_server else _train(built, folder)
 
         return _fork(run, (lambda: None) if is_server else _leave)
 

@@ -22,23 +22,29 @@ DECAYS = ["fluid.regularizer.L2Decay(0.01)", "fluid.regularizer.L1Decay(0.003)"]
 # In these modes one trainer's job has one meaning. The last two add what a trainer changed, which rounds.
 LONE_MODES = ["sync", "sync", "sync", "sync(fewer)", "async", "ssp(2)", "geo(1)", "average(1)"]
 ROUNDING = ("geo", "average")
-SHARED_MODES = ["sync", "sync", "sync", "sync(fewer)"]
+SHARED_MODES = ["sync", "sync", "sync(fewer)"]
 
 
 @dataclass
 class Script:
     seed: int
-    text: str
+    build: str                         # makes the programs
+    run: str                           # runs them
     lone_mode: str                     # of jobs with one trainer
     shared_mode: str                   # of jobs with two
     is_random: bool                    # it draws numbers that each trainer draws for itself
     is_sliced: bool                    # trainers share each batch
     features: list[str] = field(default_factory=list)
 
+    @property
+    def text(self) -> str:
+        return self.build + self.run
+
 
 class _Maker:
     def __init__(self, seed: int) -> None:
-        self.random, self.lines, self.features = random.Random(seed), [], []
+        self.random, self.features = random.Random(seed), []
+        self.lines: list[str] = []
         self.is_sliced, self.is_random, self.has_set = True, False, False
         self.shared_mode = self.choose(SHARED_MODES, False)
 
@@ -56,6 +62,11 @@ class _Maker:
 
     def say(self, text: str) -> None:
         self.lines += text.strip("\n").splitlines()
+
+    def text(self) -> str:
+        """Return what was said, and forget it."""
+        found, self.lines = "\n".join(self.lines) + "\n", []
+        return found
 
     # -- the net ------------------------------------------------------------------------------------
 
@@ -77,8 +88,19 @@ class _Maker:
         name = "'rows'" if self.has_table else self.attr("rows")
         if self.often(0.3, "sequences"):
             self.feeds.append("seq")
-            self.say(f"seq = L.data('seq', [1], dtype='int64', lod_level=1)\n"
-                     f"e = L.sequence_pool(L.embedding(seq, [{KEYS}, 3]{how}, param_attr={name}), {self.choose(['sum', 'average', 'max'])!r})")
+            self.say(f"seq = L.data('seq', [1], dtype='int64', lod_level=1)\ne = L.embedding(seq, [{KEYS}, 3]{how}, param_attr={name})")
+            if self.often(0.4, "DynamicRNN"):
+                self.say(f"""
+rnn = L.DynamicRNN()
+with rnn.block():
+    word, state = rnn.step_input(e), rnn.memory(shape=[3])
+    next_state = L.fc(L.concat([word, state], 1), 3, act='tanh', param_attr={self.attr('rnn.w')}, bias_attr={self.attr('rnn.b')})
+    rnn.update_memory(state, next_state)
+    rnn.output(next_state)
+e = L.sequence_last_step(rnn())
+""")
+            else:
+                self.say(f"e = L.sequence_pool(e, {self.choose(['sum', 'average', 'max'])!r})")
         else:
             self.feeds.append("ids")
             self.say(f"ids = L.data('ids', [1], dtype='int64')\ne = L.embedding(ids, [{KEYS}, 3]{how}, param_attr={name})")
@@ -135,6 +157,9 @@ h = L.array_read(array, n)
     def net(self) -> None:
         self.feeds, self.statistics, self.has_table = ["x", "y"], [], False
         self.say(f"x, y = L.data('x', [{WIDTH}]), L.data('y', [1])\nh = x")
+        if self.often(0.08, "data_norm"):              # each trainer has statistics of what it reads
+            self.is_sliced = False
+            self.say("h = L.data_norm(h, name='norm', param_attr={'batch_size': 16.0, 'batch_square': 20.0})")
         if self.often(0.6):
             self.embedding()
         for number in range(self.random.randint(1, 3)):
@@ -176,11 +201,14 @@ h = L.array_read(array, n)
         feeds = list(self.feeds)
         if "factor" in feeds and self.steps > 1:
             feeds.remove("factor")
+        how = ""
+        if self.often(0.15, "CompiledProgram"):
+            how = ", fluid.CompiledProgram(main)"
         cut = self.random.choice([0, 1, 3, 4, 5, ROWS]) if self.is_sliced else ROWS
-        self.say(f"step({self.steps}, {cut}, {feeds})")
+        self.say(f"step({self.steps}, {cut}, {feeds}{how})")
 
     def action(self) -> None:
-        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "rollback", "startup", "average", "dataset", "meet", "rows", "apart"], False)
+        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average", "dataset", "meet", "rows", "apart", "apart", "mistake", "reader"], False)
         if kind == "steps":
             for _ in range(self.random.randint(1, 3)):
                 self.step()
@@ -188,6 +216,8 @@ h = L.array_read(array, n)
             self.say("try_out()")
         elif kind == "look":
             self.say("look()")
+        elif kind in ("save", "infer") and self.has_table and self.saves:
+            self.step()                                # a table is written in 1,024 shards: once is enough
         elif kind == "save":
             self.features.append("save")
             self.saves += 1
@@ -218,6 +248,13 @@ h = L.array_read(array, n)
             self.say(f"train_pass({self.passes}, {self.feeds}, {self.random.randint(1, 20)})")
         elif kind == "apart" and self.is_sliced and not self.average and self.often(0.8, "one trainer has more batches"):
             self.apart()
+        elif kind == "mistake":
+            self.features.append("a mistake that the script catches")
+            self.say("mistake()")
+        elif kind == "reader" and set(self.feeds) <= {"x", "y", "ids"} and self.often(0.7, "PyReader"):
+            first, self.steps = self.steps + 1, self.steps + self.random.randint(1, 2)
+            self.has_set = False
+            self.say(f"read({first}, {self.steps}, {self.random.choice([1, 3, 4]) if self.is_sliced else ROWS})")
         elif kind == "meet":
             self.features.append("a collective")
             self.say("note('sum', D.all_reduce(1.0, op='mean'))\nD.barrier()")
@@ -226,8 +263,6 @@ h = L.array_read(array, n)
 
     def apart(self) -> None:
         """Steps of one trainer, while the other one waits in a collective or a save."""
-        if self.has_set and self.shared_mode != "sync":    # there a trainer that waits makes no step, with which its value would travel
-            self.step()
         who = self.random.randint(0, 1)
         for _ in range(self.random.randint(1, 3)):
             self.steps += 1
@@ -243,6 +278,8 @@ h = L.array_read(array, n)
         self.say(HEAD)
         self.net()
         self.optimizer()
+        self.say(DATA.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS))
+        build = self.text()
         self.say(TOOLS.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS, sliced=self.is_sliced, statistics=self.statistics, feeds=self.feeds, table=self.has_table))
         self.steps = self.saves = self.passes = 0
         if self.often(0.15, "set before the first step"):
@@ -253,32 +290,38 @@ h = L.array_read(array, n)
             self.saves += 1
             self.say(f"save({self.saves})")
         self.step()
-        for _ in range(self.random.randint(3, 8)):
+        for _ in range(self.random.randint(2, 5)):
             self.action()
         self.step()
         self.say("look()\ntry_out()")
         lone_mode = self.choose(LONE_MODES, False)
         if "batch_norm" in self.features and lone_mode.startswith(ROUNDING):
             lone_mode = "async"                        # the gradient of a bias ahead of batch_norm is rounding alone, which Adam makes a whole step of
-        return Script(seed, "\n".join(self.lines) + "\n", lone_mode, self.shared_mode, self.is_random, self.is_sliced,
+        return Script(seed, build, self.text(), lone_mode, self.shared_mode, self.is_random, self.is_sliced,
                       self.features)
 
 
 HEAD = """
-import os
+import functools, os
 fluid.default_main_program().random_seed = fluid.default_startup_program().random_seed = 5
 """
 
-TOOLS = """
-exe, me, count = fluid.Executor(), D.trainer_index(), D.trainer_count()
-exe.run(fluid.default_startup_program())
-main, scope = fluid.default_main_program(), fluid.global_scope()
+DATA = """
+@functools.lru_cache(None)
 def data(number):
     r = np.random.default_rng([{seed}, number])
     a = r.normal(size=({rows}, {width})).astype("float32")
     lengths = r.integers(1, 4, {rows})
     return {{"x": a, "y": a.sum(1, keepdims=True), "ids": r.integers(0, {keys}, ({rows}, 1)), "factor": np.float32([0.5 + number % 3]),
             "seq": [r.integers(0, {keys}, (n, 1)) for n in lengths]}}
+for number in (*range(1, 12), 1000):
+    data(number)
+"""
+
+TOOLS = """
+exe, me, count = fluid.Executor(), D.trainer_index(), D.trainer_count()
+exe.run(fluid.default_startup_program())
+main, scope = fluid.default_main_program(), fluid.global_scope()
 def feed_of(number, names, begin, end):
     found = {{}}
     for name in names:
@@ -290,10 +333,26 @@ def feed_of(number, names, begin, end):
         else:
             found[name] = value if name == "factor" else value[begin:end]
     return found
-def step(number, cut, names):
+def step(number, cut, names, program=main):
     begin, end = (0, {rows}) if count == 1 or not {sliced} else (0, cut) if me == 0 else (cut, {rows})
-    cost, = exe.run(main, feed=feed_of(number, names, begin, end), fetch_list=[loss])
+    cost, = exe.run(program, feed=feed_of(number, names, begin, end), fetch_list=[loss])
     note("loss of step %d" % number, np.array(cost))
+def read(first, last, cut):
+    reader = fluid.io.PyReader([main.global_block().var(one) for one in {feeds}], capacity=2, iterable=True)
+    begin, end = (0, {rows}) if count == 1 or not {sliced} else (0, cut) if me == 0 else (cut, {rows})
+    def batches():
+        for number in range(first, last + 1):
+            found = feed_of(number, {feeds}, begin, end)
+            yield [found[one] for one in {feeds}]
+    reader.decorate_batch_generator(batches, fluid.CPUPlace())
+    for feed in reader():
+        cost, = exe.run(main, feed=feed, fetch_list=[loss])
+        note("loss of a batch", np.array(cost))
+def mistake():
+    try:
+        exe.run(main, feed={{"y": data(1)["y"]}}, fetch_list=[loss])
+    except Exception as error:
+        note("mistake " + type(error).__name__, np.zeros(1))
 def apart(number, who, names):
     if count == 1 or me == who:
         exe.run(main, feed=feed_of(number, names, 0, {rows}))

@@ -71,6 +71,7 @@ class _Training:
         self._executor: Any = None
         self.revision = program.desc.revision
         self.is_behind = False                         # steps were made without a gradient, and their parameters are not here
+        self._lead = 0                                 # steps that others were ahead when this trainer last waited for them
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._last = -1.0                              # the weight that the job was told last
         self._kept = frozenset(var.name() for var in program.global_block().desc.persistable_vars())
@@ -200,13 +201,16 @@ class _Training:
         check(lib.tr_job_pull(self.job.ptr, len(wanted), wanted, ffi.new("void *[]", places), ticket))
         check(lib.tr_job_wait(self.job.ptr, ticket[0]))
 
-    def refresh(self) -> None:
+    def refresh(self, lead: int) -> None:
         """Take the parameters that the servers have, if this trainer has made steps without a gradient, or where others make updates
-        without a trainer that waits.
+        without a trainer that waits. They are ``lead`` steps ahead of this trainer.
         """
         mode = self.result.mode
         is_left_out = mode.is_lockstep and mode.gathers_per_trainer and self.replay is None
         if self.is_behind or is_left_out:
+            if is_left_out and not mode.snapshots_all and lead > self._lead:       # sync(backups) refuses such values
+                self._leave_sets()
+            self._lead = max(lead, self._lead)
             names = {block.source for block in self.result.blocks}
             kept = frozenset(name for name in names if lib.tr_job_is_set(self.job.ptr, name_chars(name)))
             self._pull(kept)                           # what the script has set travels with the next step
@@ -215,6 +219,17 @@ class _Training:
             if self.result.flush is not None:
                 self._keep_bases()
         self.is_behind = False
+
+    def _leave_sets(self) -> None:
+        """Others have made the step that the script has set values for, with theirs. The servers would drop this trainer's."""
+        if name := self.name_of_set():
+            say(f"trainer {self.job.index}: {name!r} was set after step {steps_made()}. In mode {self.result.mode.text} the other trainers made their next step without this trainer, "
+                "which waited: what they have set counts")
+        lib.tr_job_unset(self.job.ptr, ffi.NULL)
+
+    def name_of_set(self) -> str | None:
+        """Return the name of a variable that the script has set since the last step, if there is one."""
+        return next((value.source for value in self.result.values if lib.tr_job_is_set(self.job.ptr, name_chars(value.source))), None)
 
     def _keep_bases(self) -> None:
         """Mode geo: remember the servers' parameters."""
@@ -615,7 +630,7 @@ def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -
     """Trainer 0: make a checkpoint with the rows of tables, which the servers write. Return False if there is no training."""
     if _training is None:
         return False
-    if name := next((value.source for value in _training.result.values if lib.tr_job_is_set(_training.job.ptr, name_chars(value.source))), None):
+    if name := _training.name_of_set():
         raise UnsupportedError(f"{name!r} was set after the last step, and the servers, which write this checkpoint, get it with the next one: make a step before you save")
     _training.manager.wait_for_last()
     _training.manager.take(folder, keep, position, step)

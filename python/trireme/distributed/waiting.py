@@ -47,7 +47,7 @@ def come_to(step: int) -> None:
     if _keeps_step(training):
         while position() < step:
             _make(training)
-    training.refresh()
+    training.refresh(step - position())
 
 
 def make_step(call: str) -> None:
