@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -12,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "framework/fork_lock.h"
 #include "framework/memory.h"
 
 tr_status tr__make_folders(const char *path)
@@ -74,11 +74,11 @@ static bool remove_left_of(const char *name, DIR *dir)
 
 /* The folder that had nothing left when it was looked at last. A model is thousands of files of one folder: they need no look each. */
 static struct {
-    pthread_mutex_t lock;
+    tr_fork_lock    lock;
     dev_t           device;
     ino_t           number;
     time_t          at;               /* seconds; 0: none */
-} clean = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} clean = {.lock = TR_FORK_LOCK_INIT};
 
 static time_t seconds_now(void)
 {
@@ -90,19 +90,19 @@ static time_t seconds_now(void)
 
 static bool is_clean(const struct stat *folder)
 {
-    pthread_mutex_lock(&clean.lock);
+    tr__fork_lock_take(&clean.lock);
     const bool is_same = clean.at == seconds_now() && clean.device == folder->st_dev && clean.number == folder->st_ino;
-    pthread_mutex_unlock(&clean.lock);
+    tr__fork_lock_release(&clean.lock);
     return is_same;
 }
 
 static void note_clean(const struct stat *folder)
 {
-    pthread_mutex_lock(&clean.lock);
+    tr__fork_lock_take(&clean.lock);
     clean.at = seconds_now();
     clean.device = folder->st_dev;
     clean.number = folder->st_ino;
-    pthread_mutex_unlock(&clean.lock);
+    tr__fork_lock_release(&clean.lock);
 }
 
 static void remove_left(const char *path)

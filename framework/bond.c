@@ -1,25 +1,20 @@
-/* bond.c - see bond.h. A fork takes the lock, so that the child's is free and its lists are whole. */
+/* bond.c - see bond.h. */
 #include "framework/bond.h"
 
-#include <pthread.h>
 #include <stddef.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t  fork_is_watched = PTHREAD_ONCE_INIT;
+#include "framework/fork_lock.h"
 
-static void watch_fork(void)
-{
-    pthread_atfork(tr__bonds_lock, tr__bonds_unlock, tr__bonds_unlock);
-}
+static tr_fork_lock lock = TR_FORK_LOCK_INIT;
 
 void tr__bonds_lock(void)
 {
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
 }
 
 void tr__bonds_unlock(void)
 {
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
 }
 
 tr_bond *tr__bond_find(tr_bond **const owner[TR_BOND_ENDS])
@@ -37,7 +32,6 @@ tr_bond *tr__bond_find(tr_bond **const owner[TR_BOND_ENDS])
 
 void tr__bond_tie(tr_bond *bond, tr_bond **const owner[TR_BOND_ENDS])
 {
-    pthread_once(&fork_is_watched, watch_fork);
     for (int e = 0; e < TR_BOND_ENDS; e++) {
         bond->end[e].owner = owner[e];
         bond->end[e].link = owner[e];

@@ -1,20 +1,20 @@
 /* op_registry.c - see op_registry.h. */
 #include "framework/op_registry.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/attr_def.h"
+#include "framework/fork_lock.h"
 #include "framework/memory.h"
 #include "framework/nearest.h"
 
 static tr_map          infos;             /* type -> tr_op_info */
 static const tr_op   **records;           /* sorted by type */
 static int             record_count;
-static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;      /* guards defaults and texts of infos */
+static tr_fork_lock    cache_lock = TR_FORK_LOCK_INIT;      /* guards defaults and texts of infos */
 
 const tr_attr_def tr__common_attrs[TR_COMMON_ATTRS + 1] = {
     {.name = "op_role", .type = TR_ATTR_INT, .offset = TR_NO_FIELD,
@@ -243,10 +243,10 @@ static const tr_op_info *info_with_defaults(const tr_op *op)
 
     if (__atomic_load_n(&info->defaults, __ATOMIC_ACQUIRE))
         return info;
-    pthread_mutex_lock(&cache_lock);
+    tr__fork_lock_take(&cache_lock);
     if (!info->defaults)
         make_defaults(info);
-    pthread_mutex_unlock(&cache_lock);
+    tr__fork_lock_release(&cache_lock);
     return info;
 }
 

@@ -2,7 +2,6 @@
 #include "framework/profiler.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "framework/fork_lock.h"
 #include "framework/number.h"
 
 typedef struct event {
@@ -23,7 +23,7 @@ enum { MOST_EVENTS = 1 << 20 };       /* 80 MB; later ones are counted alone */
 
 int tr__profiler_state;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tr_fork_lock    lock = TR_FORK_LOCK_INIT;
 static event          *events;        /* under lock, as all below */
 static size_t          event_count, event_capacity;
 static uint64_t        dropped;
@@ -37,22 +37,22 @@ uint64_t tr_clock_ns(void)
 
 void tr_profiler_start(void)
 {
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     event_count = 0;
     dropped = 0;
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
     __atomic_store_n(&tr__profiler_state, 1, __ATOMIC_RELAXED);
 }
 
 void tr_profiler_record(const char *name, const char *category, uint64_t start_ns, uint64_t end_ns)
 {
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     if (event_count == event_capacity) {
         const size_t capacity = event_capacity ? event_capacity * 2 : 4096;
         event *grown = capacity <= MOST_EVENTS ? realloc(events, capacity * sizeof *grown) : NULL;
         if (!grown) {
             dropped++;
-            pthread_mutex_unlock(&lock);
+            tr__fork_lock_release(&lock);
             return;
         }
         events = grown;
@@ -64,7 +64,7 @@ void tr_profiler_record(const char *name, const char *category, uint64_t start_n
     e->start = start_ns;
     e->end = end_ns;
     e->thread = syscall(SYS_gettid);
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
 }
 
 /* Names of operators need no escapes; user-given ones may. */
@@ -108,12 +108,12 @@ tr_status tr_profiler_stop(const char *path)
     FILE *out = fopen(path, "w");
     if (!out)
         return tr_fail(TR_EIO, "cannot write the profile '%s': %s", path, strerror(errno));
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     print_events(out);
     free(events);
     events = NULL;
     event_count = event_capacity = 0;
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
     const bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed)
         return tr_fail(TR_EIO, "cannot write the profile '%s'", path);

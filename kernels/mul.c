@@ -12,6 +12,7 @@
 #include "kernels/math/blas.h"
 #include "kernels/optimizer.h"
 
+#include <float.h>
 #include <string.h>
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -160,12 +161,23 @@ static tr_status NAME(mul_grad)(const tr_run *io)
     return TR_OK;
 }
 
+/* Whether p - lr g is rounded once, as products round what they add up. It is, unless the compiler had no fused multiply-add for tr_sgd:
+ * some builds have no code for newer CPUs (TR_CLONES), but packed products, which have their own. */
+static bool NAME(sgd_rounds_once)(void)
+{
+    const T near_one = sizeof(T) == sizeof(float) ? (T)1 + (T)FLT_EPSILON : (T)1 + (T)DBL_EPSILON;
+    T       p = 1;
+
+    NAME(tr_sgd)(&p, NULL, &near_one, near_one, 1);
+    return p != -2 * (near_one - 1);
+}
+
 /* y -= lr x^T dout */
 static tr_status NAME(descend)(const tr_run *io, T *y, const T *x, const T *dout, T lr, sizes s)
 {
     T *dy;
 
-    if (NAME(tr_gemm_sums_once)(true, false, s.k, s.n, s.m)) {
+    if (NAME(tr_gemm_sums_once)(true, false, s.k, s.n, s.m) && NAME(sgd_rounds_once)()) {
         NAME(tr_gemm)(true, false, s.k, s.n, s.m, -lr, x, s.k, dout, s.n, 1, y, s.n);
         return TR_OK;
     }

@@ -1,75 +1,26 @@
-/* predictor.c - the model that is served, and the runners that threads take and give back. */
+/* predictor.c - the model that is served, and the runners that threads take and give back.
+ *
+ * A forked child may go on with a predictor. Runs of other threads do not exist there: their runners and models are left as they are. */
 #include "serving/runner.h"
 #include "serving/trireme_serving.h"
 
+#include "framework/fork_lock.h"
 #include "framework/memory.h"
 #include "framework/tensor.h"
 #include "pserver/trireme_dist.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct tr_predictor {
-    tr_predictor   *next;             /* of all: see below */
-    pthread_mutex_t lock;             /* of `model`, its users and its idle runners */
-    tr_model       *model;            /* that new runs take */
-    char           *folder;
-    bool            is_export;
-    tr_model_ends   feeds, fetches;   /* as at first; those of newer models are the same */
-    atomic_llong    allocations;      /* of runners */
+    tr_fork_lock  lock;               /* of `model`, its users and its idle runners */
+    tr_model     *model;              /* that new runs take */
+    char         *folder;
+    bool          is_export;
+    tr_model_ends feeds, fetches;     /* as at first; those of newer models are the same */
+    atomic_llong  allocations;        /* of runners */
 };
-
-/* == fork ========================================================================================= */
-
-/* Other threads hold a predictor's lock for moments. A child that is forked in such a moment would wait for it for ever. So a fork waits instead: it
- * takes all locks, which parent and child release. Runs of other threads do not exist in the child; their runners and models are left as they are. */
-static struct {
-    pthread_mutex_t lock;
-    tr_predictor   *first;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&all.lock);
-    for (tr_predictor *p = all.first; p; p = p->next)
-        pthread_mutex_lock(&p->lock);
-}
-
-static void after_fork(void)
-{
-    for (tr_predictor *p = all.first; p; p = p->next)
-        pthread_mutex_unlock(&p->lock);
-    pthread_mutex_unlock(&all.lock);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(before_fork, after_fork, after_fork);
-}
-
-static void enter(tr_predictor *predictor)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&all.lock);
-    predictor->next = all.first;
-    all.first = predictor;
-    pthread_mutex_unlock(&all.lock);
-}
-
-static void leave(const tr_predictor *predictor)
-{
-    pthread_mutex_lock(&all.lock);
-    for (tr_predictor **at = &all.first; *at; at = &(*at)->next)
-        if (*at == predictor) {
-            *at = predictor->next;
-            break;
-        }
-    pthread_mutex_unlock(&all.lock);
-}
 
 /* == life ========================================================================================= */
 
@@ -119,14 +70,13 @@ tr_status tr_predictor_load_files(tr_predictor **out, const char *folder, const 
     TR_TRY(tr_dist_init());
     TR_TRY(is_export ? load_newest(&model, folder) : load_saved(&model, folder, model_file, params_file));
     tr_predictor *predictor = tr__must_alloc(sizeof *predictor);
-    pthread_mutex_init(&predictor->lock, NULL);
+    tr__fork_lock_init(&predictor->lock);
     atomic_init(&predictor->allocations, 0);
     predictor->model = model;
     predictor->folder = tr__must_strdup(folder);
     predictor->is_export = is_export;
     copy_ends(&predictor->feeds, &model->feeds);
     copy_ends(&predictor->fetches, &model->fetches);
-    enter(predictor);
     *out = predictor;
     return TR_OK;
 }
@@ -140,9 +90,8 @@ void tr_predictor_free(tr_predictor *predictor)
 {
     if (!predictor)
         return;
-    leave(predictor);
     end_model(predictor->model);
-    pthread_mutex_destroy(&predictor->lock);
+    tr__fork_lock_deinit(&predictor->lock);
     tr_model_ends_free(&predictor->feeds);
     tr_model_ends_free(&predictor->fetches);
     free(predictor->folder);
@@ -174,37 +123,37 @@ const char *tr_predictor_fetch(const tr_predictor *predictor, int index)
 /* == taking a model and a runner ====================================================================== */
 
 /* Who only looks has users counted, too. */
-static pthread_mutex_t *lock_of(const tr_predictor *predictor)
+static tr_fork_lock *lock_of(const tr_predictor *predictor)
 {
-    return (pthread_mutex_t *)(uintptr_t)&predictor->lock;
+    return (tr_fork_lock *)(uintptr_t)&predictor->lock;
 }
 
 static tr_model *take_model(const tr_predictor *predictor)
 {
-    pthread_mutex_lock(lock_of(predictor));
+    tr__fork_lock_take(lock_of(predictor));
     tr_model *model = predictor->model;
     model->users++;
-    pthread_mutex_unlock(lock_of(predictor));
+    tr__fork_lock_release(lock_of(predictor));
     return model;
 }
 
 /* The last user of a model that is served no more frees it. */
 static void leave_model(const tr_predictor *predictor, tr_model *model)
 {
-    pthread_mutex_lock(lock_of(predictor));
+    tr__fork_lock_take(lock_of(predictor));
     const bool is_last = --model->users == 0;
-    pthread_mutex_unlock(lock_of(predictor));
+    tr__fork_lock_release(lock_of(predictor));
     if (is_last)
         end_model(model);
 }
 
 static tr_status take_runner(tr_runner **out, tr_predictor *predictor, tr_model *model)
 {
-    pthread_mutex_lock(&predictor->lock);
+    tr__fork_lock_take(&predictor->lock);
     *out = model->idle;
     if (*out)
         model->idle = (*out)->next;
-    pthread_mutex_unlock(&predictor->lock);
+    tr__fork_lock_release(&predictor->lock);
     if (*out)
         return TR_OK;
     atomic_fetch_add(&predictor->allocations, 1);
@@ -213,10 +162,10 @@ static tr_status take_runner(tr_runner **out, tr_predictor *predictor, tr_model 
 
 static void leave_runner(tr_predictor *predictor, tr_runner *runner)
 {
-    pthread_mutex_lock(&predictor->lock);
+    tr__fork_lock_take(&predictor->lock);
     runner->next = runner->model->idle;
     runner->model->idle = runner;
-    pthread_mutex_unlock(&predictor->lock);
+    tr__fork_lock_release(&predictor->lock);
 }
 
 tr_status tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results)
@@ -288,10 +237,10 @@ tr_status tr_predictor_refresh(tr_predictor *predictor, bool *is_new)
         tr_model_free(model);
         return tr_fail(TR_EINVAL, "the newer export in '%s' takes or gives other variables than the model that is served", predictor->folder);
     }
-    pthread_mutex_lock(&predictor->lock);
+    tr__fork_lock_take(&predictor->lock);
     tr_model *old = predictor->model;
     predictor->model = model;
-    pthread_mutex_unlock(&predictor->lock);
+    tr__fork_lock_release(&predictor->lock);
     leave_model(predictor, old);
     *is_new = true;
     return TR_OK;

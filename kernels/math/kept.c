@@ -2,10 +2,10 @@
  * to it with the lock. */
 #include "kernels/math/kept.h"
 
+#include "framework/fork_lock.h"
 #include "framework/memory.h"
 #include "framework/precision.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ typedef struct range {
 struct tr_kept {
     range          *ranges;           /* in the order of `begin` */
     int             count;
-    pthread_mutex_t lock;
+    tr_fork_lock    lock;             /* not of a set within the caller's memory, which one thread has */
     char           *room;             /* of a set within the caller's memory: what is left of it; NULL: the set allocates */
     size_t          left;
 };
@@ -36,7 +36,7 @@ static _Thread_local tr_kept *now;
 tr_kept *tr__kept_new(void)
 {
     tr_kept *kept = tr__must_alloc(sizeof *kept);
-    pthread_mutex_init(&kept->lock, NULL);
+    tr__fork_lock_init(&kept->lock);
     return kept;
 }
 
@@ -50,7 +50,7 @@ void tr__kept_free(tr_kept *kept)
             free(p->memory);
             free(p);
         }
-    pthread_mutex_destroy(&kept->lock);
+    tr__fork_lock_deinit(&kept->lock);
     free(kept->ranges);
     free(kept);
 }
@@ -76,7 +76,7 @@ tr_kept *tr__kept_new_in(void *memory, int ranges, size_t room)
 {
     tr_kept *kept = memory;
 
-    *kept = (tr_kept){.ranges = (range *)((char *)memory + lines(sizeof *kept)), .lock = PTHREAD_MUTEX_INITIALIZER, .left = room};
+    *kept = (tr_kept){.ranges = (range *)((char *)memory + lines(sizeof *kept)), .left = room};
     kept->room = (char *)kept->ranges + lines((size_t)ranges * sizeof(range));
     return kept;
 }
@@ -151,6 +151,16 @@ static const packed *pack(tr_kept *kept, range *in, const tr_factor_f32 *wanted,
     return p;
 }
 
+static const packed *pack_once(tr_kept *kept, range *in, const tr_factor_f32 *wanted, tr_precision precision)
+{
+    tr__fork_lock_take(&kept->lock);
+    const packed *found = find(in, wanted, precision);        /* another thread may have packed it meanwhile */
+    if (!found)
+        found = pack(kept, in, wanted, precision);
+    tr__fork_lock_release(&kept->lock);
+    return found;
+}
+
 const tr_factor_f32 *tr__kept_factor(tr_kept *kept, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
 {
     const tr_factor_f32 wanted = {trans, n, k, ldb, b, NULL};
@@ -160,13 +170,8 @@ const tr_factor_f32 *tr__kept_factor(tr_kept *kept, bool trans, int64_t n, int64
     if (!in)
         return NULL;
     const packed *found = find(in, &wanted, precision);
-    if (!found) {
-        pthread_mutex_lock(&kept->lock);
-        found = find(in, &wanted, precision);        /* another thread may have packed it meanwhile */
-        if (!found)
-            found = pack(kept, in, &wanted, precision);
-        pthread_mutex_unlock(&kept->lock);
-    }
+    if (!found)
+        found = kept->room ? pack(kept, in, &wanted, precision) : pack_once(kept, in, &wanted, precision);
     return found && found->memory ? &found->factor : NULL;
 }
 

@@ -1,17 +1,39 @@
 /* job_view.c - the current job of this process, and its ranks. */
 #include "pserver/job/job_view.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 static tr_job *current;               /* MPI starts once in a process, so there is one at most */
+static tr_job *of_parent;             /* in a forked child, which is no rank */
 
 tr_job *tr_job_current(void)
 {
     return current;
 }
 
+tr_job *tr__job_of_parent(void)
+{
+    return of_parent;
+}
+
+static void leave_in_child(void)
+{
+    if (current)
+        of_parent = current;
+    current = NULL;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, leave_in_child);
+}
+
 void tr__job_set_current(tr_job *job)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch_forks);
     current = job;
 }
 

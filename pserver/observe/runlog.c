@@ -1,6 +1,7 @@
 /* runlog.c - see runlog.h. A process has one log, because it has one job. */
 #include "pserver/observe/runlog.h"
 
+#include "framework/fork_lock.h"
 #include "framework/number.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/util/wake.h"
@@ -20,7 +21,7 @@
 static const int64_t SECOND = 1000000000;
 
 static struct {
-    pthread_mutex_t   lock;           /* protects `lines` */
+    tr_fork_lock      lock;           /* protects `lines` */
     tr_text           lines;          /* lines that are not written yet */
     atomic_bool       is_on;
     pthread_t         thread;
@@ -32,7 +33,7 @@ static struct {
     bool              tells;          /* the launcher wants figures */
     char              path[1024];
     int64_t           period;         /* time between two lines with totals */
-} runlog = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
+} runlog = {.lock = TR_FORK_LOCK_INIT, .file = -1};
 
 /* == text ====================================================================================== */
 
@@ -66,10 +67,10 @@ static void begin_line(tr_text *line, const char *event)
 static void add_line(tr_text *line)
 {
     tr_text_add(line, "}\n");
-    pthread_mutex_lock(&runlog.lock);
+    tr__fork_lock_take(&runlog.lock);
     if (line->data && !line->failed)
         tr_text_add_bytes(&runlog.lines, line->data, line->size);
-    pthread_mutex_unlock(&runlog.lock);
+    tr__fork_lock_release(&runlog.lock);
     tr_text_deinit(line);
 }
 
@@ -101,10 +102,10 @@ static void write_lines(void)
 {
     tr_text taken;
 
-    pthread_mutex_lock(&runlog.lock);
+    tr__fork_lock_take(&runlog.lock);
     taken = runlog.lines;
     runlog.lines = (tr_text){0};
-    pthread_mutex_unlock(&runlog.lock);
+    tr__fork_lock_release(&runlog.lock);
     for (size_t at = 0; runlog.file >= 0 && at < taken.size;) {
         const ssize_t n = write(runlog.file, taken.data + at, taken.size - at);
         if (n >= 0)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 from typing import NoReturn
 
+from .forks import new_lock
+
 running = 0                            # functions that run now, in all threads
 cause: BaseException | None = None     # what the last one has raised, until the run's error takes it
-_lock = threading.Lock()
+_lock = new_lock()
 _mine = threading.local()
 
 

@@ -9,20 +9,12 @@ raises an error that names the class. Copies are refused by name, unless the cla
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-_counts = threading.RLock()            # of all natives: held for a few instructions, also by a finaliser within them
+from .forks import new_lock
 
-
-def _renew_lock() -> None:
-    global _counts
-    _counts = threading.RLock()        # a thread that the child does not have may hold the parent's
-
-
-os.register_at_fork(after_in_child=_renew_lock)
+_counts = new_lock()                   # of all natives: held for a few instructions, also by a finaliser within them
 
 
 class Native:

@@ -8,7 +8,6 @@ error's cause.
 from __future__ import annotations
 
 import inspect
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ from . import calls
 from ._core import ffi, lib
 from .dtypes import FROM_NUMPY, VarType, bfloat16_bits
 from .errors import InvalidArgumentError, NotFoundError, check, package_file
+from .forks import new_lock
 from .tensor import LoDTensor, _offsets
 
 _MOST_TEXT = 4000                      # of a traceback, which the core's text has room for
@@ -34,7 +34,7 @@ class PyFuncRegistry:
     """
 
     _all: list[PyFuncRegistry] = []
-    _lock = threading.Lock()
+    _lock = new_lock()
 
     def __init__(self, func: Callable[..., Any]) -> None:
         if not callable(func):

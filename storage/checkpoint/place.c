@@ -1,8 +1,7 @@
 /* place.c - see place.h. */
 #include "storage/checkpoint/place.h"
 
-#include <pthread.h>
-
+#include "framework/fork_lock.h"
 #include "framework/memory.h"
 
 /* A folder that this process knows. It stays known until the process ends. */
@@ -14,7 +13,7 @@ typedef struct known {
     tr__place     place;
 } known;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tr_fork_lock    lock = TR_FORK_LOCK_INIT;
 static known          *all_known;
 
 static known *find(const struct stat *folder)
@@ -46,11 +45,11 @@ tr__place tr__place_in(const char *folder)
 
     if (stat(folder, &info) != 0)
         return place;
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     const known *one = find(&info);
     if (one)
         place = one->place;
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
     return place;
 }
 
@@ -60,25 +59,25 @@ void tr__place_set(const char *folder, tr__place place)
 
     if (stat(folder, &info) != 0)
         return;
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     find_or_add(&info)->place = place;
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
 }
 
 /* == the lock =================================================================================== */
 
 bool tr__place_is_locked(const struct stat *folder)
 {
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     const known *one = find(folder);
     const bool   is = one && one->is_locked;
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
     return is;
 }
 
 void tr__place_note_lock(const struct stat *folder)
 {
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     find_or_add(folder)->is_locked = true;
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
 }

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <dirent.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "framework/fork_lock.h"
 #include "framework/memory.h"
 
-static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
+static tr_fork_lock      lock = TR_FORK_LOCK_INIT;
 static tr_checkpoint_run own;         /* of this process, once it is known; `command` is malloc'ed or NULL */
 
 /* == the run of this process ====================================================================== */
@@ -31,31 +31,31 @@ static uint64_t draw(void)
 
 static tr__place own_place(void)
 {
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     if (!own.number) {
         own.number = draw();
         own.began = (int64_t)time(NULL);
     }
     const tr__place place = {own.number, own.began, true};
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
     return place;
 }
 
 /* This process goes on with a run: what it writes elsewhere belongs to that run, too. */
 static void become(tr__place place)
 {
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     own.number = place.number;
     own.began = place.began;
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
 }
 
 static void set_command(const char *command)
 {
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     if (!own.command)                 /* a process has one, and another thread may read it at any time */
         own.command = tr__must_format("%.4000s", command);
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
 }
 
 /* == texts ======================================================================================== */

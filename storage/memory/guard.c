@@ -1,15 +1,16 @@
 /* guard.c - see guard.h. The handler is looked at in each call: another library may have put its own in front, such as Python's faulthandler. */
 #include "storage/memory/guard.h"
 
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "framework/fork_lock.h"
+
 static _Thread_local sigjmp_buf *volatile way_out;     /* of this thread's guarded call */
 static struct sigaction previous;
-static pthread_mutex_t  lock = PTHREAD_MUTEX_INITIALIZER;
+static tr_fork_lock     lock = TR_FORK_LOCK_INIT;
 static atomic_bool      is_passed_on;
 
 /* A SIGBUS outside of guarded calls. The second one is the first again, after the handler before this one has seen it. */
@@ -36,11 +37,11 @@ static void install(void)
 
     if (sigaction(SIGBUS, NULL, &now) != 0 || ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error))
         return;
-    pthread_mutex_lock(&lock);
+    tr__fork_lock_take(&lock);
     previous = now;
     sigemptyset(&ours.sa_mask);
     sigaction(SIGBUS, &ours, NULL);
-    pthread_mutex_unlock(&lock);
+    tr__fork_lock_release(&lock);
 }
 
 bool tr_guard_call(void (*read)(void *payload), void *payload)

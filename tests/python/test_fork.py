@@ -134,3 +134,72 @@ def test_a_child_of_a_process_that_keeps_checkpoints_ends_when_it_is_asked_to():
         assert schedule.asked == [signal.SIGTERM]
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=LIMIT)
+
+
+HAMMER = """
+    import faulthandler, os, sys, tempfile, threading
+    import numpy as np
+    import trireme as fluid
+    from trireme import layers, profiler, py_functions
+
+    folder, feed, over = tempfile.mkdtemp(), {"x": np.ones((4, 64), "float32")}, threading.Event()
+    program, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(program, startup):
+        y = layers.fc(layers.data("x", [64]), 64)
+    scope = fluid.Scope()
+    with fluid.scope_guard(scope):
+        fluid.Executor().run(startup)
+        fluid.io.save_inference_model(folder + "/model", ["x"], [y], fluid.Executor(), main_program=program)
+
+    class Thread:
+        '''What one thread has to itself: a scope, an executor and a folder for what it writes.'''
+
+        def __init__(self):
+            self.scope, self.exe, self.folder = fluid.Scope(), fluid.Executor(), tempfile.mkdtemp()
+            self.exe.run(startup, scope=self.scope)
+            self.program = program.clone()
+
+    shared = fluid.serving.Predictor(folder + "/model")
+    works = [
+        lambda own: shared.run(feed),
+        lambda own: fluid.serving.Predictor(folder + "/model").run(feed),
+        lambda own: fluid.Executor().run(own.program, feed=feed, fetch_list=[y], scope=own.scope),
+        lambda own: own.exe.run(fluid.Program(), scope=fluid.Scope()),
+        lambda own: fluid.io.save_vars(own.exe, own.folder + "/saved", main_program=own.program, vars=own.program.all_parameters()) if own.scope is
+            fluid.global_scope() else fluid.LoDTensor().set(feed["x"]),
+        lambda own: fluid.io.save_checkpoint(own.exe, own.folder + "/kept", main_program=own.program),
+        lambda own: (profiler.start_profiler("CPU"), own.exe.run(own.program, feed=feed, scope=own.scope)),
+        lambda own: py_functions.PyFuncRegistry(lambda: None),
+        lambda own: fluid.core.SelectedRows([4, 7], 10).set(np.ones((2, 3), "float32")),
+    ]
+
+    def hammer(first):
+        own = Thread()
+        with fluid.scope_guard(own.scope):
+            for i in range(first, 1 << 30):
+                if over.is_set():
+                    return
+                works[i % len(works)](own)
+
+    threads = [threading.Thread(target=hammer, args=(2 * i,)) for i in range(4)]
+    [thread.start() for thread in threads]
+    codes = []
+    for _ in range(FORKS):
+        pid = os.fork()
+        if pid == 0:
+            faulthandler.dump_traceback_later(LIMIT, exit=True)
+            own = Thread()
+            with fluid.scope_guard(own.scope):
+                [work(own) for work in works]
+            os._exit(7)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    over.set()
+    [thread.join() for thread in threads]
+    print(set(codes))
+"""
+
+
+def test_a_child_that_is_forked_while_threads_do_everything_does_everything():
+    script = textwrap.dedent(HAMMER).replace("FORKS", "40").replace("LIMIT", str(LIMIT))
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", script], capture_output=True, text=True, timeout=10 * LIMIT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{7}\n", "")

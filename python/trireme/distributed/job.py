@@ -17,6 +17,7 @@ from typing import Any
 
 from .._core import ffi, lib
 from ..errors import InvalidArgumentError, PeerError, TriremeError, check
+from ..forks import new_lock
 from ..interrupt import look
 from ..launch.surroundings import has_launcher, rank_words
 from ..native import Uncopied
@@ -94,7 +95,7 @@ class Job(Uncopied):
 
 
 _job: Job | None = None
-starting = threading.RLock()                          # one thread begins; a process joins once
+starting = new_lock()                                 # one thread begins; a process joins once
 _end_unjoined: tuple[int, str] | None = (1, "")        # reports the end of a process that has not joined; None: another process caused the end
 
 
