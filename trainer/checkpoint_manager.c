@@ -41,7 +41,7 @@ static void say_where(const tr_checkpoint_manager *k, const char *refused)
     if (!is_first_trainer(k))
         return;
     if (refused)
-        fprintf(stderr, "trireme: %s: the checkpoint before it is taken\n", refused);
+        fprintf(stderr, "trireme warning: %s: the checkpoint before it is taken\n", refused);
     if (k->origin == TR_ORIGIN_CHECKPOINT)
         fprintf(stderr, "trireme: going on from step %lld, %s\n", (long long)tr_checkpoint_step(k->from),
                 tr_checkpoint_folder(k->from));
@@ -322,7 +322,7 @@ static tr_status note(tr_checkpoint_manager *k, tr_status status, bool is_given_
     if (status != TR_OK)
         snprintf(k->why, sizeof k->why, "%s", tr_error());
     if (is_told)
-        fprintf(stderr, "trireme: a checkpoint was not written: %s\n", k->why);
+        fprintf(stderr, "trireme warning: a checkpoint was not written: %s\n", k->why);
     return TR_OK;
 }
 

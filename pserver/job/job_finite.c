@@ -92,7 +92,8 @@ static tr_status refuse(tr_job *job, const char *what)
         return tr_fail(TR_ENAN, "%s: %s in step %lld; the step does not count. To find the operator that makes it: trireme launch --check-nan "
                        "(TRIREME_CHECK_NAN=1). To leave such steps of a trainer out: --on-nan skip; to train on: --on-nan ignore", self, what, step);
     if (tr_counter_get(&job->shared.skipped) == 0)
-        fprintf(stderr, "trireme: %s: %s in step %lld; the step of this trainer is left out, and so are others like it from here on\n", self, what,
+        fprintf(stderr, "trireme warning: %s: %s in step %lld; the step of this trainer is left out, and so are others like it from here on. "
+                        "trireme launch --check-nan finds the operator that makes it\n", self, what,
                 step);
     job->is_unfit = true;
     return TR_OK;

@@ -316,7 +316,7 @@ static void say_whose(tr_job *job, const owned *var)
     if (job->policy.is_lockstep || tr_job_index(job) == 0 || job->sets->has_said)
         return;
     job->sets->has_said = true;
-    fprintf(stderr, "trireme: trainer %d: '%s' was set after step %lld; in mode %s what the script of trainer 0 sets counts\n", tr_job_index(job), var->name,
+    fprintf(stderr, "trireme warning: trainer %d: '%s' was set after step %lld; in mode %s what the script of trainer 0 sets counts: set it there, too\n", tr_job_index(job), var->name,
             (long long)job->step, job->mode);
 }
 

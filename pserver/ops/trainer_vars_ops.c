@@ -106,7 +106,7 @@ static tr_status open_anew(tr_job *job, const char *name, int count, tr_trainer_
 
 static void say_not_kept(const tr_job *job)
 {
-    fprintf(stderr, "trireme: %s: %s; the variables that this trainer alone has are lost if the job is started again\n",
+    fprintf(stderr, "trireme warning: %s: %s; the variables that this trainer alone has are lost if the job is started again\n",
             tr_job_rank_name(job, tr_job_rank(job)), tr_error());
 }
 

@@ -37,7 +37,7 @@ def warn(environment: Mapping[str, str]) -> None:
     if "TRIREME_JOB" in environment or environment.get("PMIX_RANK", environment.get("OMPI_COMM_WORLD_RANK", "0")) != "0":
         return
     for line in unknown(environment):
-        print(f"trireme: {line}", file=sys.stderr)
+        print(f"trireme warning: {line}", file=sys.stderr)
 
 
 __all__ = ["NAMES", "unknown", "warn"]

@@ -179,7 +179,7 @@ class LoopLines:
     def _say_nan(self, line: str) -> None:
         if not self._has_said_nan and re.search(r"=[\[-]?(?:nan|inf)", line):
             self._has_said_nan = True
-            print(f"trireme: a fetched value is not finite. {_FIND_NAN}", file=sys.stderr, flush=True)
+            print(f"trireme warning: a fetched value is not finite. {_FIND_NAN}", file=sys.stderr, flush=True)
 
 
 def _is_watched(out: TextIO) -> bool:

@@ -41,7 +41,7 @@ static tr_status attach(tr_geo_rows *geo, const tr_table_config *config, uint64_
 
 static void forget_name(tr_geo_rows *geo, const char *why)
 {
-    fprintf(stderr, "trireme: %s; this trainer's optimizer state of a table's rows is lost if the job is started again\n", why);
+    fprintf(stderr, "trireme warning: %s; this trainer's optimizer state of a table's rows is lost if the job is started again\n", why);
     tr_table_remove(geo->name);
     free(geo->name);
     geo->name = NULL;

@@ -18,7 +18,7 @@ def said(**variables):
 
 def test_a_misspelled_variable_is_named_once():
     assert said(**WRONG, TRIREME_LOG="logs") == (
-        "trireme: TRIREME_" "TIMOUT is no variable of Trireme, and changes nothing; did you mean TRIREME_TIMEOUT?\n")
+        "trireme warning: TRIREME_" "TIMOUT is no variable of Trireme, and changes nothing; did you mean TRIREME_TIMEOUT?\n")
 
 
 @pytest.mark.parametrize("variables", [{"TRIREME_LOG": "logs"}, {**WRONG, "TRIREME_JOB": "1"}])

@@ -49,7 +49,7 @@ def run(*args, code=0, env=None):
 
 def test_a_disk_that_stays_full_is_no_good_end_of_a_loop(tmp_path):
     text = run(tmp_path / "data", "--keep-in", tmp_path / "c", code=1, env=full_disk(tmp_path, "STAYS"))
-    assert text.count("trireme: a checkpoint was not written: ") == 1 and "No space left on device" in text
+    assert text.count("trireme warning: a checkpoint was not written: ") == 1 and "No space left on device" in text
     assert "FileError: the last checkpoint was not written: " in text and not list((tmp_path / "c").iterdir())
 
 
@@ -58,7 +58,7 @@ def test_a_disk_that_stays_full_is_no_good_end_of_a_loop(tmp_path):
 def test_a_disk_that_stays_full_is_no_good_end_of_a_job(tmp_path):
     job = Launched(1, 2, tmp_path / "data", script=LOOPS, options=keep(tmp_path / "c"), env=full_disk(tmp_path, "STAYS"))
     code, text = job.end()
-    assert code == 1 and text.count("trireme: a checkpoint was not written: ") == 1 and "No space left on device" in text, text
+    assert code == 1 and text.count("trireme warning: a checkpoint was not written: ") == 1 and "No space left on device" in text, text
     assert "the last checkpoint was not written: " in text and "again" not in text and not list((tmp_path / "c").glob("step-*")), text
 
 

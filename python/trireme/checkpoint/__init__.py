@@ -15,7 +15,7 @@ from ..lazy import load_later
 
 if TYPE_CHECKING:
     from .arrays_file import export
-    from .folder import claim, say, steps
+    from .folder import claim, say, steps, warn
     from .state import States, digest_of, state_variables, kinds_of, restore, say_rates, say_where, value_in
     from .one_process import load_checkpoint, save_checkpoint
     from .opened import KINDS, STATISTIC, TABLE, Array, Checkpoint, Table, find, newest, path_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = load_later(__name__, {
     "": (),
     "arrays_file": ("export",),
-    "folder": ("claim", "say", "steps"),
+    "folder": ("claim", "say", "steps", "warn"),
     "state": ("States", "digest_of", "state_variables", "kinds_of", "restore", "say_rates", "say_where", "value_in"),
     "one_process": ("load_checkpoint", "save_checkpoint"),
     "opened": ("KINDS", "STATISTIC", "TABLE", "Array", "Checkpoint", "Table", "find", "newest", "path_of"),

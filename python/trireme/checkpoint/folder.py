@@ -49,4 +49,9 @@ def say(text: str) -> None:
     sys.stderr.write(f"trireme: {text}\n")
 
 
-__all__ = ["steps", "command", "command_of", "claim", "check_claim", "say"]
+def warn(text: str) -> None:
+    """Tell the user of what costs correct results, work that was done, or most of the speed. ``text`` says what to do about it."""
+    sys.stderr.write(f"trireme warning: {text}\n")
+
+
+__all__ = ["steps", "command", "command_of", "claim", "check_claim", "say", "warn"]

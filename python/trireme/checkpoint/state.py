@@ -16,7 +16,7 @@ from ..framework import Parameter, Program, Variable
 from ..names import name_chars
 from ..sparse_table import is_table
 from ..tensor import LoDTensor, Scope
-from .folder import say
+from .folder import say, warn
 from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, TABLE, Checkpoint
 
 
@@ -57,9 +57,10 @@ def digest_of(program: Program) -> str:
 def say_where(checkpoint: Checkpoint, program: Program) -> None:
     """Tell the user which checkpoint a training goes on from, and what is odd about it."""
     for line in checkpoint.refused:
-        say(f"{line}: the checkpoint before it is taken")
+        warn(f"{line}: the checkpoint before it is taken")
     if checkpoint.digest and checkpoint.digest != digest_of(program):
-        say(f"the checkpoint {checkpoint.folder!r} is of another program; what it has of this one's variables is taken")
+        warn(f"the checkpoint {checkpoint.folder!r} is of another program; what it has of this one's variables is taken, and the others begin "
+             "anew. If that is not meant, give --checkpoint another folder")
     say(f"going on from step {checkpoint.step}, {checkpoint.folder}")
 
 
@@ -75,8 +76,8 @@ def say_rates(checkpoint: Checkpoint, program: Program, scope: Scope) -> None:
             continue
         now, then = np.asarray(tensor), checkpoint[name]
         if now.shape == then.shape and now.size == 1 and now.item() != then.item():
-            say(f"{name} is {then.item():.7g} in the checkpoint and {now.item():.7g} in the script: the checkpoint's counts. "
-                f"fluid.global_scope().find_var({name!r}).get_tensor().set(...) changes it after loading")
+            warn(f"{name} is {then.item():.7g} in the checkpoint and {now.item():.7g} in the script: the checkpoint's counts. "
+                 f"fluid.global_scope().find_var({name!r}).get_tensor().set(...) changes it after loading")
 
 
 # -- values ---------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ..checkpoint import say
+from ..checkpoint import warn
 from ..dtypes import NUMPY_DTYPES, VarType, floats_of_bfloat16
 from ..tensor import LoDTensor, as_fetched
 from .job import Job
@@ -220,8 +220,8 @@ class Fetched:
         """Report once that the script gets NaN."""
         if not self._has_said:
             self._has_said = True
-            say(f"trainer {self.index}: nothing is kept of what step {step} fetched as {name!r}; the script gets NaN there. Kept are values of up to "
-                f"{_VALUE_BYTES} bytes; fluid.distributed.is_replaying() tells such steps")
+            warn(f"trainer {self.index}: nothing is kept of what step {step} fetched as {name!r}; the script gets NaN there. Kept are values of up to "
+                 f"{_VALUE_BYTES} bytes; fluid.distributed.is_replaying() tells such steps")
 
     # -- in a step -----------------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class Fetched:
 
     def _end(self, why: str) -> None:
         self._is_full = True
-        say(f"trainer {self.index}: {why}; what further steps fetch is not kept: a job that is started again fetches NaN in their place")
+        warn(f"trainer {self.index}: {why}; what further steps fetch is not kept: a job that is started again fetches NaN in their place")
 
     def _append(self, step: int, names: tuple[str, ...], results: Sequence[Any]) -> None:
         if self._file < 0:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import say, steps as steps_in
+from ..checkpoint import warn, steps as steps_in
 from ..names import take_text
 from ..errors import FileError, TriremeError
 from ..names import path_chars
@@ -115,7 +115,7 @@ class Schedule(Handle):
     def ended(self, error: Exception | None, is_given_up: bool = False) -> None:
         """Note that the checkpoint was written, or failed with ``error``. Of several failures in a row only the first is reported."""
         if lib.tr_checkpoint_policy_ended(self._ptr, _status_of(error), is_given_up):
-            say(f"a checkpoint was not written: {error}")
+            warn(f"a checkpoint was not written: {error}")
         self.error = error
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..checkpoint import say
+from ..checkpoint import say, warn
 from ..checkpoint import States, value_in
 from ..checkpoint.opened import SCHEDULE
 from ..core import Scope
@@ -249,7 +249,8 @@ class _Training:
         count = ffi.new("int *")
         check(lib.tr_job_load_own(self.job.ptr, self.scope._native.ptr, count))
         if count[0] == 0 and sends_largest(self.result.original):
-            say(f"trainer {self.job.index}: the accumulators of DGCMomentumOptimizer were in the memory of another host; they begin with zeros")
+            warn(f"trainer {self.job.index}: the accumulators of DGCMomentumOptimizer were in the memory of another host; they begin with zeros. "
+                 "--replicas or checkpoints keep them")
         lib.tr_job_unset(self.job.ptr, ffi.NULL)
         if count[0] and self.result.after is not None: # what was kept was kept before the step's new parameters came
             self._run(self.result.after, {})
