@@ -135,6 +135,12 @@ static tr_status set_feed_lod(tr_tensor *tensor, const tr_feed *feed)
     return status == TR_OK ? TR_OK : tr_context(status, "in feed '%s'", feed->name);
 }
 
+static tr_status reserve_feed(tr_tensor *tensor, const tr_feed *feed, const tr_shape *shape)
+{
+    const tr_status status = tr__tensor_reserve(tensor, feed->dtype, shape);
+    return status == TR_OK ? TR_OK : tr_context(status, "for feed '%s'", feed->name);
+}
+
 /* Of a variable that persists. Memory that is lent to hold just this is written, and not replaced (frame.c). */
 static tr_status set_in_scope(tr_tensor *tensor, const tr_feed *feed, const tr_shape *shape)
 {
@@ -143,7 +149,7 @@ static tr_status set_in_scope(tr_tensor *tensor, const tr_feed *feed, const tr_s
     TR_TRY(tr_tensor_await(tensor));
     tr__tensor_drop_rows(tensor);
     if (!fits || (tensor->buffer && !tr__tensor_is_sole_owner(tensor)))
-        TR_TRY(tr__tensor_reserve(tensor, feed->dtype, shape));
+        TR_TRY(reserve_feed(tensor, feed, shape));
     memmove(tensor->data, feed->data, (size_t)tr_tensor_bytes(tensor));
     return set_feed_lod(tensor, feed);
 }
@@ -165,12 +171,30 @@ static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
     if (var->place == TR_SCOPE)
         return set_in_scope(&plan->frame->var[v]->tensor, feed, &shape);
     if (may_be_indices(feed->dtype) || (var->captured && var->written)) {      /* a sub-block writes it: not into the caller's memory */
-        TR_TRY(tr__tensor_reserve(tensor, feed->dtype, &shape));
+        TR_TRY(reserve_feed(tensor, feed, &shape));
         memcpy(tensor->data, feed->data, (size_t)tr_tensor_bytes(tensor));
     } else {
         tr__tensor_point(tensor, feed->dtype, &shape, (void *)(uintptr_t)feed->data);
     }
     return set_feed_lod(tensor, feed);
+}
+
+/* Memory for the temporaries of a run. */
+static tr_status get_arena(tr_plan *plan, const tr_layout *layout)
+{
+    const tr_status status = tr__tensor_grow(&plan->workspace->arena, (size_t)layout->arena_bytes);
+    int64_t         most = -1;
+    int             largest = 0;
+
+    if (status == TR_OK)
+        return TR_OK;
+    for (int v = 0; v < plan->var_count; v++)
+        if (layout->offset[v] >= 0 && tr_shape_numel(&layout->meta[v].shape) * tr_dtype_size(layout->meta[v].dtype) > most) {
+            most = tr_shape_numel(&layout->meta[v].shape) * tr_dtype_size(layout->meta[v].dtype);
+            largest = v;
+        }
+    return tr_context(status, "for a run's temporaries, the largest of which is '%s', %s%s", plan->var[largest].name,
+                      tr_dtype_name(layout->meta[largest].dtype), TR_SHAPE_STR(layout->meta[largest].shape));
 }
 
 /* The layout for the present shapes: the one in force, one of the others, or a new one. */
@@ -200,7 +224,7 @@ static tr_status choose_layout(tr_plan *plan)
         TR_TRY(tr__layout_new(&layout, plan, frame->var));
     layout->next = plan->layouts;
     plan->layouts = layout;
-    TR_TRY(tr__tensor_grow(&plan->workspace->arena, (size_t)layout->arena_bytes));
+    TR_TRY(get_arena(plan, layout));
     frame->arena = plan->workspace->arena.data;
     return tr__frame_set_layout(frame, layout, frame->arena);
 }

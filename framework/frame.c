@@ -143,6 +143,16 @@ fail:
 
 static bool owns_nothing(const tr_tensor *tensor) { return !tensor->buffer; }
 
+static tr_status for_var(tr_status status, const tr_frame *frame, int v)
+{
+    return status == TR_OK ? TR_OK : tr_context(status, "for variable '%s'", frame->plan->var[v].name);
+}
+
+static tr_status reserve(tr_frame *frame, int v, const tr_meta *meta)
+{
+    return for_var(tr__tensor_reserve(&frame->var[v]->tensor, meta->dtype, &meta->shape), frame, v);
+}
+
 tr_status tr__frame_set_layout(tr_frame *frame, tr_layout *layout, void *arena)
 {
     const tr_plan *plan = frame->plan;
@@ -157,7 +167,7 @@ tr_status tr__frame_set_layout(tr_frame *frame, tr_layout *layout, void *arena)
         else if (plan->var[v].fetched)
             continue;                 /* tr__frame_prepare_outputs */
         else if (layout->meta[v].shape.rank > 0 && tr_shape_is_known(&layout->meta[v].shape))
-            TR_TRY(tr__tensor_reserve(tensor, layout->meta[v].dtype, &layout->meta[v].shape));
+            TR_TRY(reserve(frame, v, &layout->meta[v]));
         else if (owns_nothing(tensor)) {
             tr__tensor_forget(tensor);
             tensor->data = NULL;
@@ -208,7 +218,7 @@ tr_status tr__frame_prepare_outputs(tr_frame *frame)
             continue;
         rotate_fetched(frame, i);
         if (layout->meta[v].shape.rank > 0)
-            TR_TRY(tr__tensor_reserve(&frame->local[v].tensor, layout->meta[v].dtype, &layout->meta[v].shape));
+            TR_TRY(reserve(frame, v, &layout->meta[v]));
     }
     for (int i = 0; i < plan->outside_count; i++) {
         const int      v = plan->outside[i];
@@ -216,7 +226,7 @@ tr_status tr__frame_prepare_outputs(tr_frame *frame)
         const tr_meta *meta = &layout->meta[v];
         if (plan->var[v].place == TR_SCOPE && plan->var[v].written && meta->shape.rank > 0 &&
             (tensor->dtype != meta->dtype || !tr_shape_equal(&tensor->shape, &meta->shape)))
-            TR_TRY(tr__tensor_reserve(tensor, meta->dtype, &meta->shape));
+            TR_TRY(reserve(frame, v, meta));
     }
     return TR_OK;
 }
@@ -367,7 +377,7 @@ static tr_status give_outputs(tr_frame *frame, const tr_step *step)
             continue;
         tr_tensor *tensor = &frame->var[v]->tensor;
         if (meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE)
-            TR_TRY(own_output(tensor, meta, is_input_of(step, v), is_lent(frame, v)));
+            TR_TRY(for_var(own_output(tensor, meta, is_input_of(step, v), is_lent(frame, v)), frame, v));
         if (meta->lod_source >= 0 && meta->lod_source != v && has_rows_of(meta, &frame->var[meta->lod_source]->tensor))
             TR_TRY(hand_on_lod(frame, v, meta->lod_source));
     }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "framework/number.h"
@@ -16,9 +17,34 @@
 enum { LINE = 64 };
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 
+unsigned long long tr__address_limit(void)
+{
+    struct rlimit allowed;
+
+    return getrlimit(RLIMIT_AS, &allowed) == 0 && allowed.rlim_cur != RLIM_INFINITY ? allowed.rlim_cur : 0;
+}
+
+bool tr__lacks_addresses(char *error, size_t size, const char *library, size_t bytes)
+{
+    const unsigned long long limit = tr__address_limit() / 1024;
+    void                    *tried = limit ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : NULL;
+
+    if (tried == MAP_FAILED)
+        snprintf(error, size, "%s takes about %zu MiB of addresses, which this process has not left: it may have %llu KiB in all "
+                 "(ulimit -v); let it have more (ulimit -v unlimited)", library, bytes >> 20, limit);
+    else if (tried)
+        munmap(tried, bytes);
+    return tried == MAP_FAILED;
+}
+
 void tr__out_of_memory(size_t size)
 {
-    fprintf(stderr, "trireme: out of memory: no %zu bytes\n", size);
+    const unsigned long long limit = tr__address_limit() / 1024;
+
+    if (limit)
+        fprintf(stderr, "trireme: out of memory: no %zu bytes, of the %llu KiB that this process may have in all (ulimit -v)\n", size, limit);
+    else
+        fprintf(stderr, "trireme: out of memory: no %zu bytes\n", size);
     abort();
 }
 

@@ -13,6 +13,7 @@
 #define TR_FRAMEWORK_MEMORY_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 _Noreturn void tr__out_of_memory(size_t size);            /* says so, and aborts */
@@ -32,5 +33,11 @@ char *tr__must_vformat(const char *format, va_list args) __attribute__((format(p
 void  *tr__array_alloc(size_t bytes);
 size_t tr__array_limit(void);
 void   tr__array_set_limit(size_t bytes);
+
+/* The bytes of addresses that this process may have in all (ulimit -v); 0: there is no limit. */
+unsigned long long tr__address_limit(void);
+/* A library of others ends the process, or crashes, where it gets no addresses. Has a limited process fewer than `bytes` left? Then `error`
+ * says so. */
+bool tr__lacks_addresses(char *error, size_t size, const char *library, size_t bytes);
 
 #endif

@@ -83,7 +83,9 @@ tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, c
 
 static tr_status grown(void **out, tr_tensor *scratch, size_t bytes)
 {
-    TR_TRY(tr__tensor_grow(scratch, bytes));
+    const tr_status status = tr__tensor_grow(scratch, bytes);
+    if (status != TR_OK)
+        return tr_context(status, "of scratch space");
     *out = scratch->data;
     return TR_OK;
 }

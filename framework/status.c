@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/memory.h"
 #include "framework/number.h"
 
 enum { TEXT_SIZE = 8192 };
@@ -38,7 +39,8 @@ tr_status tr_fail(tr_status status, const char *format, ...)
     va_end(args);
     used = 0;
     append_format("%s", message);
-    return status;
+    const unsigned long long limit = status == TR_ENOMEM ? tr__address_limit() / 1024 : 0;
+    return limit ? tr_context(status, "of the %llu KiB that this process may have in all (ulimit -v)", limit) : status;
 }
 
 tr_status tr_context(tr_status status, const char *format, ...)

@@ -7,7 +7,8 @@
 
 #include "framework/trireme.h"
 
-/* Start a trail: the message replaces the thread's last one. Returns `status`. */
+/* Start a trail: the message replaces the thread's last one. Where memory lacks, a line adds the limit on addresses (ulimit -v), if there is one. The
+ * caller that knows a name adds that (tr_context): of a variable, a table, a file. Returns `status`. */
 tr_status tr_fail(tr_status status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 /* Add a line of context to the current trail ("while ..."). Returns `status`. */
 tr_status tr_context(tr_status status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));

@@ -158,8 +158,7 @@ tr_status tr__tensor_reserve(tr_tensor *tensor, tr_dtype dtype, const tr_shape *
     if (!tensor->buffer || tensor->buffer->capacity < bytes || !tr__tensor_is_sole_owner(tensor)) {
         tr_buffer *buffer = buffer_new(bytes);
         if (!buffer)
-            return tr_fail(TR_ENOMEM, "no memory for a %s tensor %s (%zu bytes)", tr_dtype_name(dtype),
-                           tr_shape_str(shape), bytes);
+            return tr_fail(TR_ENOMEM, "no memory for a %s tensor %s (%zu bytes)", tr_dtype_name(dtype), tr_shape_str(shape), bytes);
         buffer_unref(tensor->buffer);
         tensor->buffer = buffer;
     }
@@ -175,8 +174,10 @@ tr_status tr__tensor_grow(tr_tensor *memory, size_t bytes)
         return TR_OK;
     if (bytes > (size_t)TR_MAX_BYTES)
         return tr_fail(TR_ENOMEM, "no memory for %zu bytes: no process can address them", bytes);
-    const tr_shape shape = TR_SHAPE((int64_t)(bytes + bytes / 4 + 64));
-    return tr__tensor_reserve(memory, TR_UINT8, &shape);
+    const tr_shape roomy = TR_SHAPE((int64_t)(bytes + bytes / 4 + 64)), exact = TR_SHAPE((int64_t)bytes);
+    if (tr__tensor_reserve(memory, TR_UINT8, &roomy) == TR_OK || tr__tensor_reserve(memory, TR_UINT8, &exact) == TR_OK)
+        return TR_OK;
+    return tr_fail(TR_ENOMEM, "no memory for %zu bytes", bytes);
 }
 
 tr_status tr_tensor_resize(tr_tensor *tensor, tr_dtype dtype, int rank, const int64_t *dims)

@@ -17,6 +17,7 @@
 #include "framework/threadpool.h"
 
 #include "framework/compiler.h"
+#include "framework/memory.h"
 #include "framework/precision.h"
 #include "framework/status.h"
 #include "framework/ticket.h"
@@ -465,12 +466,6 @@ void tr_parallel_copy(void *to, const void *from, size_t bytes)
 static _Thread_local void **scratch;
 static _Thread_local size_t scratch_size[TR_SCRATCH_COUNT];
 
-static void out_of_memory(size_t bytes)
-{
-    fprintf(stderr, "trireme: no memory for %zu bytes of scratch space\n", bytes);
-    abort();
-}
-
 static void grow_scratch(tr_scratch slot, size_t bytes)
 {
     const size_t page = 4096, size = (bytes + page - 1) / page * page;
@@ -478,12 +473,12 @@ static void grow_scratch(tr_scratch slot, size_t bytes)
     if (!scratch) {
         scratch = calloc(TR_SCRATCH_COUNT, sizeof *scratch);
         if (!scratch || pthread_setspecific(scratch_key, scratch) != 0)
-            out_of_memory(bytes);
+            tr__out_of_memory(bytes);
     }
     free(scratch[slot]);
     scratch[slot] = aligned_alloc(page, size);
     if (!scratch[slot])
-        out_of_memory(bytes);
+        tr__out_of_memory(bytes);
     scratch_size[slot] = size;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/math/openblas.h"
 
 #include "framework/compiler.h"
+#include "framework/memory.h"
 #include "framework/number.h"
 
 #include <dlfcn.h>
@@ -146,8 +147,15 @@ static tr_status check_core(void)
 }
 #endif
 
+/* The library's code, its buffer and what its start takes. It ends the process where it gets less. */
+static const size_t NEEDED = (size_t)128 << 20;
+
 static tr_status load_and_check(void)
 {
+    char few[256];
+
+    if (tr__lacks_addresses(few, sizeof few, "OpenBLAS", NEEDED))
+        return tr_fail(TR_EUNSUPPORTED, "%s", few);
     TR_TRY(load(NULL));
     TR_TRY(check_core());
     tr__openblas.multiplies_unpacked = tr__is_like(tr__openblas.core, "SkylakeX", SIZE_MAX) || tr__is_like(tr__openblas.core, "Cooperlake", SIZE_MAX) ||

@@ -83,7 +83,9 @@ static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme
         return tr_fail(TR_ESHAPE, "first value of '%s': %llu bytes by its shape, %llu announced", value->name,
                        (unsigned long long)bytes, (unsigned long long)value->bytes);
     shape = tr_shape_of((int)value->n_dims, value->dims);
-    TR_TRY(tr_double_buffers_place(sp->state, t, (tr_dtype)value->dtype, &shape));
+    const tr_status status = tr_double_buffers_place(sp->state, t, (tr_dtype)value->dtype, &shape);
+    if (status != TR_OK)
+        return tr_context(status, "for '%s', %llu bytes", value->name, (unsigned long long)bytes);
     sp->value[index] = t;
     return TR_OK;
 }

@@ -74,7 +74,8 @@ static tr_status make_next(const rewriting *r, const char *name, const char *nex
     tr_var_desc_set_dtype(desc, tr_tensor_dtype(now));
     TR_TRY(tr_var_desc_set_shape(desc, tr_tensor_rank(now), tr_tensor_dims(now)));
     tr_var_desc_set_persistable(desc, true);
-    return tr_double_buffers_add(&r->plan->buffers, r->state, now, tr_var_tensor(tr__scope_var(r->scope, next_name)));
+    const tr_status status = tr_double_buffers_add(&r->plan->buffers, r->state, now, tr_var_tensor(tr__scope_var(r->scope, next_name)));
+    return status == TR_OK ? TR_OK : tr_context(status, "for the second buffer of '%s', %lld bytes", name, (long long)tr_tensor_bytes(now));
 }
 
 /* An output is written to its second buffer. An input is read there when an operator before this one wrote it. */

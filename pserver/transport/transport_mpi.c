@@ -20,12 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 
 enum { TAG_HEADER = 7701, TAG_BULK = 7702 };
 enum { SLOT = 4096, INLINE_MAX = SLOT - TR_TRANSPORT_HEADER };
 enum { RECV_DEPTH = 8, SEND_DEPTH = 32 };
+enum { ADDRESSES = 320 << 20 };     /* that Open MPI takes at its start, about */
 
 /* An incoming message: its header is here, its payload may be on the way. */
 typedef struct inbound {
@@ -98,24 +97,6 @@ static bool is_mixture(char *error, size_t size)
     return true;
 }
 
-/* Open MPI crashes where it gets no addresses. Try whether a limited process has as many as it takes at its start. */
-static bool has_too_few_addresses(char *error, size_t size)
-{
-    const size_t  needed = (size_t)320 << 20;
-    struct rlimit allowed;
-
-    if (getrlimit(RLIMIT_AS, &allowed) != 0 || allowed.rlim_cur == RLIM_INFINITY)
-        return false;
-    void *tried = mmap(NULL, needed, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (tried != MAP_FAILED) {
-        munmap(tried, needed);
-        return false;
-    }
-    snprintf(error, size, "Open MPI takes about %zu MiB of addresses, which this process has not left: it may have %llu KiB in all "
-             "(ulimit -v); let it have more (ulimit -v unlimited)", needed >> 20, (unsigned long long)allowed.rlim_cur / 1024);
-    return true;
-}
-
 static void post(tr_transport *t, int rank)
 {
     peer    *p = &t->peer[rank];
@@ -143,7 +124,7 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
 {
     int provided, is_initialized;
 
-    if (is_mixture(error, error_size) || has_too_few_addresses(error, error_size))
+    if (is_mixture(error, error_size) || tr__lacks_addresses(error, error_size, "Open MPI", ADDRESSES))
         return NULL;
     MPI_Initialized(&is_initialized);
     if (is_initialized) {

@@ -339,10 +339,10 @@ def _user_source() -> str:
     return f"{path}:{number}" + (f": {source}" if source else "")
 
 
-def error_of(status: int) -> BaseException:
+def error_of(status: int, context: str = "") -> BaseException:
     """Return the exception for a failure that the core has just reported.
 
-    ``status`` is the core's code of the failure. Ctrl-C in a function that a program has called is a KeyboardInterrupt.
+    ``status`` is the core's code of the failure, and ``context`` a line that the core does not know. Ctrl-C in a function that a program has called is a KeyboardInterrupt.
 
     >>> from trireme._core import lib
     >>> from trireme.errors import error_of
@@ -359,6 +359,8 @@ def error_of(status: int) -> BaseException:
 
     name = ffi.string(lib.tr_status_name(status)).decode()
     text = ffi.string(lib.tr_error()).decode("utf-8", "replace")
+    if context:
+        text += f"\n  {context}"
     source = _user_source()
     error = _CLASSES.get(name, EnforceNotMet)(f"{text}\n  your line: {source}" if source else text)
     error.status = name
@@ -366,13 +368,13 @@ def error_of(status: int) -> BaseException:
     return error
 
 
-def check(status: int) -> None:
+def check(status: int, context: str = "") -> None:
     """Raise the exception that belongs to ``status``, unless it says success.
 
-    ``status`` is what a function of the core returned; 0 is success.
+    ``status`` is what a function of the core returned; 0 is success. ``context`` is a line that the core does not know.
 
     >>> from trireme.errors import check
     >>> check(0)
     """
     if status:
-        raise error_of(status)
+        raise error_of(status, context)

@@ -223,7 +223,7 @@ static tr_status with_part(const tr_part *part, const char *folder, uint64_t off
     uint64_t  size;
     int       fd = -1;
     tr_status status = chunk ? open_file(&fd, &size, &path, folder, part->file)
-                             : tr_fail(TR_ENOMEM, "no memory to read '%s/%s'", folder, part->file);
+                             : tr_fail(TR_ENOMEM, "no memory for %llu bytes of '%s/%s'", (unsigned long long)part->chunk_bytes, folder, part->file);
 
     if (status == TR_OK) {
         if (to)

@@ -130,7 +130,7 @@ static tr_status commit(tr_segment *segment, uint64_t bytes)
     if (segment->file >= 0)
         TR_TRY(grow_file(segment, bytes));
     else if (mprotect(segment->map, HEADER + bytes, PROT_READ | PROT_WRITE) != 0)
-        return tr_fail(TR_ENOMEM, "segment: no memory for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+        return tr_fail(TR_ENOMEM, "segment '%s': no memory for %llu bytes: %s", tr__segment_called(segment), (unsigned long long)bytes, strerror(errno));
     else
         gather_small_pages(segment, bytes);
     segment->bytes = bytes;

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+
+#include "framework/memory.h"
 
 /* Addresses that a segment that may move has at first, and how many times as many it gets when these are used up. */
 static const uint64_t FIRST_ROOM = (uint64_t)1 << 20;
@@ -35,13 +36,8 @@ static tr_status too_few_addresses(const tr_segment *segment)
 {
     const tr_status status = tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s", tr__segment_called(segment),
                                      (unsigned long long)segment->reserved_bytes, strerror(errno));
-    struct rlimit   allowed;
 
-    if (getrlimit(RLIMIT_AS, &allowed) == 0 && allowed.rlim_cur != RLIM_INFINITY)
-        tr_context(status, "of the %llu KiB that this process may have in all (ulimit -v)", (unsigned long long)allowed.rlim_cur / 1024);
-    else
-        tr_context(status, "a process has a limited number of mappings, too (sysctl vm.max_map_count)");
-    return status;
+    return tr__address_limit() ? status : tr_context(status, "a process has a limited number of mappings, too (sysctl vm.max_map_count)");
 }
 
 /* Reserve addresses for `room` bytes; where they are scarce (ulimit -v, a sanitizer), for fewer, but for `least` bytes. */
@@ -92,7 +88,7 @@ static tr_status move_pages(const tr_segment *segment, char *from)
     if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, segment->map) != MAP_FAILED)
         return TR_OK;
     if (mprotect(segment->map, bytes, PROT_READ | PROT_WRITE) != 0)
-        return tr_fail(TR_ENOMEM, "segment: no memory for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+        return tr_fail(TR_ENOMEM, "segment '%s': no memory for %llu bytes: %s", tr__segment_called(segment), (unsigned long long)bytes, strerror(errno));
     memcpy(segment->map, from, bytes);
     return TR_OK;
 }

@@ -3,6 +3,7 @@
 import os
 import resource
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -94,3 +95,68 @@ def test_a_job_runs_under_limits_that_suffice(limit):
     line = ["bash", "-c", f"ulimit {limit} && exec \"$@\"", "bash", *launch_command(2, 2, "--steps", 3)]
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr
+
+
+ADDRESSES = '''
+import resource, sys
+import numpy as np, trireme as fluid
+L, folder, size = fluid.layers, sys.argv[1], 20_000_000
+def refused(what, words, room=20):
+    """Of few addresses more than now; the text has the bytes, the limit and the words."""
+    now = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (now + (room << 20), resource.RLIM_INFINITY))
+    try:
+        what()
+        said = "nothing"
+    except fluid.errors.EnforceNotMet as error:
+        said = str(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+    for word in ("no memory for", "0000000", f"of the {(now + (room << 20)) // 1024} KiB that this process may have in all (ulimit -v)", *words):
+        assert word in said, (word, said)
+big = L.create_parameter([1, size], "float32", "big")
+twice = L.scale(big, 2.0)
+served = L.elementwise_add(L.data("x", [1]), L.mean(big))
+mean = L.mean(L.elementwise_mul(twice, L.sqrt(L.abs(twice))))
+exe = fluid.Executor()
+def load(scope, what):
+    with fluid.scope_guard(scope):
+        what()
+refused(lambda: exe.run(fluid.default_startup_program()), ["for variable 'big'", "(80000000 bytes)"])
+exe.run(fluid.default_startup_program())
+refused(lambda: exe.run(fetch_list=[twice]), ["for variable 'scale_0.tmp_0'"])
+refused(lambda: exe.run(fetch_list=[mean]), ["for a run's temporaries, the largest of which is", "float32[1, 20000000]"])
+fluid.io.save_persistables(exe, folder + "/apart")
+fluid.io.save_persistables(exe, folder + "/whole", filename="all")
+fluid.io.save_checkpoint(exe, folder + "/kept")
+fluid.io.save_inference_model(folder + "/exported", ["x"], [served], exe)
+scope = fluid.core.Scope()
+refused(lambda: load(scope, lambda: fluid.io.load_persistables(exe, folder + "/apart")), ["apart/big'", "variable 'big'"])
+refused(lambda: load(scope, lambda: fluid.io.load_persistables(exe, folder + "/whole", filename="all")), ["whole/all'", "variable 'big'"])
+refused(lambda: load(scope, lambda: fluid.io.load_checkpoint(exe, folder + "/kept")), ["kept/step-", "variable 'big'"])
+refused(lambda: fluid.serving.Predictor(folder + "/exported"), ["exported/big'"])
+'''
+
+
+def test_what_there_is_no_memory_for_is_named_with_its_bytes_and_the_limit(tmp_path):
+    done = subprocess.run([sys.executable, "-c", ADDRESSES, tmp_path], env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+FIRST_PRODUCT = "import numpy as np, trireme as fluid; L = fluid.layers; y = L.fc(L.data('x', [3]), 2); exe = fluid.Executor(); " \
+                "exe.run(fluid.default_startup_program()); exe.run(feed={'x': np.ones((2, 3), 'float32')}, fetch_list=[y])"
+
+
+def test_a_library_that_would_end_the_process_for_want_of_addresses_is_not_loaded():
+    line = ["bash", "-c", "ulimit -v 200000 && exec \"$@\"", "bash", sys.executable, "-c", FIRST_PRODUCT]
+    done = subprocess.run(line, env=environment() | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 1 and "OpenBLAS takes about 128 MiB of addresses" in done.stderr and "may have 200000 KiB" in done.stderr, done.stderr
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize(("limit", "words"), [(200000, "Open MPI takes about 320 MiB of addresses"), (1000000, "of the 1000000 KiB that this process may have")])
+def test_a_job_under_a_limit_of_addresses_that_is_too_low_names_it(limit, words):
+    line = ["bash", "-c", f"ulimit -v {limit} && exec \"$@\"", "bash", *launch_command(1, 1, "--steps", 3, options=("--standbys", 0, "--restarts", 0))]
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 1 and words in done.stderr and "signal" not in done.stderr, done.stderr

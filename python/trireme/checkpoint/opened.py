@@ -164,7 +164,8 @@ class Checkpoint(Handle):
 
     def load_table(self, name: str, scope: Scope) -> None:
         """Put a sparse table with all its rows into the variable of its name."""
-        check(lib.tr_checkpoint_load_table(scope._native.ptr, self._native.ptr, self.find_table(name).index))
+        status = lib.tr_checkpoint_load_table(scope._native.ptr, self._native.ptr, self.find_table(name).index)
+        check(status, f"for the sparse table {name!r} of the checkpoint {self.folder!r}")
 
     def find_array(self, name: str, trainer: int = 0) -> Array | None:
         """Return what is said of the array that a trainer goes on with: its own, if each trainer had one, else the only one; None: there is none."""
@@ -176,8 +177,9 @@ class Checkpoint(Handle):
         array = self.find_array(name, trainer)
         if array is None:
             raise NotFoundError(f"the checkpoint {self.folder!r} has no array {name!r}")
-        check(lib.tr_tensor_resize(tensor._ptr, int(array.dtype), len(array.shape), list(array.shape)))
-        check(lib.tr_checkpoint_read_own(self._native.ptr, name_chars(name), trainer, trainers, lib.tr_tensor_data(tensor._ptr), array.nbytes))
+        place = f"for variable {name!r} of the checkpoint {self.folder!r}"
+        check(lib.tr_tensor_resize(tensor._ptr, int(array.dtype), len(array.shape), list(array.shape)), place)
+        check(lib.tr_checkpoint_read_own(self._native.ptr, name_chars(name), trainer, trainers, lib.tr_tensor_data(tensor._ptr), array.nbytes), place)
 
 
 # -- finding them ---------------------------------------------------------------------------------------------------
