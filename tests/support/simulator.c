@@ -127,6 +127,16 @@ static void free_rank(tr__sim_rank *r)
     tr__comm_free(comm);
 }
 
+/* A rank that ended in the middle of a send may have the message in a queue, too, which frees it then. */
+static void leave_to_queue(tr__sim_rank *r)
+{
+    for (int i = 0; r->comm && i < r->sim->size; i++) {
+        const tr_outbox *out = &r->comm->out[i];
+        if (out->count && tr__token_of(&out->item[out->first]) == r->transport.token)
+            r->transport.token = NULL;
+    }
+}
+
 void tr_sim_free(tr_sim *sim)
 {
     if (!sim)
@@ -135,6 +145,7 @@ void tr_sim_free(tr_sim *sim)
         if (sim->heap[i].parcel)
             tr__sim_release(sim->heap[i].parcel);
     for (int i = 0; i < sim->size; i++) {
+        leave_to_queue(&sim->rank[i]);
         tr__sim_net_deinit(&sim->rank[i].transport);
         free_rank(&sim->rank[i]);
     }
