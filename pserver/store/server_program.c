@@ -25,6 +25,7 @@ struct tr_server_program {
     uint32_t     value_count, block_count;
     tr_tensor  **value;               /* borrowed from the scope */
     tr_tensor  **param;               /* of each block: its parameter; borrowed from the scope */
+    void       **value_memory, **param_memory;     /* their present buffers; while an update runs, a tensor may point to what was set instead */
     bool         is_over;             /* the job has ended well, so the memory that outlives processes is not needed any more */
     tr_state    *state;               /* the memory that outlives the process */
     uint32_t     table_count;
@@ -63,6 +64,8 @@ void tr_server_program_free(tr_server_program *sp)
     free(sp->about);
     free(sp->value);
     free(sp->param);
+    free(sp->value_memory);
+    free(sp->param_memory);
     free(sp);
 }
 
@@ -147,6 +150,21 @@ static const char *board_name(char *out, size_t size, const char *name)
     return out;
 }
 
+/* After a switch of the buffers. */
+static void note_memory(tr_server_program *sp)
+{
+    for (uint32_t i = 0; i < sp->value_count; i++)
+        sp->value_memory[i] = tr_tensor_data(sp->value[i]);
+    for (uint32_t i = 0; i < sp->block_count; i++)
+        sp->param_memory[i] = tr_tensor_data(sp->param[i]);
+}
+
+static void switch_buffers(tr_server_program *sp)
+{
+    tr_update_plan_switch(sp->plan);
+    note_memory(sp);
+}
+
 tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
                                   const char *name, bool resume)
 {
@@ -157,6 +175,8 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     sp->scope = tr_scope_new(NULL);
     sp->value = tr__must_array(setup->n_values + 1, sizeof *sp->value);
     sp->param = tr__must_array(setup->n_blocks + 1, sizeof *sp->param);
+    sp->value_memory = tr__must_array(setup->n_values + 1, sizeof *sp->value_memory);
+    sp->param_memory = tr__must_array(setup->n_blocks + 1, sizeof *sp->param_memory);
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
     sp->table = tr__must_array(setup->n_tables + 1, sizeof *sp->table);
@@ -174,12 +194,13 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
         TR_TRY(make_value(sp, i, setup->values[i]));
     for (uint32_t i = 0; i < sp->block_count; i++)
         TR_TRY(make_block(sp, i, setup->blocks[i]));
+    note_memory(sp);
     return TR_OK;
 }
 
 void *tr_server_program_value(tr_server_program *sp, uint32_t index)
 {
-    return tr_tensor_data(sp->value[index]);
+    return sp->value_memory[index];
 }
 
 uint32_t tr_server_program_values(const tr_server_program *sp)
@@ -235,7 +256,7 @@ void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bo
     tr_state_commit(sp->state, commit, is_update);
     tr_state_ready(sp->state);                     /* the state is complete from now on */
     if (is_update)
-        tr_update_plan_switch(sp->plan);
+        switch_buffers(sp);
 }
 
 void tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit)
@@ -243,7 +264,7 @@ void tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit)
     tr_state_go_back(sp->state, commit);
     for (uint32_t i = 0; i < sp->table_count; i++)
         tr_table_go_back(sp->table[i]->table, sp->table[i]->before + tr_state_committed(sp->state).updates);
-    tr_update_plan_switch(sp->plan);
+    switch_buffers(sp);
 }
 
 bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name)
@@ -346,13 +367,13 @@ tr_status tr_server_program_ready(tr_server_program *sp)
     TR_TRY(check_persistables(sp));
     TR_TRY(make_plan(sp));
     if (tr_state_side(sp->state))
-        tr_update_plan_switch(sp->plan);
+        switch_buffers(sp);
     return TR_OK;
 }
 
 void *tr_server_program_param(tr_server_program *sp, uint32_t index)
 {
-    return tr_tensor_data(sp->param[index]);
+    return sp->param_memory[index];
 }
 
 void *tr_server_program_param_before(tr_server_program *sp, uint32_t index)
@@ -401,12 +422,16 @@ bool tr_server_program_is_quick(const tr_server_program *sp)
     return tr_update_plan_is_quick(sp->plan) && sp->table_count == 0;
 }
 
-/* Assign what trainers have set. No piece of this update was computed before. */
+/* Let the update read what trainers have set. The present buffers stay as they are: the update may never count, and others read them. What has one
+ * buffer, which no update changes, is assigned. No piece of this update was computed before. */
 static tr_status set_values(tr_server_program *sp, const tr_update *update)
 {
     for (uint32_t i = 0; i < update->set_count; i++) {
-        const uint32_t value = update->set[i].value;
-        tr_parallel_copy(tr_tensor_data(sp->value[value]), update->set[i].data, (size_t)tr_tensor_bytes(sp->value[value]));
+        tr_tensor *value = sp->value[update->set[i].value];
+        if (tr_update_plan_changes(sp->plan, value))
+            value->data = (void *)(uintptr_t)update->set[i].data;
+        else
+            tr_parallel_copy(tr_tensor_data(value), update->set[i].data, (size_t)tr_tensor_bytes(value));
     }
     for (uint32_t i = 0; update->set_count && i < sp->block_count; i++)
         if (tr_update_plan_has_pieces(sp->plan, i))
@@ -414,7 +439,13 @@ static tr_status set_values(tr_server_program *sp, const tr_update *update)
     return TR_OK;
 }
 
-tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
+static void forget_set_values(tr_server_program *sp, const tr_update *update)
+{
+    for (uint32_t i = 0; i < update->set_count; i++)
+        sp->value[update->set[i].value]->data = sp->value_memory[update->set[i].value];
+}
+
+static tr_status run(tr_server_program *sp, const tr_update *update)
 {
     TR_TRY(set_values(sp, update));
     for (uint32_t i = 0; i < sp->block_count; i++) {
@@ -428,6 +459,13 @@ tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
         sp->table[i]->updates = sp->table[i]->before + update->number - 1;
     }
     return tr_update_plan_run(sp->plan, update->grad);
+}
+
+tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
+{
+    const tr_status status = run(sp, update);
+    forget_set_values(sp, update);
+    return status;
 }
 
 /* == checkpoints =============================================================================== */
@@ -449,7 +487,7 @@ int tr_server_program_states(tr_server_program *sp, tr_checkpoint_item *out)
         out[count++] = (tr_checkpoint_item){
             .name = value->source, .param = value->owner, .kind = (tr_state_kind)value->state, .dtype = tr_tensor_dtype(t),
             .rank = tr_tensor_rank(t), .dims = tr_tensor_dims(t), .row = value->has_rows ? (int64_t)value->row : 0,
-            .rows = value->has_rows ? (int64_t)value->rows : 0, .data = tr_tensor_data(t)};
+            .rows = value->has_rows ? (int64_t)value->rows : 0, .data = sp->value_memory[i]};
     }
     for (uint32_t i = 0; i < sp->table_count; i++) {
         const char *name = sp->setup->tables[i]->name;

@@ -181,15 +181,32 @@ static void forget_pieces(sim_place *p)
 }
 
 /* Values are the parameters of the blocks, then their momenta. */
-static void set_values(sim_place *p)
+static float **present_value(sim_place *p, uint32_t value)
 {
+    const int block = (int)value % p->count;
+    return &((int)value < p->count ? p->param : p->momentum)[p->side][block];
+}
+
+/* The update reads what trainers have set, and the present values stay as they are: it may never count. */
+static void compute_all(sim_place *p)
+{
+    float *present[8 * SIM_PARAMS];
+
+    assert_true(p->update.set_count <= 8 * SIM_PARAMS);
     for (uint32_t i = 0; i < p->update.set_count; i++) {
-        const int value = (int)p->update.set[i].value, block = value % p->count;
-        assert_false(p->is_computed[block][0]);
-        memcpy((value < p->count ? p->param : p->momentum)[p->side][block], p->update.set[i].data, (size_t)p->size[block] * sizeof(float));
+        float **at = present_value(p, p->update.set[i].value);
+        present[i] = *at;
+        *at = (float *)(uintptr_t)p->update.set[i].data;
     }
-    if (p->update.set_count)
-        sim__note_blocks(p);
+    for (int i = 0; i < p->count; i++)
+        for (int64_t k = 0, end; k < p->size[i]; k = end) {
+            for (end = k + 1; end < p->size[i] && p->is_computed[i][end] == p->is_computed[i][k]; end++)
+                continue;
+            if (!p->is_computed[i][k])
+                compute(p, i, k, end - k, (const float *)p->update.grad[i] + k);
+        }
+    for (uint32_t i = p->update.set_count; i-- > 0;)
+        *present_value(p, p->update.set[i].value) = present[i];
 }
 
 static void apply_now(void *payload)
@@ -198,14 +215,7 @@ static void apply_now(void *payload)
     sim_place   *p = a->place;
 
     if (sim__is_there(a)) {
-        set_values(p);
-        for (int i = 0; i < p->count; i++)
-            for (int64_t k = 0, end; k < p->size[i]; k = end) {
-                for (end = k + 1; end < p->size[i] && p->is_computed[i][end] == p->is_computed[i][k]; end++)
-                    continue;
-                if (!p->is_computed[i][k])
-                    compute(p, i, k, end - k, (const float *)p->update.grad[i] + k);
-            }
+        compute_all(p);
         sim__apply_rows(p);
         if (p->replica)
             tr_replica_applied(p->replica, TR_OK);

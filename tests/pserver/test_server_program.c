@@ -1,0 +1,119 @@
+/* test_server_program.c - an update with values that trainers have set: what it reads, and what others read meanwhile. */
+#include "pserver/store/server_program.h"
+
+#include "proto/pserver.pb-c.h"
+#include "pserver/trireme_dist.h"
+#include "tests/support/net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { W, RATE, VALUES };
+
+static Trireme__Pserver__Value value_of(const char *name, int64_t *count)
+{
+    Trireme__Pserver__Value v = TRIREME__PSERVER__VALUE__INIT;
+
+    v.name = (char *)(uintptr_t)name;
+    v.dtype = TR_FP32;
+    v.n_dims = 1;
+    v.dims = count;
+    v.bytes = (uint64_t)*count * 4;
+    return v;
+}
+
+/* w -= rate * gradient, for two elements: whole in `async`, where gradients of trainers are apart. */
+static tr_server_program *program_of(net *n, tr_state **state, const Trireme__Pserver__Setup **kept, const char *mode)
+{
+    static int64_t                 two = 2, one = 1;
+    static Trireme__Pserver__Value values[VALUES], *value[VALUES] = {&values[W], &values[RATE]};
+    static Trireme__Pserver__Block w, *block = &w;
+    static Trireme__Pserver__Setup setup;
+    tr_server_program             *sp = tr_server_program_new();
+    tr_policy                      policy;
+    void                          *packed;
+    size_t                         size;
+
+    net_init(n);
+    net_parameter(n, "w", TR_FP32, 1, 2);
+    net_parameter(n, "rate", TR_FP32, 1, 1);
+    net_var(n, "w@GRAD", TR_FP32, 1, 2);
+    net_op(n, 0, "sgd", "Param=w Grad=w@GRAD LearningRate=rate", "ParamOut=w", "op_pointwise_on=w");
+    EXPECT_OK(tr_program_serialize(&packed, &size, n->program));
+    values[W] = value_of("w", &two);
+    values[RATE] = value_of("rate", &one);
+    trireme__pserver__block__init(&w);
+    w.param = (char *)"w";
+    w.grad = (char *)"w@GRAD";
+    w.dtype = TR_FP32;
+    w.bytes = 8;
+    trireme__pserver__setup__init(&setup);
+    setup.program = (ProtobufCBinaryData){size, packed};
+    setup.n_values = VALUES;
+    setup.values = value;
+    setup.n_blocks = 1;
+    setup.blocks = &block;
+    EXPECT_OK(tr_policy_parse(&policy, mode));
+    EXPECT_OK(tr_state_create(state, NULL, "", 1, 1));
+    EXPECT_OK(tr_server_program_setup(sp, &setup, &policy, *state, NULL, false));
+    memcpy(tr_server_program_value(sp, W), (float[]){1, 2}, 8);
+    memcpy(tr_server_program_value(sp, RATE), (float[]){0.5f}, 4);
+    EXPECT_OK(tr_server_program_ready(sp));
+    *kept = &setup;
+    return sp;
+}
+
+static void expect_w(tr_server_program *sp, float a, float b)
+{
+    const float *w = tr_server_program_param(sp, 0);
+
+    assert_float_equal(w[0], a, 0);
+    assert_float_equal(w[1], b, 0);
+    assert_memory_equal(tr_server_program_value(sp, W), w, 8);
+}
+
+/* The memory of update 0 is read by others until update 1 counts: by a trainer that is late, a snapshot, and the server that takes a dead
+ * one's place. */
+static void set(const char *mode)
+{
+    net                            n;
+    tr_state                      *state;
+    const Trireme__Pserver__Setup *setup;
+    tr_server_program             *sp = program_of(&n, &state, &setup, mode);
+    float                          gradient[2] = {2, 4}, w[2] = {10, 20}, rate = 0.25f;
+    uint64_t                       settled = 1;
+    uint8_t                        flags = 0, *grads[1] = {(uint8_t *)gradient};
+    const tr_set_value             values[] = {{W, (uint8_t *)w}, {RATE, (uint8_t *)&rate}};
+    const tr_update                first = {.number = 1, .grad = grads, .set = values, .set_count = 2}, next = {.number = 2, .grad = grads};
+    tr_commit                      commit = {.updates = 1, .settled = &settled, .trainer = &flags, .start = 1};
+
+    for (int i = 0; i < 2; i++) {                  /* once more: after a death */
+        EXPECT_OK(tr_server_program_run(sp, &first));
+        expect_w(sp, 1, 2);
+    }
+    tr_server_program_commit(sp, &commit, true);
+    expect_w(sp, 9.5f, 19);
+    const float *before = tr_server_program_param_before(sp, 0);
+    assert_true(before[0] == 1 && before[1] == 2);
+    EXPECT_OK(tr_server_program_run(sp, &next));
+    commit.updates = settled = 2;
+    tr_server_program_commit(sp, &commit, true);
+    expect_w(sp, 9, 18);
+    tr_server_program_free(sp);
+    free(setup->program.data);
+    net_deinit(&n);
+}
+
+TEST(what_is_set_counts_with_its_update_and_not_before)
+{
+    set("sync");
+    set("async");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_set_counts_with_its_update_and_not_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
