@@ -122,6 +122,16 @@ static tr_status on_set(tr_server *server, const tr__trainer *trainer, const tr_
     return status;
 }
 
+/* A trainer that begins a step may need the step of one that waits for posts. */
+static tr_status on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    const bool is_first = !tr__contributions_begun(server, trainer);
+
+    if (is_first)
+        tr__board_look(server);
+    return tr__contributions_on_push(server, trainer, wire, payload, is_owned);
+}
+
 /* SETUP, VALUE, JOIN. A successor of a dead server may get requests that the dead server had taken already. */
 static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
@@ -152,7 +162,7 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
     case TR_WIRE_PUSH:
     case TR_WIRE_PUSH_MANY:
     case TR_WIRE_PUSH_COMPRESSED:
-        return tr__contributions_on_push(server, trainer, wire, payload, is_owned);
+        return on_push(server, trainer, wire, payload, is_owned);
     case TR_WIRE_PUSH_ROWS:
         return tr__rows_on_push(server, trainer, wire, payload, is_owned);
     case TR_WIRE_SET:

@@ -3,6 +3,7 @@
 
 #include "framework/memory.h"
 #include "pserver/core/server_board.h"
+#include "pserver/core/server_contributions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,18 @@ static bool steps_are_awaited(const tr_policy *policy)
     return policy->lead >= 0 || (policy->is_lockstep && !policy->gathers_per_trainer);
 }
 
+/* The last step that `other` has ended, or, where all make it together, begun: its end may stay behind gradients whose turn does not come. */
+static uint64_t last_step_of(const tr_server *server, const tr__trainer *other)
+{
+    return other->ended + (server->policy.is_lockstep && tr__contributions_begun(server, other) > 0);
+}
+
 /* Does `other` wait for the JOIN or for a step of `trainer`, which waits for a post? */
 static bool awaits_step_of(const tr_server *server, const tr__trainer *other, const tr__trainer *trainer)
 {
     if (tr__board_is_before_join(server, trainer))
         return other->has_joined || server->is_running;
-    return server->is_running && steps_are_awaited(&server->policy) && tr__board_is_before(server, trainer, other->ended);
+    return server->is_running && steps_are_awaited(&server->policy) && tr__board_is_before(server, trainer, last_step_of(server, other));
 }
 
 static bool is_awaited(const tr_server *server, const tr__trainer *trainer)

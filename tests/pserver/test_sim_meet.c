@@ -12,6 +12,19 @@ TEST(trainers_meet_in_every_mode)
     }
 }
 
+/* The others' steps wait for a trainer that waits for the others: it makes steps without a gradient. */
+TEST(trainers_of_different_numbers_of_steps_meet_at_the_end)
+{
+    for (EACH_SEED(600)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)", "ssp(3)");
+        options.ends_together = true;
+        options.trainers += seed % 3 == 0;
+        options.steps = 9;
+        options.loss = seed % 4 == 0 ? 0.05 : 0;
+        sim_check_run(&options);
+    }
+}
+
 TEST(a_standby_that_serves_knows_what_was_posted)
 {
     enum { RUNS = 400 };
@@ -149,6 +162,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trainers_meet_in_every_mode),
+        cmocka_unit_test(trainers_of_different_numbers_of_steps_meet_at_the_end),
         cmocka_unit_test(a_standby_that_serves_knows_what_was_posted),
         cmocka_unit_test(a_replacement_gets_what_the_dead_trainer_got),
         cmocka_unit_test(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting),

@@ -66,7 +66,7 @@ static void check_server(const sim_job *job, int server)
         for (uint64_t step = 1; step <= p->settled[i]; step++) {
             sim__gradient(job, grad, NULL, i, (int)step, 1);
             sim__arrive(job, grad, residual, 1);
-            const int end = sim__is_left_out(job, server, i, step) ? 0 : SIM_TOTAL;
+            const int end = sim__is_left_out(job, server, i, step) || sim__weight(job, i, (int)step) == 0 ? 0 : SIM_TOTAL;
             for (int k = 0; k < end; k++)
                 expected[k] -= grad[k];
         }

@@ -55,6 +55,7 @@ typedef struct sim_options {
     int64_t     disk;                 /* nanoseconds that it takes at most to write a part; 0: 20000 */
     int64_t     replacements_late;           /* nanoseconds from each of these on: a standby is called, it has joined, until it goes on */
     bool        meets;                /* trainers take part in a collective after each step */
+    bool        ends_together;        /* trainers, which make different numbers of steps, take part in one collective after their last step */
     int         stops;                /* after this step a trainer asks all to end; the others are to hear of it in time. 0: none does */
     bool        unreported;           /* MPI says of no death: processes are seen to end, or are silent */
     /* Trainers do what sim_job_ask says, and nothing else after their setup; there is one small parameter, and a table with `has_rows`. Every delay

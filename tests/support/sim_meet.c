@@ -1,11 +1,12 @@
 /* sim_meet.c - collectives in a simulated job: after its n-th step a trainer takes part in collective n. One that runs again begins with
- * the first.
+ * the first. Or (ends_together) there is one collective, after the last step of each.
  *
  * What a trainer posts is another thing in each process, so that a result says which post it has; all trainers must get the same one, in
  * all starts of the job, but where server 0's memory was lost. */
 #include "tests/support/sim_state.h"
 
 #include "pserver/core/board.h"
+#include "storage/util/little_endian.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,6 +43,8 @@ static void post(sim_trainer *t)
 
     snprintf(data, sizeof data, "collective %d of trainer %d, rank %d in start %d", t->met + 1, t->index, t->rank, t->job->start);
     packed.number = (uint64_t)t->met + 1;
+    packed.has_step = true;
+    packed.step = (uint64_t)t->step;
     packed.trainer = (uint32_t)t->index;
     packed.call = (char *)"all_gather()";
     packed.has_data = true;
@@ -101,6 +104,8 @@ bool sim__stop(sim_trainer *t)
 /* The first result of a collective is that of all who ask. */
 static void take(sim_trainer *t)
 {
+    if (t->post.is_awaited)
+        return;
     sim_meeting *m = &t->job->meeting[t->met++];
 
     t->is_meeting = false;
@@ -116,10 +121,42 @@ static void take(sim_trainer *t)
 
 bool sim__meet(sim_trainer *t)
 {
+    const sim_options *options = &t->job->options;
+
     if (t->is_meeting)
         take(t);
-    if (!t->job->options.meets || t->met >= t->step || t->met >= SIM_MEETINGS)
+    if (options->ends_together ? t->step < t->steps || t->met : !options->meets || t->met >= t->step || t->met >= SIM_MEETINGS)
         return false;
-    post(t);
+    if (!t->is_meeting)
+        post(t);
+    return true;
+}
+
+/* The most steps that a trainer had made before it posted. */
+static int most_steps(const tr_client_post *post)
+{
+    tr_wire_entries each;
+    uint32_t        trainer;
+    const uint8_t  *data;
+    uint64_t        bytes, most = 0;
+
+    assert_int_equal(tr_wire_entries_open(&each, post->answer, post->answer_size, post->count), TR_OK);
+    while (tr_wire_entries_next(&each, &trainer, &data, &bytes))
+        most = tr_get_u64(data) > most ? tr_get_u64(data) : most;
+    return (int)most;
+}
+
+bool sim__meet_makes_step(sim_trainer *t)
+{
+    const tr_policy *policy = &t->job->policy;
+    const bool       is_asked = t->is_meeting && t->post.answer && t->post.is_awaited;
+    const bool       keeps_step = policy->lead >= 0 || (policy->is_lockstep && !policy->gathers_per_trainer);
+
+    if (!t->job->options.ends_together || !(is_asked || (t->met && keeps_step && t->step < most_steps(&t->post))))
+        return false;
+    t->is_meeting = false;                         /* it asks again behind the step */
+    t->idle++;
+    t->steps = ++t->step;
+    sim__ask(t, SIM_OP_STEP_IDLE, 0);
     return true;
 }

@@ -82,7 +82,8 @@ const float *sim__pulled(const sim_job *job, float *out, const float *values, in
 /* In every third job: before every fourth step, of one block after the other. */
 bool sim__set(const sim_job *job, int step, int *block, float *param, float *momentum)
 {
-    const bool takes = job->policy.is_lockstep && !job->policy.backups && job->policy.period == 1 && !job->options.cluster && !job->options.is_scripted;
+    const bool takes = job->policy.is_lockstep && !job->policy.backups && job->policy.period == 1 && !job->options.cluster && !job->options.is_scripted &&
+                       !job->options.ends_together;        /* a step without a gradient sets nothing */
 
     if (!takes || job->options.seed % 3 || step % 4 != 2)
         return false;
@@ -150,5 +151,7 @@ int64_t sim__bound(const sim_job *job)
 
 double sim__weight(const sim_job *job, int who, int step)
 {
+    if (step > job->trainer[who].steps - job->trainer[who].idle)
+        return 0;
     return job->is_even || sim__is_whole(job) ? 8.0 : (double)((who * 5 + (step + steps_before(job, who)) * 3) % 7);        /* 0 among them */
 }

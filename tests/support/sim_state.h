@@ -112,6 +112,7 @@ typedef struct sim_trainer {
     sim_tasks   tasks;
     int         met;                  /* collectives */
     bool        is_meeting;           /* the last post is not answered */
+    int         idle;                 /* of its steps, the last ones, were made without a gradient: others waited for them */
     bool        has_stopped;          /* it has asked all to end */
     tr_client_post post;
     int         wish[SIM_WISHES];     /* what it was asked to do (sim_script.c), a ring */
@@ -236,6 +237,8 @@ tr_sim_plan sim__scripted_go_on(sim_trainer *t);
 /* sim_meet.c */
 /* Take part in the next collective that the trainer's steps say. False: in all of them it has. */
 bool      sim__meet(sim_trainer *t);
+/* Does it make another step without a gradient, since others wait for it, or have made more than this trainer that waited for them? */
+bool      sim__meet_makes_step(sim_trainer *t);
 void      sim__meet_command(sim_trainer *t);
 /* Ask all to end, where this trainer does so after this step; else look whether it has heard of it in time. False: it has not asked. */
 bool      sim__stop(sim_trainer *t);

@@ -453,7 +453,10 @@ int64_t sim_job_step_time(const sim_job *job, int trainer)
 /* After a step. False: there is nothing to do yet. */
 static bool go_on_training(sim_trainer *t)
 {
-    if (t->phase < SIM_STAY && (sim__stop(t) || sim__meet(t))) {
+    if (t->phase < SIM_STAY && sim__meet_makes_step(t)) {
+        pull_everything(t);
+        t->phase = SIM_PULL;
+    } else if (t->phase < SIM_STAY && (sim__stop(t) || sim__meet(t))) {
         t->phase = SIM_MEET;
     } else if (t->phase < SIM_STAY && t->job->options.tasks && !sim__tasks_have_batch(t)) {
         if (!sim__tasks_idle(t))
