@@ -23,10 +23,11 @@
 
 #include "framework/memory.h"
 
-enum { STACK_BYTES = 1 << 16 };
+enum { STACK_BYTES = 1 << 16, PARENT_DIED = SIGUSR2 };
 
 struct tr_command {
     char          *text;
+    pid_t          parent;            /* this process */
     int            input, output;
     pthread_t      thread;
     _Atomic pid_t  shell;             /* its process group, too; 0: not started yet, or ended */
@@ -91,12 +92,28 @@ static void close_all(void)
         close((int)i);
 }
 
+/* If this process is killed, the guard ends the whole group: the shell's children, too. The shell may have ended, but is not collected yet, so
+ * its number belongs to the group alone. */
+static void await_shell(const tr_command *c, pid_t shell)
+{
+    sigset_t  awaited;
+    siginfo_t info = {0};
+
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGCHLD);
+    sigaddset(&awaited, PARENT_DIED);
+    while (waitid(P_PID, (id_t)shell, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid == 0) {
+        if (getppid() != c->parent)
+            kill(-shell, SIGKILL);
+        sigwaitinfo(&awaited, NULL);
+    }
+}
+
 static int guard(void *payload)
 {
     tr_command *c = payload;
-    siginfo_t   info;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* if this process is killed, the guard does not outlive it */
+    prctl(PR_SET_PDEATHSIG, PARENT_DIED);
     signal(SIGCHLD, SIG_DFL);                      /* the guard's own table of handlers: it can wait for the shell */
     const pid_t shell = clone(become_shell, c->shell_stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
     if (shell < 0) {
@@ -107,7 +124,7 @@ static int guard(void *payload)
     if (c->is_killed)
         kill(-shell, SIGKILL);
     close_all();
-    waitid(P_PID, (id_t)shell, &info, WEXITED | WNOWAIT);
+    await_shell(c, shell);
     c->shell = 0;                                  /* before the number is free for another process */
     c->has_ended = waitpid(shell, &c->status, 0) == shell;
     _exit(0);
@@ -151,6 +168,7 @@ tr_status tr_command_start(tr_command **out, int *output, int input, const char 
     }
     tr_command *c = tr__must_alloc(sizeof *c);
     c->text = tr__must_strdup(text);
+    c->parent = getpid();
     c->input = input;
     c->output = ends[1];
     const int error = start_thread(c);

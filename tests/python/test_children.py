@@ -67,9 +67,10 @@ def test_the_end_of_a_command_is_known_whatever_a_process_does_about_its_childre
     assert done.returncode == 0 and done.stderr == ""
 
 
-def test_a_command_ends_with_the_process_that_reads_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["echo $$ > pid; exec sleep 600", "sh -c 'echo $$ > pid; exec sleep 600' | cat", "sleep 600 & echo $! > pid; wait"])
+def test_a_command_ends_with_the_process_that_reads_it(tmp_path: Path, command: str) -> None:
     (tmp_path / "s.csv").write_text("1\n")
-    script = """
+    script = f"""
 import os, threading, time
 import trireme as fluid
 def look():
@@ -77,7 +78,7 @@ def look():
         time.sleep(.01)
     os.kill(os.getpid(), 9)
 threading.Thread(target=look).start()
-list(fluid.Dataset("s.csv", "csv", pipe_command="echo $$ > pid; exec sleep 600", slots=[fluid.Slot("a", "float32", [-1, 1])]))
+list(fluid.Dataset("s.csv", "csv", pipe_command={command!r}, slots=[fluid.Slot("a", "float32", [-1, 1])]))
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, timeout=100, check=False)
     assert done.returncode == -9
