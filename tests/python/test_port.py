@@ -78,6 +78,14 @@ def test_what_differs_comes_from_the_tables():
     assert "s.py:6: differs  'PADDLE_TRAINING_ROLE': a job knows its roles: trireme launch" in text
 
 
+def test_arguments_of_methods_of_such_objects_are_checked():
+    found, text, _ = said("import paddle.fluid as fluid\nexe = fluid.Executor(fluid.CPUPlace())\nexe.run(feed={}, nope=2)\nexe.run(feed={}, fetch_list=[])\n"
+                          "fluid.optimizer.SGD(0.1).minimize(1, foo=1)\nfluid.default_main_program().clone(True)\n")
+    differs = {line: name for line, names in found.items() for status, name in names if status == "differs" and line > 1}
+    assert differs == {3: "Executor.run", 5: "SGDOptimizer.minimize"}, text
+    assert "it takes no 'nope'" in text and "it takes no 'foo'" in text
+
+
 def test_attributes_of_objects_that_fluid_makes_are_looked_up():
     found, text, _ = said("import paddle.fluid as fluid\nmain = fluid.default_main_program()\nblock = main.global_block()\nblock.append_op(type='mul')\n"
                           "block.appendop()\nfluid.default_main_program().global_block().no_such()\nreader = fluid.layers.py_reader(8, [[-1, 1]], ['float32'])\n"

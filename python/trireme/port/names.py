@@ -107,10 +107,15 @@ def check_call(dotted: str, node: ast.Call) -> str:
     """Return what is wrong with the arguments of a call; "" where nothing is known to be."""
     name = our_name(dotted)
     found, _, absent = look_up(name) if name else (None, "", "x")
-    if absent or not callable(found):
+    return "" if absent else check_arguments(found, node)
+
+
+def check_arguments(found: Any, node: ast.Call, bound: int = 0) -> str:
+    """Return what is wrong with the arguments of a call of ``found``, whose first ``bound`` parameters are given; "" where nothing is known to be."""
+    if not callable(found):
         return ""
     try:
-        parameters = inspect.signature(found).parameters
+        parameters = dict(list(inspect.signature(found).parameters.items())[bound:])
     except (TypeError, ValueError):
         return ""
     if any(one.kind == one.VAR_KEYWORD for one in parameters.values()):
@@ -246,7 +251,17 @@ class _Walk(ast.NodeVisitor):
                 finding = Finding(finding.line, finding.name, DIFFERENT, "; ".join(filter(None, (wrong, finding.text))))
             self._add(finding)
             self._skip(node.func)
+        elif isinstance(node.func, ast.Attribute):
+            self._check_method(node, node.func)
         self.generic_visit(node)
+
+    def _check_method(self, node: ast.Call, method: ast.Attribute) -> None:
+        """A call of a method of what a name of Fluid has made: its arguments."""
+        owner = self._class_of(method.value)
+        found = inspect.getattr_static(owner, method.attr, None) if owner is not None else None
+        wrong = check_arguments(found, node, bound=1) if inspect.isfunction(found) else ""
+        if wrong and owner is not None:
+            self._add(Finding(method.lineno, f"{owner.__name__}.{method.attr}", DIFFERENT, wrong))
 
     def _skip(self, node: ast.AST) -> None:
         while isinstance(node, ast.Attribute):

@@ -24,7 +24,7 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
      "making one is refused, naming one behind `if use_gpu` is not; `core.get_cuda_device_count()` is 0"),
     (("DistributeTranspiler", "DistributeTranspilerConfig", "transpiler.DistributeTranspiler", "transpiler.DistributeTranspilerConfig"),
      "`sync_mode=False` is mode `async`; `geo_sgd_mode` with `geo_sgd_need_push_nums=N` is mode `geo(N)`; `config.mode` names any mode; "
-     "`is_distributed=True` makes a sparse table ([distributed.md](distributed.md))"),
+     "`is_distributed=True` makes a sparse table, and `entry_count` says which keys get rows ([distributed.md](distributed.md#sparse-tables))"),
     (("io.save_persistables",), "in a job the optimizers' state stays with the servers; the parameters are written"),
     (("layers.open_files", "recordio_writer.convert_reader_to_recordio_file", "recordio_writer.convert_reader_to_recordio_files"),
      "RecordIO files are written without compression, and files compressed by Snappy are not read"),
