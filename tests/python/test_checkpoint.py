@@ -216,6 +216,8 @@ def test_list_and_verify(exe, tmp_path, capsys):
     flip(tmp_path / "step-000000005", "manifest", 30)
     assert cli.main(["checkpoint", "list", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
+    run = fluid.checkpoint.Checkpoint(str(tmp_path / "step-000000006")).run
+    assert lines[0].endswith("  run") and f"  {run >> 40:06x}, began 20" in lines[1]
     assert lines[1].split()[0] == "6" and "local" in lines[1] and "5  damaged: " in lines[2]
     assert cli.main(["checkpoint", "verify", str(tmp_path)]) == 1
     text = capsys.readouterr().out

@@ -13,26 +13,36 @@ from .opened import Checkpoint, find, is_one, path_of
 
 def command_list(folder: str) -> int:
     """Print a line for each checkpoint of a folder, the newest first. Return the exit code."""
-    from datetime import datetime
-
     found = steps(folder)
     if not found:
         print(f"there is no checkpoint in {folder}")
         return 1
-    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'rows':>10}  {'parts':>5}  mode")
+    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'rows':>10}  {'parts':>5}  {'mode':15}  run")
     for step in found:
         try:
             one = Checkpoint(path_of(folder, step))
         except (InvalidArgumentError, OSError, RuntimeError) as error:
             print(f"{step:>12}  damaged: {str(error).splitlines()[0]}")
             continue
-        try:
-            when = datetime.fromtimestamp(one.created).isoformat(" ", "seconds")
-        except (OverflowError, ValueError, OSError):   # no year of ours
-            when = "?"
-        print(f"{step:>12}  {when:19}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  "
-              f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  {shown(one.mode)}")
+        print(f"{step:>12}  {_date(one.created):19}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  "
+              f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  {shown(one.mode):15}  {_run(one)}")
     return 0
+
+
+def _date(seconds: int) -> str:
+    from datetime import datetime
+
+    try:
+        return datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
+    except (OverflowError, ValueError, OSError):   # no year of ours
+        return "?"
+
+
+def _run(one: Checkpoint) -> str:
+    """Say which training a checkpoint belongs to: some digits of its number, when it began, and what was launched."""
+    if not one.run:
+        return "not known"
+    return f"{one.run >> 40:06x}, began {_date(one.run_began)}, {shown(one.command) or 'command not known'}"
 
 
 def command_verify(folder: str, step: int | None) -> int:

@@ -91,6 +91,11 @@ class Checkpoint(Handle):
         self.trainers: int = lib.tr_checkpoint_trainers(_ptr)
         self.parts: int = lib.tr_checkpoint_parts(_ptr)
         self.nbytes: int = lib.tr_checkpoint_bytes(_ptr)
+        run = ffi.new("tr_checkpoint_run *")
+        lib.tr_checkpoint_run_of(run, _ptr)
+        self.run: int = run.number             # the training that it belongs to; 0: not known
+        self.run_began: int = run.began
+        self.command = text_of(run.command)
         state = ffi.new("tr_checkpoint_item *")
         self.arrays: dict[str, Array] = {}
         for index in range(lib.tr_checkpoint_count(_ptr)):
