@@ -345,7 +345,9 @@ def save_table(scope: Scope, name: str, folder: str) -> None:
     with new_folder(folder) as (part, about_file):
         for number in range(_PARTS):
             array = np.frombuffer(_packed_rows(scope, name, number), dtype)
-            np.save(os.path.join(part, f"rows-{number:02d}.npy"), array)
+            with open(os.path.join(part, f"rows-{number:02d}.npy"), "wb") as file:
+                np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+                file.write(array.data)             # np.save does not say why it has written less
             rows += len(array)
         about_file.write(json.dumps({"format": 1, "name": name, "rows": rows, **about}, indent=1).encode())
 

@@ -35,7 +35,13 @@ static tr_status open_folder(const char *folder, int *file)
 
     free(inside);
     TR_TRY(made);
-    *file = access(folder, W_OK | X_OK) == 0 ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    *file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);       /* first: of a file `access` says nothing useful */
+    if (*file >= 0 && access(folder, W_OK | X_OK) != 0) {
+        const int error = errno;
+        close(*file);
+        *file = -1;
+        errno = error;
+    }
     return *file >= 0 ? TR_OK : tr_fail(TR_EIO, "checkpoint: cannot write into the folder '%s': %s", folder, strerror(errno));
 }
 

@@ -197,3 +197,61 @@ def test_a_job_that_is_started_again_finds_its_own_checkpoints(tmp_path):
     text = launch(1, 1, "job", "--steps", 8, "--kill", 5, "--also", tmp_path / "also", script=SCRIPT, options=(*keep, "--anew", "--standbys", 0))
     assert "starting the job again" in text and text.count("of another run") == 1, text
     assert steps(folder)[-1] == 8 and steps(tmp_path / "also")[-1] == 8
+
+
+FULL = '''
+import os, resource, signal, sys
+import numpy as np, trireme as fluid
+L, io = fluid.layers, fluid.io
+rows = L.embedding(L.data("ids", [1], dtype="int64"), [20000, 16], is_distributed=True, param_attr="table")
+big = L.create_parameter([300_000], "float32", "big")
+loss = L.elementwise_add(L.reduce_mean(rows), L.mean(big))
+fluid.optimizer.Adagrad(0.1).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def step():
+    exe.run(feed={"ids": np.arange(20000).reshape(-1, 1)}, fetch_list=[loss])
+def files(folder):
+    return {os.path.join(at, name): open(os.path.join(at, name), "rb").read() for at, _, names in os.walk(folder) for name in names}
+def refused(save, folder, words, size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    try:
+        save(folder)
+        said = "nothing"
+    except OSError as error:
+        said = str(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    assert all(word in said for word in (folder, *words)), (folder, said)
+saves = {"apart": lambda at: io.save_persistables(exe, at), "whole": lambda at: io.save_persistables(exe, at, filename="all"),
+         "kept": lambda at: io.save_checkpoint(exe, at), "dense": lambda at: io.save_vars(exe, at, vars=[big]),
+         "model": lambda at: io.save_inference_model(at, ["ids"], [rows], exe)}
+step()
+for name, save in saves.items():
+    for size in (10, 60_000):
+        refused(save, f"new-{name}", ["File too large"], size)
+        assert not files(f"new-{name}"), name
+    save(f"old-{name}")
+    before = files(f"old-{name}")
+    step()
+    refused(save, f"old-{name}", ["File too large"], 60_000)
+    assert files(f"old-{name}") == before, name
+open("a-file", "w").close()
+for name, save in saves.items():
+    for place, why in ("a-file", ("is a directory", "exists", "Not a directory")), ("a-file/inside", ("Not a directory",)):
+        try:
+            save(place)
+            raise SystemExit(f"{name} was written to {place}")
+        except OSError as error:
+            assert "a-file" in str(error) and any(one in str(error) for one in why), (name, str(error))
+with fluid.scope_guard(fluid.core.Scope()):
+    io.load_checkpoint(exe, "old-kept")
+    io.load_persistables(exe, "old-apart")
+    io.load_persistables(exe, "old-whole", filename="all")
+'''
+
+
+def test_where_files_cannot_be_written_the_path_is_named_and_what_was_there_stays(tmp_path):
+    done = subprocess.run([sys.executable, "-c", FULL], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stderr
