@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -143,6 +144,18 @@ class CheckpointManager:
         check(lib.tr_job_checkpoint_wait(self.job.ptr, seconds, report))
         return report
 
+    def take_whole(self, folder: str, keep: int, position: bytes | None = None, step: int | None = None, without_tables: bool = False) -> None:
+        """Make a checkpoint, and wait for it. One that a rank's death costs is made again when the rank is replaced."""
+        deadline = time.monotonic() + PATIENCE
+        self.wait_for_last()
+        while True:
+            self.take(folder, keep, position, step, without_tables)
+            report = ffi.new("tr_job_checkpoint_report *")
+            status = lib.tr_job_checkpoint_wait(self.job.ptr, PATIENCE, report)
+            if not (status and report.is_given_up and time.monotonic() < deadline):
+                check(status)
+                return
+
     def wait_for_last(self) -> None:
         """Wait until another checkpoint can be begun."""
         with contextlib.suppress(NotFoundError):       # there was none
@@ -159,10 +172,8 @@ class CheckpointManager:
             return
         place = os.path.join(folder, f".state-{os.getpid()}")
         try:
-            self.wait_for_last()
-            self.take(place, 0, without_tables=True)
-            self.wait()
-            found = Checkpoint(os.path.join(place, os.listdir(place)[0]))
+            self.take_whole(place, 0, without_tables=True)
+            found = Checkpoint(os.path.join(place, next(name for name in os.listdir(place) if name.startswith("step-"))))
             for name in wanted:
                 found.read_into(name, self.scope.var(name).get_tensor())
                 lib.tr_job_unset(self.job.ptr, name_chars(name))

@@ -633,9 +633,7 @@ def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -
         return False
     if name := _training.name_of_set():
         raise UnsupportedError(f"{name!r} was set after the last step, and the servers, which write this checkpoint, get it with the next one: make a step before you save")
-    _training.manager.wait_for_last()
-    _training.manager.take(folder, keep, position, step)
-    _training.manager.wait()
+    _training.manager.take_whole(folder, keep, position, step)
     return True
 
 
