@@ -35,7 +35,7 @@ struct tr_command {
     int            failed;            /* errno, if the shell could not be started */
     bool           has_ended;         /* `status` is waitpid's */
     int            status;
-    _Alignas(64) char guard_stack[STACK_BYTES], shell_stack[STACK_BYTES];
+    _Alignas(16) char guard_stack[STACK_BYTES], shell_stack[STACK_BYTES];
 };
 
 /* The environment of commands, as it was when the first feed was made. Other threads may change the process's environment while a
