@@ -155,7 +155,7 @@ class _Feed:
                          f"give {self.name}.astype({str(self.dtype)!r})\n  your line: {user_line()}")
 
     def _set_tensor(self, tensor: LoDTensor) -> Any:
-        keep = self.set(tensor.numpy())
+        keep = self.set(tensor._read(f"feed {self.name!r}"))
         lod = tensor.lod()
         counts = ffi.new("int64_t[]", [len(level) for level in lod])
         levels = [ffi.new("int64_t[]", level) for level in lod]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ._core import ffi, lib
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits, convert_dtype, floats_of_bfloat16
-from .errors import EnforceNotMet, LengthsError, OutOfMemoryError, ShapeError, check
+from .errors import EnforceNotMet, InvalidArgumentError, LengthsError, OutOfMemoryError, ShapeError, check, user_line
 from .native import Handle, Native, Uncopied
 from .names import name_chars
 from .turns import new_turn, share_turn
@@ -142,7 +142,10 @@ class _Tensor(Handle):
     """What LoDTensor and SelectedRows share: one native tensor, of its own or in a scope.
 
     ``copy.copy`` makes another handle of the same tensor, ``copy.deepcopy`` a tensor of its own with the same values. ``pickle`` keeps values.
+    A tensor that was never set has no values, and says so to whatever reads them. One that was set may have no rows.
     """
+
+    _what = "the tensor"                               # what errors call it
 
     def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
         if _native is None:
@@ -161,7 +164,12 @@ class _Tensor(Handle):
         return tensor
 
     def __copy__(self) -> Any:
-        return type(self)(_native=self._native, _ptr=self._ptr)
+        return self._called(type(self)(_native=self._native, _ptr=self._ptr))
+
+    def _called(self, other: Any) -> Any:
+        """Return another handle of this tensor, which errors call the same."""
+        other._what = self._what
+        return other
 
     def __deepcopy__(self, memo: Any) -> Any:
         check(lib.tr_tensor_await(self._ptr))
@@ -185,12 +193,25 @@ class _Tensor(Handle):
     def _dtype(self) -> VarType:
         code = lib.tr_tensor_dtype(self._ptr)
         if code < 0:
-            raise ValueError("the tensor was never set: it has no data type")
+            self._refuse_unset(self._what)
         return VarType(code)
 
+    def _refuse_unset(self, what: str) -> NoReturn:
+        raise InvalidArgumentError(f"{what} was never set: it has no data type, shape or values. Call set(array) first, or where it is a variable "
+                                   f"of a scope run the program that computes it, or load it\n  your line: {user_line()}")
+
     def numpy(self) -> np.ndarray:
-        """Return the data as an array that shares the memory; see the head of this module. Of bfloat16 it is a copy in float32."""
+        """Return the data as an array that shares the memory; see the head of this module. Of bfloat16 it is a copy in float32.
+
+        Raises InvalidArgumentError where the tensor was never set.
+        """
+        return self._read(self._what)
+
+    def _read(self, what: str) -> np.ndarray:
+        """Return the data as ``numpy`` does; ``what`` is what an error calls the tensor."""
         check(lib.tr_tensor_await(self._ptr))
+        if not self._is_initialized():
+            self._refuse_unset(what)
         shared = _new_tensor()
         lib.tr_tensor_share(shared, self._ptr)
         return view_of_owned(shared)
@@ -287,11 +308,11 @@ class LoDTensor(_Tensor):
 
     def __getitem__(self, index: Any) -> LoDTensor:
         parts = index if isinstance(index, tuple) else (index,)
-        dims = self.shape()
+        values, dims = self.numpy(), self.shape()
         if len(parts) > len(dims):
             raise IndexError(f"{len(parts)} indices for a tensor of {len(dims)} dimensions, {dims}")
         found = LoDTensor()
-        found._set(self.numpy()[tuple(_as_slice(part, dim, i) for i, (part, dim) in enumerate(zip(parts, dims)))])
+        found._set(values[tuple(_as_slice(part, dim, i) for i, (part, dim) in enumerate(zip(parts, dims)))])
         return found
 
     # -- what scripts of Fluid's tests use ------------------------------------------------------------------
@@ -414,7 +435,7 @@ class SelectedRows(_Tensor):
 
     def numel(self) -> int:
         """Return the number of values of the rows that are there."""
-        return lib.tr_tensor_numel(self._ptr)
+        return lib.tr_tensor_numel(self._ptr) if self._is_initialized() else 0
 
     def rows(self) -> list[int]:
         """Return the numbers of the rows that are there."""
@@ -458,6 +479,7 @@ class _RowsValues(LoDTensor):
     def __init__(self, rows: SelectedRows) -> None:
         super().__init__(_native=rows._native, _ptr=rows._ptr)
         self._rows = rows
+        rows._called(self)
 
     def __copy__(self) -> LoDTensor:
         return _RowsValues(self._rows)
@@ -514,7 +536,9 @@ class LoDTensorArray(Handle, Sequence):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return LoDTensor(_native=self._native, _ptr=self._item(index))
+        item = LoDTensor(_native=self._native, _ptr=self._item(index))
+        item._what = f"element {index} of the array"
+        return item
 
     def __setitem__(self, index: int, tensor: LoDTensor) -> None:
         if not isinstance(tensor, LoDTensor):
@@ -558,11 +582,18 @@ class ScopeVariable(Uncopied):
 
     def get_tensor(self) -> LoDTensor:
         """Return the LoDTensor that the variable holds."""
-        return LoDTensor(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
+        return self._tensor(LoDTensor)
+
+    def _tensor(self, kind: Any) -> Any:
+        tensor = kind(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
+        tensor._what = f"the tensor of variable {self.name!r}"
+        if (code := lib.tr_var_kind_of(self._ptr)) in (VarType.LOD_TENSOR_ARRAY, VarType.RAW):
+            tensor._what += f", which holds {'an array of tensors' if code == VarType.LOD_TENSOR_ARRAY else 'a sparse table or the like'} and no tensor,"
+        return tensor
 
     def get_selected_rows(self) -> SelectedRows:
         """Return the SelectedRows that the variable holds."""
-        return SelectedRows(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
+        return self._tensor(SelectedRows)
 
     def get_lod_tensor_array(self) -> LoDTensorArray:
         """Return the LoDTensorArray that the variable holds."""

@@ -285,7 +285,7 @@ class _Training:
             return feed
         for name in found:
             tensor, value = self.scope.var(name).get_tensor(), np.asarray(feed[name])
-            if not np.array_equal(tensor.numpy(), value):
+            if not tensor._is_initialized() or not np.array_equal(tensor.numpy(), value):
                 tensor.set(value)
         return {name: value for name, value in feed.items() if name not in found}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from enum import IntEnum
@@ -87,6 +88,9 @@ class PaddleTensor:
 
     def as_ndarray(self) -> np.ndarray:
         """Return the values as an array of the tensor's type and shape."""
+        if self.data._array.size != math.prod(self.shape):
+            raise InvalidArgumentError(f"PaddleTensor {self.name!r}: data has {self.data._array.size} values, shape {self.shape} is for "
+                                       f"{math.prod(self.shape)}; set both")
         return self.data._array.astype(_NUMPY[PaddleDType(self.dtype)], copy=False).reshape(tuple(self.shape))
 
 

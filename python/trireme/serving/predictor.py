@@ -37,7 +37,7 @@ class _Feed:
         """Let the tr_feed look at the value; what must stay alive goes to ``keep``."""
         lod: Sequence[Sequence[int]] = ()
         if isinstance(value, LoDTensor):
-            value, lod = value.numpy(), value.lod()
+            value, lod = value._read(f"feed {self.name!r}"), value.lod()
         array = np.ascontiguousarray(value if isinstance(value, np.ndarray) else array_of(value, self.dtype, self.name))
         self._check(array)
         dims = ffi.new("int64_t[]", list(np.shape(value)))
