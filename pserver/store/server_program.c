@@ -428,7 +428,7 @@ static tr_status set_values(tr_server_program *sp, const tr_update *update)
 {
     for (uint32_t i = 0; i < update->set_count; i++) {
         tr_tensor *value = sp->value[update->set[i].value];
-        if (tr_update_plan_changes(sp->plan, value))
+        if (tr_update_plan_before(sp->plan, value) != tr_tensor_data(value))
             value->data = (void *)(uintptr_t)update->set[i].data;
         else
             tr_parallel_copy(tr_tensor_data(value), update->set[i].data, (size_t)tr_tensor_bytes(value));

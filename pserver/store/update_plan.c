@@ -494,11 +494,6 @@ void tr_update_plan_switch(tr_update_plan *plan)
     plan->has_begun = false;
 }
 
-bool tr_update_plan_changes(const tr_update_plan *plan, tr_tensor *tensor)
-{
-    return tr_double_buffers_before(&plan->buffers, tensor) != tr_tensor_data(tensor);
-}
-
 void *tr_update_plan_before(const tr_update_plan *plan, tr_tensor *tensor)
 {
     return tr_double_buffers_before(&plan->buffers, tensor);

@@ -75,6 +75,8 @@ def run_sets(*hows, **how):
     (("nothing", "7"), "sync", "has set 'w' before step 3, and trainer 0 has not"),
     (("7", "8"), "sync", "'w' before step 3, and trainer"),
     (("rates",), "sync", "'learning_rate_0' was set to float32[2] after step 2; the servers have 4 bytes of float32"),
+    (("startup",), "sync", "the servers have the rows of table 'rows' since the first step"),
+    (("startup",), "geo(2)", "the servers have the rows of table 'rows' since the first step"),
     (("7",), "sync(backups=1)", "in mode sync(backups=1) the servers take no values that a script sets"),
 ])
 def test_what_cannot_be_taken_is_refused_by_name(hows, mode, text):
