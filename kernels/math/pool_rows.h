@@ -43,8 +43,10 @@ static inline int64_t window_of(int64_t *begin, int64_t *end, const tr_pool_shap
 /* How many outputs along an axis have windows that see something of the plane: with ceil_mode the last one may not. */
 static inline int64_t seeing(const tr_pool_shape *s, int axis)
 {
+    if (s->adaptive)
+        return s->out[axis];
     const int64_t windows = (s->in[axis] + s->pad[axis] + s->stride[axis] - 1) / s->stride[axis];
-    return s->adaptive || windows > s->out[axis] ? s->out[axis] : windows;
+    return windows < s->out[axis] ? windows : s->out[axis];
 }
 
 /* The layout of a plane, and tables of places in it, in the thread's memory. Loops run over `width` outputs of a row, whole vectors: as phases have room,

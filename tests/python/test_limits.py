@@ -78,6 +78,9 @@ def test_what_there_is_least_of_is_named(monkeypatch):
     limits.check(4)
     with pytest.raises(ValueError, match=r"5 ranks on this host, which can hold 4 at most, by its limit of open files \(ulimit -n 40\)"):
         limits.check(5)
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (8192 if what == resource.RLIMIT_FSIZE else resource.RLIM_INFINITY,) * 2)
+    with pytest.raises(ValueError, match=r"can hold 0 at most, by its limit of a file's size \(ulimit -f, 0.0 MB\)"):
+        limits.check(1)
 
 
 def test_an_option_has_its_whole_name_and_an_error_one_prefix(capsys):
