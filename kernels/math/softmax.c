@@ -16,9 +16,9 @@ static int64_t rows_of_slice(int64_t cols)
     return 1 + MIN_ITEMS / (cols > 0 ? cols : 1);
 }
 
-/* The smallest row whose label is bad; rows are seen in any order. */
-enum { LOWEST = -64 };                         /* logits count from here on, below the largest one */
+enum { LOWEST = -64 };                             /* the least logit that counts, beside the largest one of its row */
 
+/* The smallest row whose label is bad; rows are seen in any order. */
 static void note_bad_row(_Atomic int64_t *bad, int64_t row)
 {
     int64_t known = atomic_load(bad);

@@ -202,7 +202,7 @@ static void spectral_reference(op_values *v)
     for (int64_t i = 0; i < v->in[1].count; i++)
         sigma += u[i] * stretched[i];
     for (int64_t i = 0; i < v->out[0].count; i++)
-        v->out[0].data[i] = v->in[0].data[i] / sigma;
+        v->out[0].data[i] = v->in[0].data[i] / (sigma + 1e-12);
 }
 
 TEST(spectral_matches_reference)   { EACH_OF(c, spectral_cases) check_forward("spectral_norm", c, spectral_reference, 2e-5); }
