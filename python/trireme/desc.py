@@ -127,7 +127,7 @@ class OpDesc(_Part):
         self._block = _block
 
     def __del__(self) -> None:
-        if self._block is None:                        # no block owns it
+        if getattr(self, "_block", self) is None:      # it is made, and no block owns it
             lib.tr_op_desc_free(self._ptr)
 
     def type(self) -> str:

@@ -517,9 +517,10 @@ class Executor(Handle):
     def close(self) -> None:
         """Free what the executor keeps between runs. A run after it prepares itself anew, and draws random numbers as a first run does."""
         with self._turn:
-            before = self._native
-            self._begin()
-            before.release()
+            if self._is_open:
+                before = self._native
+                self._begin()
+                before.release()
 
 
 def as_numpy(tensor: Any) -> Any:

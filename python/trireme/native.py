@@ -10,6 +10,7 @@ raises an error that names the class. Copies are refused by name, unless the cla
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, ClassVar, NoReturn
 
 from .forks import new_lock
@@ -105,10 +106,15 @@ class Uncopied:
 
 
 class Handle(Uncopied):
-    """An object with native memory, ``_native``."""
+    """An object with native memory, ``_native``. What it needs to end is there from the beginning, for one whose ``__init__`` has raised, too."""
 
     __slots__ = ()
     _native: Any = _Gone()
+    _turn: Any = nullcontext()                         # of one that was never made; each other has a lock of its own
+
+    @property
+    def _is_open(self) -> bool:
+        return "_native" in self.__dict__
 
     def _let_go(self) -> bool:
         """Let the native memory go. Return whether it was this call that did: others come too late."""

@@ -47,7 +47,7 @@ class SmallResult(Uncopied):
         self._views: dict[Any, np.ndarray] = {}
 
     def __del__(self) -> None:
-        if self.tensor is not None:
+        if getattr(self, "tensor", None) is not None:  # it is made, and not given away
             lib.tr_tensor_free(self.tensor)
 
     def value(self) -> np.ndarray | None:

@@ -9,6 +9,7 @@ import ast
 import copy
 import gc
 import importlib
+import inspect
 import pickle
 import re
 import subprocess
@@ -255,6 +256,36 @@ def test_what_was_let_go_says_so_and_is_let_go_once(world, name):
     if not isinstance(one, fluid.Dataset):             # which is made anew
         with pytest.raises(InvalidArgumentError, match=f"this {type(one).__name__} is closed.*\n  your line: .*test_handles.py"):
             one._native
+
+
+def classes_that_end():
+    """Return every class of the package whose end Python calls: those with native memory."""
+    every_class(Handle)                                # imports all modules
+    return [kind for module in list(sys.modules.values()) if (getattr(module, "__name__", "") + ".").startswith("trireme.")
+            for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__
+            and hasattr(kind, "__del__") and kind is not Handle]
+
+
+def test_what_was_never_made_ends_quietly():
+    """As it does where the ``__init__`` of a subclass raises before ours."""
+    found = classes_that_end()
+    assert {*every_class(Handle).values(), fluid.core.OpDesc} <= set(found)
+    for kind in found:
+        for name in ("close", "__del__", "_let_go"):
+            one = kind.__new__(kind)
+            if callable(end := getattr(one, name, None)) and not inspect.signature(end).parameters:
+                try:
+                    end()
+                except Exception as error:
+                    pytest.fail(f"{kind.__qualname__}.{name}(): {error!r}")
+
+
+def test_an_operator_without_a_possible_name_ends_quietly(recwarn):
+    for name in (3, None, "a\0b"):
+        with pytest.raises((TypeError, ValueError)):
+            fluid.core.OpDesc(name)
+    gc.collect()
+    assert [str(one.message) for one in recwarn] == []
 
 
 def test_a_native_that_was_freed_is_neither_used_nor_counted():
