@@ -20,11 +20,12 @@ from .core import OpDesc, OpRole
 from .op_protos import op_proto
 from .op_view import OpView
 from .dtypes import VarType, convert_dtype
-from .errors import NotFoundError, ShapeError, UnsupportedError, check
+from .errors import NotFoundError, ShapeError, UnsupportedError, check, user_line
 from .files import damage_of, new_folder, open_regular, path_inside
 from .framework import (Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program)
 from .layer_helper import LayerHelper
 from .names import name_chars
+from .param_attr import WeightNormParamAttr
 from .tensor import Scope
 
 INIT, LOOKUP, UPDATE, PUSH, PUSHED = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "push_sparse",
@@ -90,6 +91,10 @@ def lookup(helper: LayerHelper, ids: Variable, size: Sequence[int], dtype: Any, 
                          "row_dtype='float16' stores its rows in half the memory")
     startup = default_startup_program().global_block()
     attr = helper.param_attr
+    if isinstance(attr, WeightNormParamAttr):
+        raise UnsupportedError(f"embedding: WeightNormParamAttr divides a weight by its length, which is made of all its values, and of the distributed "
+                               f"table {attr.name or 'of this embedding'!r} only rows that were trained exist. Leave is_distributed "
+                               f"out, or give a ParamAttr\n  your line: {user_line()}")
     is_new = attr.name is None or not default_main_program().global_block().has_var(attr.name)
     table = helper.create_parameter(attr, list(size), VarType.FP32)
     if is_new:
@@ -210,6 +215,15 @@ class Tiles:
 def is_table(var: Variable) -> bool:
     """Return whether a parameter is a sparse table."""
     return getattr(var, "table_options", None) is not None
+
+
+def refuse_tables(what: str, params: Iterable[Variable]) -> None:
+    """Raise where a sparse table is among the parameters. ``what`` says who needs all values of each: "ModelAverage: means are kept"."""
+    table = next((param for param in params if is_table(param)), None)
+    if table is not None:
+        raise UnsupportedError(f"{what} of all values of a parameter, and of the distributed table {table.name!r} only rows that were trained exist. "
+                               "Give its embedding is_sparse=True instead of is_distributed=True, which makes a dense table, or do without\n"
+                               f"  your line: {user_line()}")
 
 
 def is_tile(var: Variable) -> bool:
@@ -473,5 +487,5 @@ def add_update(op: Operator, program: Program) -> None:
                                                        "op_role": OpRole.Optimize})
 
 
-__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_tile", "is_table_update", "tables_of", "table_names",
+__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_tile", "refuse_tables", "is_table_update", "tables_of", "table_names",
            "save_table", "load_table", "row_dtype", "take_pushed", "copy_update", "add_update", "LOOKUP", "PUSH"]

@@ -8,6 +8,7 @@ from job_support import SCRIPT, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme import layers
+from trireme.errors import UnsupportedError
 
 AVERAGES = SCRIPT.with_name("averages.py")
 sys.path.insert(0, str(AVERAGES.parent))
@@ -80,6 +81,30 @@ def test_mistakes(exe):
     for average in (ema, window):
         with pytest.raises(RuntimeError, match="no mean before the first step"):
             average.apply(exe).__enter__()
+
+
+@pytest.mark.parametrize("average", [lambda: fluid.optimizer.ExponentialMovingAverage(0.5).update(), lambda: fluid.optimizer.ModelAverage(0.5, 2, 4)])
+@pytest.mark.parametrize("size", [100, 1 << 40])
+def test_a_distributed_table_is_refused_by_name_before_anything_is_appended(size, average):
+    words = fluid.layers.embedding(fluid.layers.data("ids", [1], dtype="int64"), [size, 3], is_distributed=True, param_attr="words")
+    fluid.optimizer.SGD(0.5).minimize(fluid.layers.mean(fluid.layers.fc(words, 1)))
+    before = str(fluid.default_main_program()), str(fluid.default_startup_program())
+    with pytest.raises(UnsupportedError, match=r"Average: means are kept of all .* distributed table 'words' (.|\n)*is_sparse=True(.|\n)*test_averages.py"):
+        average()
+    assert before == (str(fluid.default_main_program()), str(fluid.default_startup_program()))
+
+
+def test_a_distributed_table_that_does_not_train_has_no_mean(exe):
+    frozen = fluid.ParamAttr(name="words", trainable=False)
+    words = fluid.layers.embedding(fluid.layers.data("ids", [1], dtype="int64"), [1 << 40, 3], is_distributed=True, param_attr=frozen)
+    loss = fluid.layers.mean(fluid.layers.fc(words, 1, param_attr="w"))
+    fluid.optimizer.SGD(0.5).minimize(loss)
+    ema = fluid.optimizer.ExponentialMovingAverage(0.5)
+    ema.update()
+    exe.run(fluid.default_startup_program())
+    exe.run(feed={"ids": np.array([[1], [2]])}, fetch_list=[loss])
+    with ema.apply(exe):
+        assert np.isfinite(fluid.executor.fetch_var("w")).all()
 
 
 @needs_mpi

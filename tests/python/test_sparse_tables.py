@@ -12,6 +12,7 @@ import pytest
 from job_support import Launched, alone, launch, needs_mpi
 
 import trireme as fluid
+from trireme import layers
 from trireme.errors import InvalidArgumentError, NotFoundError, RangeError, TriremeError, UnsupportedError
 from trireme.launch import logs
 from trireme.launch.figures import figures_of
@@ -484,3 +485,20 @@ def test_many_tables_train_in_one_process(programs):
     feed = {"ids": np.ones((4, 1), "int64")}
     first = exe.run(feed=feed, fetch_list=[loss])[0]
     assert exe.run(feed=feed, fetch_list=[loss])[0] < first
+
+
+def test_a_length_of_all_rows_is_refused_by_name():
+    ids, normed = layers.data("ids", [1], dtype="int64"), fluid.WeightNormParamAttr(dim=None, name="words")
+    with pytest.raises(UnsupportedError, match="embedding: WeightNormParamAttr .* distributed table 'words'(.|\n)*test_sparse_tables.py"):
+        layers.embedding(ids, [100, 3], is_distributed=True, param_attr=normed)
+    loss = layers.mean(layers.embedding(ids, [100, 3], param_attr=normed))
+    fluid.optimizer.SGD(0.5).minimize(loss)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    assert np.isfinite(exe.run(feed={"ids": np.array([[1], [2]])}, fetch_list=[loss])[0])
+
+
+def test_a_table_counts_nothing_in_an_estimate_of_memory():
+    loss = layers.mean(layers.fc(layers.embedding(layers.data("ids", [1], dtype="int64"), [1 << 40, 3], is_distributed=True), 1))
+    fluid.optimizer.SGD(0.5).minimize(loss)
+    assert fluid.contrib.memory_usage(fluid.default_main_program(), 10)[2] == "KB"

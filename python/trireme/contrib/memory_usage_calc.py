@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from ..core import GRAD_SUFFIX
 from ..dtypes import VarType, numpy_dtype
 from ..errors import check_whole
 from ..framework import Program, Variable
+from ..sparse_table import is_table, table_names
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def _bytes(var: Variable, batch_size: int) -> int:
-    if var.dtype is None or var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS):
+    if is_table(var) or var.dtype is None or var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS):
         return 0
     size = numpy_dtype(var.dtype).itemsize
     for dim in var.shape:
@@ -22,7 +24,8 @@ def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
     """Return the least and the most memory that a step of ``program`` takes, and their unit ("B", "KB", "MB", ...).
 
     The least is what persists and what is fed, which share no memory; the most is all variables, none of which share any. A plan lies
-    between the two: ``Executor.plan`` prints what it takes. Unknown dimensions count as ``batch_size``.
+    between the two: ``Executor.plan`` prints what it takes. Unknown dimensions count as ``batch_size``. A distributed table counts nothing:
+    it has the rows that were trained (`distributed.table_report` tells their memory).
 
     >>> y = fluid.layers.fc(fluid.layers.data("x", [100]), 100)
     >>> fluid.contrib.memory_usage(fluid.default_main_program(), batch_size=10)
@@ -31,7 +34,8 @@ def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
     if not isinstance(program, Program):
         raise TypeError(f"memory_usage: program must be a Program, got {program!r}")
     batch_size = check_whole("memory_usage: batch_size", batch_size, 1)
-    variables = list(program.list_vars())
+    tables = {name + GRAD_SUFFIX for name in table_names(program)}
+    variables = [var for var in program.list_vars() if var.name not in tables]
     low = sum(_bytes(var, batch_size) for var in variables if var.persistable or var.is_data)
     high = sum(_bytes(var, batch_size) for var in variables)
     unit = 0

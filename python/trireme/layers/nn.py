@@ -13,7 +13,7 @@ from ..framework import Variable
 from ..initializer import Constant, Normal
 from ..layer_helper import LayerHelper
 from ..param_attr import ParamAttr
-from ..sparse_table import TableOptions, lookup
+from ..sparse_table import TableOptions, is_table, lookup
 
 if TYPE_CHECKING:
     from ..dtypes import DTypeLike
@@ -104,7 +104,7 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
         raise ValueError("embedding: row_dtype, entry_count, entry_probability, max_age, keep_count and max_rows are of distributed "
                          "tables: give is_distributed=True, too")
     table = helper.create_parameter(helper.param_attr, list(size), dtype)
-    if table.table_options is not None:
+    if is_table(table):
         raise ValueError(f"embedding: {table.name!r} is a distributed table: give is_distributed=True here, too")
     return helper.append("lookup_table", {"W": [table], "Ids": [input]},
                          {"is_sparse": is_sparse, "is_distributed": is_distributed, "padding_idx": padding},
