@@ -516,7 +516,7 @@ class Executor(Handle):
 
     def close(self) -> None:
         """Free what the executor keeps between runs. A run after it prepares itself anew, and draws random numbers as a first run does."""
-        with self._turn:
+        with self._its_turn():
             if self._is_open:
                 before = self._native
                 self._begin()

@@ -292,7 +292,7 @@ class Dataset(Handle):
                 yield dataset
 
     def _made(self) -> Native:
-        with contextlib.nullcontext() if "_native" in self.__dict__ else self._turn:
+        with contextlib.nullcontext() if self._is_open else self._turn:
             return self.__dict__.get("_native") or self._make()
 
     def _make(self) -> Native:
@@ -426,7 +426,7 @@ class Dataset(Handle):
     def release_memory(self) -> None:
         """Free the samples that ``load_into_memory`` has read."""
         with self._turn:
-            if "_native" in self.__dict__:
+            if self._is_open:
                 self._check_idle()
                 lib.tr_dataset_release(self._native.ptr)
 

@@ -47,7 +47,7 @@ class Native:
             if self._users:
                 return
             ptr = self.ptr
-            del self.ptr
+            self.__class__ = _Freed
         self._free(ptr)
         for need in self._needs:
             need.release()
@@ -63,10 +63,15 @@ class Native:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def __getattr__(self, name: str) -> NoReturn:      # only for what is not there: ``ptr``, when it was freed
-        if name == "ptr":
-            raise_closed(self._owner)
-        raise AttributeError(f"a Native has no {name!r}", name=name, obj=self)
+
+class _Freed(Native):
+    """What a native becomes whose last user has let go. A class of its own, because whatever watches ``ptr`` would slow each use of a living one."""
+
+    __slots__ = ()
+
+    @property
+    def ptr(self) -> NoReturn:
+        raise_closed(self._owner)
 
 
 def raise_closed(owner: str) -> NoReturn:
@@ -76,13 +81,27 @@ def raise_closed(owner: str) -> NoReturn:
     raise InvalidArgumentError(f"this {owner} is closed: its memory was freed. Make a new one\n  your line: {user_line()}")
 
 
-class _Gone:
-    """Stands in the class for ``_native``, which each living handle has for itself: it is found where a handle has none any more."""
+class _Closed:
+    """Stands in a handle for the memory that it has let go: false, and each use of it raises."""
 
-    def __get__(self, handle: Any, kind: type) -> Any:
-        if handle is None:
-            return self
-        raise_closed(kind.__name__)
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):                      # what Python itself looks for
+            raise AttributeError(name)
+        raise_closed(self._owner)
+
+    def __enter__(self) -> NoReturn:
+        raise_closed(self._owner)
+
+    def __exit__(self, *_: object) -> None:
+        """Never reached: nothing enters."""
 
 
 class Uncopied:
@@ -106,21 +125,28 @@ class Uncopied:
 
 
 class Handle(Uncopied):
-    """An object with native memory, ``_native``. What it needs to end is there from the beginning, for one whose ``__init__`` has raised, too."""
+    """An object with native memory, ``_native``; most have a lock, ``_turn``. Where ``__init__`` has raised neither may be there, and the class must not have
+    them instead: attributes of a class under the same names slow each look at an object's own.
+    """
 
     __slots__ = ()
-    _native: Any = _Gone()
-    _turn: Any = nullcontext()                         # of one that was never made; each other has a lock of its own
+    _native: Any
 
     @property
     def _is_open(self) -> bool:
-        return "_native" in self.__dict__
+        return bool(self.__dict__.get("_native"))
+
+    def _its_turn(self) -> Any:
+        """Return the lock, to let the memory go."""
+        return self.__dict__.get("_turn") or nullcontext()
 
     def _let_go(self) -> bool:
         """Let the native memory go. Return whether it was this call that did: others come too late."""
-        native = self.__dict__.pop("_native", None)    # of several threads one gets it
-        if native is None:
-            return False
+        with _counts:                                  # of several threads one gets it
+            native = self.__dict__.get("_native")
+            if not native:
+                return False
+            self._native = _Closed(type(self).__name__)
         native.release()
         return True
 

@@ -255,7 +255,7 @@ def test_what_was_let_go_says_so_and_is_let_go_once(world, name):
     one.__del__()
     if not isinstance(one, fluid.Dataset):             # which is made anew
         with pytest.raises(InvalidArgumentError, match=f"this {type(one).__name__} is closed.*\n  your line: .*test_handles.py"):
-            one._native
+            one._native.ptr
 
 
 def classes_that_end():

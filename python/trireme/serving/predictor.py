@@ -124,7 +124,7 @@ class Predictor(Handle):
         self.fetches = [ffi.string(lib.tr_predictor_fetch(out[0], i)).decode() for i in range(lib.tr_predictor_fetch_count(out[0]))]
 
     def _let_go(self) -> bool:
-        follower = self.__dict__.pop("_follower", None)
+        follower, self._follower = self.__dict__.get("_follower"), None
         is_first = super()._let_go()
         if follower is not None:
             follower.end()
@@ -134,7 +134,7 @@ class Predictor(Handle):
         """Stop following, and free the model when the last run has ended. Other threads may run it, or close it, too: what they begin from now on
         raises InvalidArgumentError.
         """
-        with self._turn:
+        with self._its_turn():
             self._let_go()
 
     def __enter__(self) -> Predictor:
