@@ -292,11 +292,11 @@ def test_each_trainer_reads_its_own_and_another_number_of_them_the_mean(exe, tmp
         read("c", 0, 1)
 
 
-def stopped_in_the_middle(tmp_path, servers, seconds, *words, options):
-    """Stop a job of two trainers so many seconds after its first step, and return its newest checkpoint."""
-    started = Launched(servers, 2, "--out", tmp_path / "r", *words, "--mark", tmp_path / "begun", "--pause", 0.02, script=JOB, options=options)
-    started.await_training(tmp_path / "begun")
-    time.sleep(seconds)
+def stopped_in_the_middle(tmp_path, servers, steps, *words, options):
+    """Stop a job of two trainers after so many steps, and return its newest checkpoint."""
+    mark = tmp_path / "begun"
+    started = Launched(servers, 2, "--out", tmp_path / "r", *words, "--mark", mark, "--pause", 0.04, script=JOB, options=options)
+    started.wait_for(lambda: mark.exists() and mark.stat().st_size >= steps, f"{steps} steps")
     started.process.send_signal(signal.SIGUSR1)
     code, text = started.end()
     assert code == 75 and "stopped by SIGUSR1" in text, text
@@ -311,7 +311,7 @@ def test_a_checkpoint_has_the_accumulators_of_every_trainer(tmp_path):
     """A job that was stopped, in the middle of what waits to be sent, goes on with the same bits; another number of trainers begins with the mean."""
     launch(1, 2, "--out", tmp_path / "whole", script=JOB)
     keep = ("--checkpoint", tmp_path / "c")
-    found = stopped_in_the_middle(tmp_path, 1, 0.4, options=keep)
+    found = stopped_in_the_middle(tmp_path, 1, 20, options=keep)
     names = [f"w_dgc_{one}_0" for one in "uv"]
     assert {name for name in found.arrays if "dgc_" in name} == {"dgc_step_0", *(f"{name}@TRAINER@{i}" for name in names for i in range(2))}
     assert not list((tmp_path / "c").glob(".own-*"))
@@ -368,7 +368,7 @@ def assert_accumulated(found, steps):
 def test_trainers_at_different_steps_leave_what_each_has_behind_its_own(mode, fewer, share, tmp_path):
     """Also one that has made its last step, and one that has nothing to do after the resumption. What the parameter has, and what waits, is all that there was."""
     keep = ("--checkpoint", tmp_path / "c", "--mode", mode)
-    found = stopped_in_the_middle(tmp_path, 2, 0.6, "--fewer", fewer, options=keep)
+    found = stopped_in_the_middle(tmp_path, 2, 30, "--fewer", fewer, options=keep)
     assert 0 < found.step < job.STEPS
     assert_accumulated(found, [found.trainer(i)[0] or found.step for i in range(2)])     # in lockstep the place of one is known
     text = launch(2, 2, "--out", tmp_path / "r", "--fewer", fewer, script=JOB, options=(*keep, "--resume"))
