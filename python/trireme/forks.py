@@ -7,7 +7,7 @@ A child has a copy of each lock, but only the thread that forked: a lock that an
 from __future__ import annotations
 
 import os
-import threading
+from _thread import RLock, _local             # threading takes a millisecond to load
 from typing import Any
 
 _PATIENCE = 10.0                       # seconds that a fork waits for other threads' imports
@@ -16,7 +16,7 @@ _locks: list[Any] = []
 
 def new_lock() -> Any:
     """Return an RLock of the process, which lives as long as it. It guards counts and lists for a few instructions, so a child has it anew."""
-    lock = threading.RLock()
+    lock = RLock()
     _locks.append(lock)
     return lock
 
@@ -24,7 +24,7 @@ def new_lock() -> Any:
 # Held while this package loads its modules. Python has a lock for each module, and a child would wait for ever for one that another thread held:
 # so a fork waits for that thread first.
 loading = new_lock()
-_fork = threading.local()
+_fork = _local()
 
 
 def _wait_for_modules() -> None:

@@ -181,7 +181,9 @@ h = L.array_read(array, n)
         self.say(f"opt = fluid.optimizer.{made}\nopt.minimize(loss)")
         self.average = ""
         kind = self.random.random()
-        if kind < 0.12:
+        if self.has_table:
+            pass                                       # means of its rows are refused by name
+        elif kind < 0.12:
             self.features.append("EMA")
             self.average = "fluid.optimizer.ExponentialMovingAverage(0.5)"
             self.say(f"average = {self.average}\naverage.update()")

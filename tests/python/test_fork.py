@@ -173,15 +173,14 @@ HAMMER = """
         lambda own: fluid.core.SelectedRows([4, 7], 10).set(np.ones((2, 3), "float32")),
     ]
 
-    def hammer(first):
-        own = Thread()
+    def hammer(own, first):
         with fluid.scope_guard(own.scope):
             for i in range(first, 1 << 30):
                 if over.is_set():
                     return
                 works[i % len(works)](own)
 
-    threads = [threading.Thread(target=hammer, args=(2 * i,)) for i in range(4)]
+    threads = [threading.Thread(target=hammer, args=(Thread(), 2 * i)) for i in range(4)]     # made here: a program in use is refused in a child
     [thread.start() for thread in threads]
     codes = []
     for _ in range(FORKS):
