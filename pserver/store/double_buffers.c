@@ -38,11 +38,3 @@ void tr_double_buffers_switch(tr_double_buffers *buffers)
         next->data = data;
     }
 }
-
-void *tr_double_buffers_before(const tr_double_buffers *buffers, tr_tensor *tensor)
-{
-    for (uint32_t i = 0; i < buffers->count; i++)
-        if (buffers->item[i].now == tensor)
-            return tr_tensor_data(buffers->item[i].next);
-    return tr_tensor_data(tensor);
-}

@@ -25,7 +25,5 @@ tr_status tr_double_buffers_place(tr_state *state, tr_tensor *tensor, tr_dtype d
 tr_status tr_double_buffers_add(tr_double_buffers *buffers, tr_state *state, tr_tensor *now, tr_tensor *next);
 void      tr_double_buffers_deinit(tr_double_buffers *buffers);
 void      tr_double_buffers_switch(tr_double_buffers *buffers);
-/* The values of `tensor` before the last switch. For a tensor that no update changes: its present values. */
-void     *tr_double_buffers_before(const tr_double_buffers *buffers, tr_tensor *tensor);
 
 #endif

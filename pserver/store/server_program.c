@@ -25,7 +25,8 @@ struct tr_server_program {
     uint32_t     value_count, block_count;
     tr_tensor  **value;               /* borrowed from the scope */
     tr_tensor  **param;               /* of each block: its parameter; borrowed from the scope */
-    void       **value_memory, **param_memory;     /* their present buffers; while an update runs, a tensor may point to what was set instead */
+    void       **value_memory[2], **param_memory[2];   /* their two buffers, or the one twice */
+    int          side;                /* which of the two is the present one; while an update runs, a tensor may point to what was set instead */
     bool         is_over;             /* the job has ended well, so the memory that outlives processes is not needed any more */
     tr_state    *state;               /* the memory that outlives the process */
     uint32_t     table_count;
@@ -64,8 +65,10 @@ void tr_server_program_free(tr_server_program *sp)
     free(sp->about);
     free(sp->value);
     free(sp->param);
-    free(sp->value_memory);
-    free(sp->param_memory);
+    for (int side = 0; side < 2; side++) {
+        free(sp->value_memory[side]);
+        free(sp->param_memory[side]);
+    }
     free(sp);
 }
 
@@ -150,19 +153,18 @@ static const char *board_name(char *out, size_t size, const char *name)
     return out;
 }
 
-/* After a switch of the buffers. */
 static void note_memory(tr_server_program *sp)
 {
     for (uint32_t i = 0; i < sp->value_count; i++)
-        sp->value_memory[i] = tr_tensor_data(sp->value[i]);
+        sp->value_memory[sp->side][i] = tr_tensor_data(sp->value[i]);
     for (uint32_t i = 0; i < sp->block_count; i++)
-        sp->param_memory[i] = tr_tensor_data(sp->param[i]);
+        sp->param_memory[sp->side][i] = tr_tensor_data(sp->param[i]);
 }
 
 static void switch_buffers(tr_server_program *sp)
 {
     tr_update_plan_switch(sp->plan);
-    note_memory(sp);
+    sp->side = !sp->side;
 }
 
 tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
@@ -175,8 +177,10 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     sp->scope = tr_scope_new(NULL);
     sp->value = tr__must_array(setup->n_values + 1, sizeof *sp->value);
     sp->param = tr__must_array(setup->n_blocks + 1, sizeof *sp->param);
-    sp->value_memory = tr__must_array(setup->n_values + 1, sizeof *sp->value_memory);
-    sp->param_memory = tr__must_array(setup->n_blocks + 1, sizeof *sp->param_memory);
+    for (int side = 0; side < 2; side++) {
+        sp->value_memory[side] = tr__must_array(setup->n_values + 1, sizeof **sp->value_memory);
+        sp->param_memory[side] = tr__must_array(setup->n_blocks + 1, sizeof **sp->param_memory);
+    }
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
     sp->table = tr__must_array(setup->n_tables + 1, sizeof *sp->table);
@@ -200,7 +204,7 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
 
 void *tr_server_program_value(tr_server_program *sp, uint32_t index)
 {
-    return sp->value_memory[index];
+    return sp->value_memory[sp->side][index];
 }
 
 uint32_t tr_server_program_values(const tr_server_program *sp)
@@ -366,19 +370,21 @@ tr_status tr_server_program_ready(tr_server_program *sp)
 {
     TR_TRY(check_persistables(sp));
     TR_TRY(make_plan(sp));
-    if (tr_state_side(sp->state))
+    switch_buffers(sp);
+    note_memory(sp);
+    if (!tr_state_side(sp->state))
         switch_buffers(sp);
     return TR_OK;
 }
 
 void *tr_server_program_param(tr_server_program *sp, uint32_t index)
 {
-    return sp->param_memory[index];
+    return sp->param_memory[sp->side][index];
 }
 
 void *tr_server_program_param_before(tr_server_program *sp, uint32_t index)
 {
-    return tr_update_plan_before(sp->plan, sp->param[index]);
+    return sp->param_memory[!sp->side][index];
 }
 
 tr_status tr_server_program_rows_before(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out)
@@ -427,22 +433,16 @@ bool tr_server_program_is_quick(const tr_server_program *sp)
 static tr_status set_values(tr_server_program *sp, const tr_update *update)
 {
     for (uint32_t i = 0; i < update->set_count; i++) {
-        tr_tensor *value = sp->value[update->set[i].value];
-        if (tr_update_plan_before(sp->plan, value) != tr_tensor_data(value))
-            value->data = (void *)(uintptr_t)update->set[i].data;
+        const tr_set_value set = update->set[i];
+        if (sp->value_memory[0][set.value] != sp->value_memory[1][set.value])
+            sp->value[set.value]->data = (void *)(uintptr_t)set.data;
         else
-            tr_parallel_copy(tr_tensor_data(value), update->set[i].data, (size_t)tr_tensor_bytes(value));
+            tr_parallel_copy(sp->value_memory[sp->side][set.value], set.data, tr_server_program_value_bytes(sp, set.value));
     }
     for (uint32_t i = 0; update->set_count && i < sp->block_count; i++)
         if (tr_update_plan_has_pieces(sp->plan, i))
             TR_TRY(tr_update_plan_piece(sp->plan, i, 0, (uint64_t)tr_tensor_bytes(sp->param[i]), update->grad[i]));
     return TR_OK;
-}
-
-static void forget_set_values(tr_server_program *sp, const tr_update *update)
-{
-    for (uint32_t i = 0; i < update->set_count; i++)
-        sp->value[update->set[i].value]->data = sp->value_memory[update->set[i].value];
 }
 
 static tr_status run(tr_server_program *sp, const tr_update *update)
@@ -464,7 +464,9 @@ static tr_status run(tr_server_program *sp, const tr_update *update)
 tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
 {
     const tr_status status = run(sp, update);
-    forget_set_values(sp, update);
+
+    for (uint32_t i = 0; i < update->set_count; i++)           /* the tensors have their own memory again */
+        sp->value[update->set[i].value]->data = tr_server_program_value(sp, update->set[i].value);
     return status;
 }
 
@@ -487,7 +489,7 @@ int tr_server_program_states(tr_server_program *sp, tr_checkpoint_item *out)
         out[count++] = (tr_checkpoint_item){
             .name = value->source, .param = value->owner, .kind = (tr_state_kind)value->state, .dtype = tr_tensor_dtype(t),
             .rank = tr_tensor_rank(t), .dims = tr_tensor_dims(t), .row = value->has_rows ? (int64_t)value->row : 0,
-            .rows = value->has_rows ? (int64_t)value->rows : 0, .data = sp->value_memory[i]};
+            .rows = value->has_rows ? (int64_t)value->rows : 0, .data = tr_server_program_value(sp, i)};
     }
     for (uint32_t i = 0; i < sp->table_count; i++) {
         const char *name = sp->setup->tables[i]->name;

@@ -493,8 +493,3 @@ void tr_update_plan_switch(tr_update_plan *plan)
     tr_double_buffers_switch(&plan->buffers);
     plan->has_begun = false;
 }
-
-void *tr_update_plan_before(const tr_update_plan *plan, tr_tensor *tensor)
-{
-    return tr_double_buffers_before(&plan->buffers, tensor);
-}

@@ -40,7 +40,5 @@ tr_status tr_update_plan_run(tr_update_plan *plan, uint8_t *const *grads);
 bool      tr_update_plan_is_quick(const tr_update_plan *plan);
 /* Exchange the two buffers: the update counts, or the one before counts again. */
 void      tr_update_plan_switch(tr_update_plan *plan);
-/* The values of a variable before the last switch; its own where no update changes it. */
-void     *tr_update_plan_before(const tr_update_plan *plan, tr_tensor *tensor);
 
 #endif

@@ -21,7 +21,7 @@ from .framework import Parameter, Program, Variable, default_main_program
 from .initializer import Constant
 from .layer_helper import LayerHelper
 from .layers.tensor import fill_constant
-from .sparse_table import refuse_tables
+from .sparse_table import is_table, refuse_table
 
 
 class _Averages:
@@ -37,7 +37,8 @@ class _Averages:
         self._params = [param for param in program.all_parameters() if param.trainable or param.do_model_average]
         if not self._params:
             raise ValueError(f"{type(self).__name__}: the program has no parameter that trains")
-        refuse_tables(f"{type(self).__name__}: means are kept", self._params)
+        if table := next(filter(is_table, self._params), None):
+            refuse_table(f"{type(self).__name__}: means are kept", table.name)
 
     def _variable(self, name: str, shape: Any, dtype: Any, value: float = 0.0) -> Variable:
         var = self._helper.create_global_variable(name=unique_name.generate(f"{self._helper.name}.{name}"), persistable=True, dtype=dtype,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -92,9 +92,7 @@ def lookup(helper: LayerHelper, ids: Variable, size: Sequence[int], dtype: Any, 
     startup = default_startup_program().global_block()
     attr = helper.param_attr
     if isinstance(attr, WeightNormParamAttr):
-        raise UnsupportedError(f"embedding: WeightNormParamAttr divides a weight by its length, which is made of all its values, and of the distributed "
-                               f"table {attr.name or 'of this embedding'!r} only rows that were trained exist. Leave is_distributed "
-                               f"out, or give a ParamAttr\n  your line: {user_line()}")
+        refuse_table("embedding: WeightNormParamAttr needs the length", attr.name or "of this embedding")
     is_new = attr.name is None or not default_main_program().global_block().has_var(attr.name)
     table = helper.create_parameter(attr, list(size), VarType.FP32)
     if is_new:
@@ -217,13 +215,11 @@ def is_table(var: Variable) -> bool:
     return getattr(var, "table_options", None) is not None
 
 
-def refuse_tables(what: str, params: Iterable[Variable]) -> None:
-    """Raise where a sparse table is among the parameters. ``what`` says who needs all values of each: "ModelAverage: means are kept"."""
-    table = next((param for param in params if is_table(param)), None)
-    if table is not None:
-        raise UnsupportedError(f"{what} of all values of a parameter, and of the distributed table {table.name!r} only rows that were trained exist. "
-                               "Give its embedding is_sparse=True instead of is_distributed=True, which makes a dense table, or do without\n"
-                               f"  your line: {user_line()}")
+def refuse_table(what: str, name: str) -> NoReturn:
+    """Raise for a sparse table where all values of a parameter are needed. ``what`` begins the sentence: "ModelAverage: means are kept"."""
+    raise UnsupportedError(f"{what} of all values of a parameter, and of the distributed table {name!r} only rows that were trained exist. "
+                           "Give its embedding is_sparse=True instead of is_distributed=True, which makes a dense table, or do without\n"
+                           f"  your line: {user_line()}")
 
 
 def is_tile(var: Variable) -> bool:
@@ -487,5 +483,5 @@ def add_update(op: Operator, program: Program) -> None:
                                                        "op_role": OpRole.Optimize})
 
 
-__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_tile", "refuse_tables", "is_table_update", "tables_of", "table_names",
+__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_tile", "refuse_table", "is_table_update", "tables_of", "table_names",
            "save_table", "load_table", "row_dtype", "take_pushed", "copy_update", "add_update", "LOOKUP", "PUSH"]

@@ -47,7 +47,7 @@ def share_turn(owner: Any, of: Any) -> Any:
 
 def _look_in_child() -> None:
     for owner in list(_owners):
-        turn = vars(owner).get("_turn")         # None: another thread was just making it
+        turn = getattr(owner, "_turn", None)           # None: another thread was just making it
         if turn is None or isinstance(turn, _Lost):
             continue
         if turn.acquire(blocking=False):               # it is free, or this thread's own

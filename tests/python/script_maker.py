@@ -181,13 +181,11 @@ h = L.array_read(array, n)
         self.say(f"opt = fluid.optimizer.{made}\nopt.minimize(loss)")
         self.average = ""
         kind = self.random.random()
-        if self.has_table:
-            pass                                       # means of its rows are refused by name
-        elif kind < 0.12:
+        if kind < 0.12 and not self.has_table:         # means of a table's rows are refused by name
             self.features.append("EMA")
             self.average = "fluid.optimizer.ExponentialMovingAverage(0.5)"
             self.say(f"average = {self.average}\naverage.update()")
-        elif kind < 0.2:
+        elif kind < 0.2 and not self.has_table:
             self.features.append("ModelAverage")
             self.average = "fluid.optimizer.ModelAverage(0.5, min_average_window=2, max_average_window=4)"
             self.say(f"average = {self.average}")
