@@ -6,8 +6,11 @@ A child has a copy of each lock, but only the thread that forked: a lock that an
 
 from __future__ import annotations
 
+import _frozen_importlib
+import _imp
 import os
-from _thread import RLock, _local             # threading takes a millisecond to load
+import time
+from _thread import RLock, get_ident   # threading takes a millisecond to load
 from typing import Any
 
 _PATIENCE = 10.0                       # seconds that a fork waits for other threads' imports
@@ -21,26 +24,29 @@ def new_lock() -> Any:
     return lock
 
 
-# Held while this package loads its modules. Python has a lock for each module, and a child would wait for ever for one that another thread held:
-# so a fork waits for that thread first.
-loading = new_lock()
-_fork = _local()
+def _others_load() -> bool:
+    """Return whether another thread holds the lock that Python has for each module which is being imported."""
+    mine = get_ident()
+    locks = [of() for of in list(_frozen_importlib._module_locks.values())]
+    return any(lock is not None and lock.owner not in (None, mine) for lock in locks)
 
 
 def _wait_for_modules() -> None:
-    _fork.has_waited = loading.acquire(timeout=_PATIENCE)
-
-
-def _go_on() -> None:
-    if getattr(_fork, "has_waited", False):
-        loading.release()
+    """Hold Python's lock of all imports while no other thread is in the middle of one: a child would wait for it for ever."""
+    deadline = time.monotonic() + _PATIENCE
+    _imp.acquire_lock()
+    while _others_load() and time.monotonic() < deadline:
+        _imp.release_lock()
+        time.sleep(0.001)
+        _imp.acquire_lock()
 
 
 def _renew() -> None:
+    _imp.release_lock()                # Python has renewed it
     for lock in _locks:
         lock._at_fork_reinit()         # as the standard library renews its own
 
 
-os.register_at_fork(before=_wait_for_modules, after_in_parent=_go_on, after_in_child=_renew)
+os.register_at_fork(before=_wait_for_modules, after_in_parent=_imp.release_lock, after_in_child=_renew)
 
-__all__ = ["loading", "new_lock"]
+__all__ = ["new_lock"]

@@ -492,9 +492,9 @@ else:
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:
             raise AttributeError(f"module 'trireme.io' has no attribute {name!r}")
-        from .lazy import load                             # when it is first used
+        import importlib                                   # loaded when it is first used
 
-        return getattr(load(f"{__package__}.{_LAZY[name]}"), name)
+        return getattr(importlib.import_module(f".{_LAZY[name]}", __package__), name)
 
 
 __all__ = ["save_checkpoint", "load_checkpoint", "save_job", "save_vars", "load_vars", "save_params", "load_params",

@@ -7,14 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .forks import loading
-
-
-def load(module: str) -> Any:
-    """Return a module, imported when it is first asked for. A fork waits for it."""
-    with loading:
-        return importlib.import_module(module)
-
 
 def load_later(package: str, names: Mapping[str, Sequence[str]], home: str | None = None) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's ``__getattr__`` and ``__dir__``. ``names``: its modules -> what of them has its name in the package;
@@ -24,7 +16,7 @@ def load_later(package: str, names: Mapping[str, Sequence[str]], home: str | Non
     def getattr_(name: str) -> Any:
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = load(f"{home or package}.{module_of[name]}")
+        module = importlib.import_module(f"{home or package}.{module_of[name]}")
         value = module if name in names.get("", ()) else getattr(module, name)
         sys.modules[package].__dict__[name] = value
         return value
@@ -32,4 +24,4 @@ def load_later(package: str, names: Mapping[str, Sequence[str]], home: str | Non
     return getattr_, lambda: sorted({*sys.modules[package].__dict__, *module_of})
 
 
-__all__ = ["load", "load_later"]
+__all__ = ["load_later"]

@@ -160,6 +160,7 @@ HAMMER = """
             self.program = program.clone()
 
     shared = fluid.serving.Predictor(folder + "/model")
+    shared.run(feed)                                   # loads OpenBLAS: a child that is forked in the middle of that has no products
     works = [
         lambda own: shared.run(feed),
         lambda own: fluid.serving.Predictor(folder + "/model").run(feed),
@@ -174,11 +175,13 @@ HAMMER = """
     ]
 
     def hammer(own, first):
-        with fluid.scope_guard(own.scope):
-            for i in range(first, 1 << 30):
-                if over.is_set():
-                    return
-                works[i % len(works)](own)
+        for i in range(first, 1 << 30):
+            if over.is_set():
+                return
+            works[i % len(works)](own)
+
+    of_all = fluid.scope_guard(Thread().scope)         # one for all threads: the global scope is that of the process
+    of_all.__enter__()
 
     threads = [threading.Thread(target=hammer, args=(Thread(), 2 * i)) for i in range(4)]     # made here: a program in use is refused in a child
     [thread.start() for thread in threads]

@@ -63,7 +63,7 @@ def new_modules(what, **variables):
 
 
 def test_the_package_alone_loads_nothing():
-    alone = {"__future__", "trireme", "trireme.lazy", "trireme.forks"}
+    alone = {"__future__", "trireme", "trireme.lazy"}
     assert new_modules("trireme") == alone
     assert new_modules("trireme", TRIREME_NUM_THREADS="1") == {*alone, "trireme.env_names"}      # which knows what variables there are
 

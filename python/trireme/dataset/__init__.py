@@ -19,8 +19,8 @@ else:
             from .. import feeds
             return getattr(feeds, name)
         if name in __all__:
-            from ..lazy import load
-            return load(f"{__name__}.{name}")
+            import importlib
+            return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"there is no data set {name!r}; there are {', '.join(__all__)}")
 
 
