@@ -2,8 +2,8 @@
  *
  * Output[n,o,y,x] = sum_{c,i,j} Input[n,c, y stride - pad + i dilation, x stride - pad + j dilation] Filter[o,c,i,j],
  * c running over the channels of o's group. depthwise_conv2d is the same operator; its name says that each channel
- * is a group. conv3d has one more dimension, the depth. Backward: dInput reads Filter, dFilter reads Input; neither reads
- * Output. */
+ * is a group. conv3d has one more dimension, the depth. A window may be larger than the padded image by less than a stride, as in Fluid, where the
+ * division rounds towards 0: elements beyond the image count as zeros. Backward: dInput reads Filter, dFilter reads Input; neither reads Output. */
 #ifndef T
 
 #include "framework/grad_second.h"
@@ -13,6 +13,7 @@
 #include "kernels/image_attrs.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/reduce.h"
+#include "kernels/math/window.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, FILTER, BIAS, RESIDUAL };
@@ -105,11 +106,11 @@ static tr_status infer_extent(const tr_infer *io, tr_shape *out, int axis)
     out->dim[axis] = -1;
     if (in < 0 || kernel < 0)
         return TR_OK;
-    if (in + 2 * (int64_t)a->paddings.item[i] < window || kernel < 1)
+    out->dim[axis] = kernel < 1 ? 0 : tr_window_places(in, window, a->strides.item[i], 2 * (int64_t)a->paddings.item[i], false);
+    if (out->dim[axis] < 1)
         return tr_fail(TR_ESHAPE, "%s: the window of Filter %s covers %lld, more than Input %s with padding %d has "
-                       "along dimension %d", io->type, TR_SHAPE_STR(io->in[FILTER].shape), (long long)window,
-                       TR_SHAPE_STR(io->in[INPUT].shape), a->paddings.item[i], axis);
-    out->dim[axis] = tr_conv_extent(in, kernel, a->strides.item[i], a->paddings.item[i], a->dilations.item[i]);
+                       "along dimension %d, by a stride (%d) or more", io->type, TR_SHAPE_STR(io->in[FILTER].shape), (long long)window,
+                       TR_SHAPE_STR(io->in[INPUT].shape), a->paddings.item[i], axis, a->strides.item[i]);
     return TR_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "framework/memory.h"
 #include "framework/size.h"
 #include "kernels/check.h"
+#include "kernels/math/window.h"
 
 tr_status tr__conv_check(const char *type, const tr_conv_attrs *a, int spatial)
 {
@@ -29,7 +30,7 @@ tr_status tr__conv_check_scratch(const tr_infer *io, const tr_shape *image, cons
     if (!tr_shape_is_known(image) || !tr_shape_is_known(filter))
         return TR_OK;
     for (int i = 0; i < image->rank - 2; i++) {
-        padded = tr_size_mul(padded, tr_size_add(image->dim[i + 2], 2 * (int64_t)a->paddings.item[i]));
+        padded = tr_size_mul(padded, tr_window_reach(image->dim[i + 2], tr__conv_window(a, filter, i), a->strides.item[i], 2 * (int64_t)a->paddings.item[i], result->dim[i + 2]));
         patches = tr_size_mul(patches, tr_size_mul(filter->dim[i + 2], result->dim[i + 2]));
     }
     const int64_t channels = image->dim[1] > filter->dim[0] ? image->dim[1] : filter->dim[0];

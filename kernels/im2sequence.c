@@ -1,7 +1,7 @@
 /* im2sequence.c - an image's patches, from left to right and from top to bottom, as the rows of a sequence.
  *
  * Padding is up, left, down, right. A window that begins inside the padded image belongs to it, so the last ones may reach
- * beyond its edge, where there are zeros. Y, where it is given, holds each image's true height and width before it was
+ * beyond its edge, where there are zeros. Fluid's formula says how many there are (kernels/math/window.h). Y, where it is given, holds each image's true height and width before it was
  * scaled down by out_stride: then images give sequences of different lengths. */
 #ifndef T
 
@@ -9,10 +9,10 @@
 
 #include "framework/grad_second.h"
 #include "framework/size.h"
+#include "framework/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
-#include "kernels/math/conv.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/window.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -57,10 +57,10 @@ static tr_status check(const void *attrs_)
 /* Windows along axis 0 (down) or 1 (to the right) of an image that is `size` there. */
 static int64_t windows(const attrs *a, int axis, int64_t size)
 {
-    const int64_t stride = a->strides.item[axis];
-    const int64_t room = size + a->paddings.item[axis] + a->paddings.item[axis + 2] - a->kernels.item[axis];
+    const int64_t padding = (int64_t)a->paddings.item[axis] + a->paddings.item[axis + 2];
+    const int64_t places = tr_window_places(size, a->kernels.item[axis], a->strides.item[axis], padding, true);
 
-    return room < 0 ? 0 : 1 + (room + stride - 1) / stride;
+    return places > 0 ? places : 0;
 }
 
 static tr_status infer(const tr_infer *io)
@@ -78,8 +78,9 @@ static tr_status infer(const tr_infer *io)
     tr_shape      out = TR_SHAPE(-1, x.dim[1] < 0 ? -1 : tr_size_mul(x.dim[1], window));
     for (int axis = 0; axis < 2; axis++)
         if (x.dim[2 + axis] >= 0 && windows(a, axis, x.dim[2 + axis]) == 0)
-            return tr_fail(TR_ESHAPE, "%s: X is %s, too small for a window of %d x %d", io->type, TR_SHAPE_STR(x),
-                           a->kernels.item[0], a->kernels.item[1]);
+            return tr_fail(TR_ESHAPE, "%s: X is %s, too small for a window of %d x %d: with padding %d and %d, dimension %d lacks two strides (of %d) less one, or more",
+                           io->type, TR_SHAPE_STR(x), a->kernels.item[0], a->kernels.item[1], a->paddings.item[axis], a->paddings.item[axis + 2],
+                           2 + axis, a->strides.item[axis]);
     if (!has_sizes && x.dim[0] >= 0 && x.dim[2] >= 0 && x.dim[3] >= 0)
         out.dim[0] = tr_size_mul(x.dim[0], tr_size_mul(windows(a, 0, x.dim[2]), windows(a, 1, x.dim[3])));
     io->out[OUT] = tr__meta_with_sequences(io->in[X].dtype, out, 1);
@@ -88,9 +89,18 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 
-/* Image i: how many windows, down and to the right. Sizes of images that Y does not tell are those of X; that of a single image is, as in
- * Fluid. */
-static void windows_of(int64_t *down, int64_t *right, const tr_run *io, int64_t i)
+/* How many windows an image has. */
+typedef struct grid {
+    int64_t down, right;
+} grid;
+
+enum {
+    MAX_EXTENT = 1 << 30,             /* of a true size */
+    MIN_ELEMENTS = 8192               /* of a slice */
+};
+
+/* Of image i. Sizes of images that Y does not tell are those of X; that of a single image is, as in Fluid. */
+static grid grid_of(const tr_run *io, int64_t i)
 {
     const attrs     *a = io->attrs;
     const tr_tensor *y = io->in[Y];
@@ -99,22 +109,9 @@ static void windows_of(int64_t *down, int64_t *right, const tr_run *io, int64_t 
     if (y && io->in[X]->shape.dim[0] > 1) {
         tr_cast(size, TR_INT64, (const char *)y->data + i * 2 * tr_dtype_size(y->dtype), y->dtype, 2);
         for (int axis = 0; axis < 2; axis++)
-            size[axis] = (size[axis] + a->out_stride.item[axis] - 1) / a->out_stride.item[axis];
+            size[axis] = ((size[axis] < MAX_EXTENT ? size[axis] : MAX_EXTENT) + a->out_stride.item[axis] - 1) / a->out_stride.item[axis];
     }
-    *down = windows(a, 0, size[0]);
-    *right = windows(a, 1, size[1]);
-}
-
-static tr_conv_shape shape_of(const tr_run *io, int64_t down, int64_t right)
-{
-    const attrs    *a = io->attrs;
-    const tr_shape *x = &io->in[X]->shape;
-
-    return (tr_conv_shape){
-        .batch = 1, .in_channels = x->dim[1], .groups = 1, .in = {1, x->dim[2], x->dim[3]}, .out = {1, down, right},
-        .kernel = {1, a->kernels.item[0], a->kernels.item[1]}, .stride = {1, a->strides.item[0], a->strides.item[1]},
-        .pad = {0, a->paddings.item[0], a->paddings.item[1]}, .dilation = {1, 1, 1},
-    };
+    return (grid){windows(a, 0, size[0]), windows(a, 1, size[1])};
 }
 
 static int64_t window_size(const tr_run *io)
@@ -123,18 +120,17 @@ static int64_t window_size(const tr_run *io)
     return io->in[X]->shape.dim[1] * a->kernels.item[0] * a->kernels.item[1];
 }
 
-/* The sequences of Out, in scratch memory. */
-static tr_status find_sequences(tr_sequences *s, const tr_run *io)
+/* The windows of each image and the sequences of Out, in scratch memory. Y is read here alone. */
+static tr_status find_sequences(tr_sequences *s, grid **grids, const tr_run *io)
 {
     const int64_t images = io->in[X]->shape.dim[0];
-    int64_t      *offset;
 
-    TR_TRY(tr_run_scratch((void **)&offset, io, (size_t)(images + 1) * sizeof *offset));
+    TR_TRY(tr_run_scratch((void **)grids, io, (size_t)images * sizeof **grids + (size_t)(images + 1) * sizeof(int64_t)));
+    int64_t *offset = (int64_t *)(*grids + images);
     offset[0] = 0;
     for (int64_t i = 0; i < images; i++) {
-        int64_t down, right;
-        windows_of(&down, &right, io, i);
-        offset[i + 1] = offset[i] + down * right;
+        const grid g = (*grids)[i] = grid_of(io, i);
+        offset[i + 1] = tr_size_add(offset[i], tr_size_mul(g.down, g.right));
     }
     *s = (tr_sequences){images, offset};
     return TR_OK;
@@ -155,47 +151,112 @@ TR_REGISTER_OP(im2sequence_grad, .grad_of = &tr_op_record_im2sequence, .kernels 
 
 #else /* the kernels, for each T */
 
-/* One image's windows are columns first, and then transposed into rows. */
+typedef struct {
+    const attrs *a;
+    const grid  *grids;
+    tr_sequences s;
+    int64_t      channels, height, width, size;       /* of an image; elements of a window */
+    T           *image, *rows;
+} NAME(job);
+
+/* The window's row r (through the channels): elements [begin, end) of it lie in the image, from *at on; false: none. */
+static bool NAME(row_of)(int64_t *at, int64_t *begin, int64_t *end, const NAME(job) *j, int64_t top, int64_t left, int64_t r)
+{
+    const int64_t height = j->a->kernels.item[0], width = j->a->kernels.item[1], y = top + r % height;
+
+    *begin = left < 0 ? -left : 0;
+    *end = j->width - left < width ? j->width - left : width;
+    *at = (r / height * j->height + y) * j->width + left + *begin;
+    return y >= 0 && y < j->height && *begin < *end;
+}
+
+static void NAME(take_window)(T *row, const T *image, const NAME(job) *j, int64_t top, int64_t left)
+{
+    memset(row, 0, (size_t)j->size * sizeof(T));
+    for (int64_t r = 0, at, begin, end; r < j->channels * j->a->kernels.item[0]; r++, row += j->a->kernels.item[1])
+        if (NAME(row_of)(&at, &begin, &end, j, top, left, r))
+            memcpy(row + begin, image + at, (size_t)(end - begin) * sizeof(T));
+}
+
+static void NAME(give_window)(T *image, const T *row, const NAME(job) *j, int64_t top, int64_t left)
+{
+    for (int64_t r = 0, at, begin, end; r < j->channels * j->a->kernels.item[0]; r++, row += j->a->kernels.item[1])
+        if (NAME(row_of)(&at, &begin, &end, j, top, left, r))
+            for (int64_t k = begin; k < end; k++)
+                image[at + k - begin] += row[k];
+}
+
+/* The windows of image i, to or from its rows. */
+static void NAME(walk)(const NAME(job) *j, int64_t i, bool gives)
+{
+    const int64_t right = j->grids[i].right;
+    T            *image = j->image + i * j->channels * j->height * j->width, *rows = j->rows + j->s.offset[i] * j->size;
+
+    for (int64_t o = 0; o < j->grids[i].down * right; o++, rows += j->size) {
+        const int64_t top = o / right * j->a->strides.item[0] - j->a->paddings.item[0];
+        const int64_t left = o % right * j->a->strides.item[1] - j->a->paddings.item[1];
+        if (gives)
+            NAME(give_window)(image, rows, j, top, left);
+        else
+            NAME(take_window)(rows, image, j, top, left);
+    }
+}
+
+static void NAME(take_range)(void *payload, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        NAME(walk)(payload, i, false);
+}
+
+static void NAME(give_range)(void *payload, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        NAME(walk)(payload, i, true);
+}
+
+static tr_status NAME(prepare)(NAME(job) *j, const tr_run *io)
+{
+    const tr_shape *x = &io->in[X]->shape;
+    grid           *grids;
+
+    *j = (NAME(job)){.a = io->attrs, .channels = x->dim[1], .height = x->dim[2], .width = x->dim[3], .size = window_size(io)};
+    TR_TRY(find_sequences(&j->s, &grids, io));
+    j->grids = grids;
+    return TR_OK;
+}
+
+/* Images of a slice, at least. */
+static int64_t NAME(least_images)(const NAME(job) *j)
+{
+    const int64_t each = j->s.count ? j->s.offset[j->s.count] * j->size / j->s.count : 0;
+    return 1 + MIN_ELEMENTS / (each + 1);
+}
+
 static tr_status NAME(im2sequence)(const tr_run *io)
 {
     const tr_tensor *x = io->in[X];
-    const int64_t    size = window_size(io), image = tr_shape_product(&x->shape, 1, 4);
-    tr_sequences     s;
-    T               *columns;
+    NAME(job)        j;
 
-    TR_TRY(find_sequences(&s, io));
-    const int64_t most = tr__sequences_longest(&s);
-    TR_TRY(tr_run_resize(io, OUT, 0, x->dtype, &TR_SHAPE(s.offset[s.count], size)));
-    TR_TRY(tr__sequences_put(io->out[OUT], NULL, 0, &s));
-    TR_TRY(tr_run_scratch((void **)&columns, io, (size_t)(most * size) * sizeof(T)));
-    T *out = io->out[OUT]->data;
-    for (int64_t i = 0, down, right; i < x->shape.dim[0]; i++, out += down * right * size) {
-        windows_of(&down, &right, io, i);
-        const tr_conv_shape shape = shape_of(io, down, right);
-        NAME(tr_im2col)(columns, (const T *)x->data + i * image, &shape, x->shape.dim[1]);
-        tr_transpose(out, columns, 2, (const int64_t[]){size, down * right}, (const int[]){1, 0}, sizeof(T));
-    }
+    TR_TRY(NAME(prepare)(&j, io));
+    TR_TRY(tr_run_resize(io, OUT, 0, x->dtype, &TR_SHAPE(j.s.offset[j.s.count], j.size)));
+    TR_TRY(tr__sequences_put(io->out[OUT], NULL, 0, &j.s));
+    j.image = x->data;
+    j.rows = io->out[OUT]->data;
+    tr_parallel_range(j.s.count, NAME(least_images)(&j), NAME(take_range), &j);
     return TR_OK;
 }
 
 static tr_status NAME(im2sequence_grad)(const tr_run *io)
 {
-    tr_tensor    *dx = io->out[G_DX];
-    const int64_t size = window_size(io), image = tr_shape_product(&dx->shape, 1, 4);
-    const T      *dout = io->in[G_DOUT]->data;
-    tr_sequences  s;
-    T            *columns;
+    tr_tensor *dx = io->out[G_DX];
+    NAME(job)  j;
 
-    TR_TRY(find_sequences(&s, io));
-    TR_TRY(tr__check_rows(io, G_DOUT, s.offset[s.count]));
-    TR_TRY(tr_run_scratch((void **)&columns, io, (size_t)(tr__sequences_longest(&s) * size) * sizeof(T)));
+    TR_TRY(NAME(prepare)(&j, io));
+    TR_TRY(tr__check_rows(io, G_DOUT, j.s.offset[j.s.count]));
     memset(dx->data, 0, (size_t)tr_tensor_bytes(dx));
-    for (int64_t i = 0, down, right; i < dx->shape.dim[0]; i++, dout += down * right * size) {
-        windows_of(&down, &right, io, i);
-        const tr_conv_shape shape = shape_of(io, down, right);
-        tr_transpose(columns, dout, 2, (const int64_t[]){down * right, size}, (const int[]){1, 0}, sizeof(T));
-        NAME(tr_col2im)((T *)dx->data + i * image, columns, &shape, dx->shape.dim[1]);
-    }
+    j.image = dx->data;
+    j.rows = io->in[G_DOUT]->data;
+    tr_parallel_range(j.s.count, NAME(least_images)(&j), NAME(give_range), &j);
     return TR_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "kernels/check.h"
 #include "kernels/image_attrs.h"
 #include "kernels/math/pool.h"
+#include "kernels/math/window.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
@@ -100,7 +101,7 @@ static tr_status infer_extent(const tr_infer *io, tr_shape *out, int axis)
     out->dim[axis] = a->adaptive ? kernel : -1;
     if (in < 0 || a->adaptive)
         return TR_OK;
-    out->dim[axis] = tr_pool_extent(in, kernel, stride, pad, a->ceil_mode);
+    out->dim[axis] = tr_window_places(in, kernel, stride, 2 * pad, a->ceil_mode);
     if (out->dim[axis] < 1)
         return tr_fail(TR_ESHAPE, "%s: the window of %lld is larger than X %s with padding %lld along dimension %d, by a stride (%lld) or more",
                        io->type, (long long)kernel, TR_SHAPE_STR(io->in[X].shape), (long long)pad, axis, (long long)stride);

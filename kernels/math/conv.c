@@ -29,11 +29,6 @@ enum {
     BAND_BYTES = 1 << 20              /* of columns; a band packs the filter again */
 };
 
-int64_t tr_conv_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation)
-{
-    return (in + 2 * pad - (dilation * (kernel - 1) + 1)) / stride + 1;
-}
-
 static int64_t volume(const int64_t extent[3])
 {
     return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);

@@ -10,9 +10,6 @@
 
 #include "kernels/math/conv_shape.h"
 
-/* The extent of the output along one axis: (in + 2 pad - (dilation (kernel - 1) + 1)) / stride + 1. */
-int64_t tr_conv_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);
-
 #define TR_TEMPLATE "kernels/math/conv.h"
 #include "kernels/math/each_float.h"
 

@@ -7,6 +7,7 @@
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
+#include "kernels/math/window.h"
 
 #include <limits.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static bool geometry_init(geometry *g, const tr_conv_shape *s)
 {
     *g = (geometry){.s = s, .channels = s->in_channels / s->groups, .filters = s->out_channels / s->groups};
     for (int a = 0; a < 3; a++)
-        g->padded[a] = s->in[a] + 2 * s->pad[a];
+        g->padded[a] = tr_window_reach(s->in[a], s->dilation[a] * (s->kernel[a] - 1) + 1, s->stride[a], 2 * s->pad[a], s->out[a]);
     g->plane = volume(g->padded);
     g->taps = g->channels * volume(s->kernel);
     g->pixels = volume(s->out);

@@ -9,11 +9,6 @@
 #include <float.h>
 #include <math.h>
 
-int64_t tr_pool_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, bool ceil_mode)
-{
-    return (in - kernel + 2 * pad + (ceil_mode ? stride - 1 : 0)) / stride + 1;
-}
-
 /* Places of the maxima of row r, which were found at taps `from`. */
 static void put_places(int32_t *place, const int32_t *from, const layout *l, int64_t r)
 {

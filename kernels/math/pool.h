@@ -9,9 +9,6 @@
 
 #include "kernels/math/pool_shape.h"
 
-/* The extent of the output along one axis; `ceil_mode` rounds the last window up instead of down. */
-int64_t tr_pool_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, bool ceil_mode);
-
 #define TR_TEMPLATE "kernels/math/pool.h"
 #include "kernels/math/each_float.h"
 

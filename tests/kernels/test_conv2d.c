@@ -33,7 +33,14 @@ static const op_case conv_cases[] = {
     {"bias", {DIMS(2, 2, 4, 4), DIMS(3, 2, 3, 3), DIMS(3)}},
     {"many images", {DIMS(9, 1, 6, 6), DIMS(2, 1, 5, 5)}},
     {"empty batch", {DIMS(0, 2, 4, 4), DIMS(3, 2, 3, 3)}},
+    {"a window larger than the image", {DIMS(2, 2, 6, 6), DIMS(3, 2, 7, 7)}, {INTS_ATTR("strides", 2, 2)}, {DIMS(2, 3, 1, 1)}},
+    {"larger along one axis", {DIMS(1, 2, 3, 9), DIMS(3, 2, 5, 2), DIMS(3)}, {INTS_ATTR("strides", 3, 2)}, {DIMS(1, 3, 1, 4)}},
+    {"larger with padding and dilations", {DIMS(1, 1, 2, 2), DIMS(2, 1, 3, 2)},
+     {INTS_ATTR("strides", 4, 4), INTS_ATTR("paddings", 1, 1), INTS_ATTR("dilations", 3, 5)}, {DIMS(1, 2, 1, 1)}},
 };
+
+static const op_case larger_depthwise = {"larger, each channel for itself", {DIMS(2, 3, 2, 8), DIMS(6, 1, 3, 3)},
+                                         {INT_ATTR("groups", 3), INTS_ATTR("strides", 2, 2)}, {DIMS(2, 6, 1, 3)}};
 
 static double conv_at(const op_values *v, int64_t n, int64_t o, int64_t y, int64_t x)
 {
@@ -66,12 +73,14 @@ TEST(conv_matches_reference)
 {
     EACH_OF(c, conv_cases) check_forward("conv2d", c, conv_reference, 4e-6);
     EACH_OF(c, conv_cases) check_forward("depthwise_conv2d", c, conv_reference, 4e-6);
+    check_forward("depthwise_conv2d", &larger_depthwise, conv_reference, 4e-6);
 }
 
 TEST(conv_gradient_is_numeric)
 {
     EACH_OF(c, conv_cases) check_gradient("conv2d", c, 1e-4, 1e-7);
     check_gradient("depthwise_conv2d", &conv_cases[8], 1e-4, 1e-7);
+    check_gradient("depthwise_conv2d", &larger_depthwise, 1e-4, 1e-7);
 }
 
 /* A batch and a plane large enough that threads share the work. */
@@ -89,7 +98,7 @@ TEST(conv_mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "cannot be cut into 2 groups",
                 infer_shapes("conv2d", {DIMS(1, 4, 8, 8), DIMS(3, 2, 3, 3)}, {INT_ATTR("groups", 2)}));
     EXPECT_FAIL(TR_ESHAPE, "Input must have rank 4, got [3, 8]", infer_shapes("conv2d", {DIMS(3, 8), DIMS(4, 3, 3, 3)}));
-    EXPECT_FAIL(TR_ESHAPE, "covers 9", infer_shapes("conv2d", {DIMS(1, 1, 4, 9), DIMS(1, 1, 9, 9)}));
+    EXPECT_FAIL(TR_ESHAPE, "covers 9, more than Input [1, 1, 4, 9] with padding 0 has along dimension 2, by a stride (1) or more", infer_shapes("conv2d", {DIMS(1, 1, 4, 9), DIMS(1, 1, 9, 9)}));
     EXPECT_FAIL(TR_ESHAPE, "Bias must be [4]", infer_shapes("conv2d", {DIMS(1, 3, 8, 8), DIMS(4, 3, 3, 3), DIMS(3)}));
     EXPECT_FAIL(TR_EINVAL, "strides must be two numbers",
                 infer_shapes("conv2d", {DIMS(1, 3, 8, 8), DIMS(4, 3, 3, 3)}, {INTS_ATTR("strides", 1)}));

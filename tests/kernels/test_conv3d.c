@@ -57,6 +57,7 @@ static const op_case conv_cases[] = {
      {INTS_ATTR("paddings", 1, 0, 2), INTS_ATTR("strides", 2, 1, 3)}},
     {"dilations", {DIMS(1, 1, 5, 5, 6), DIMS(2, 1, 2, 2, 2)}, {INTS_ATTR("dilations", 2, 1, 3)}},
     {"groups", {DIMS(2, 4, 3, 3, 3), DIMS(6, 2, 2, 2, 2)}, {INT_ATTR("groups", 2)}},
+    {"larger than the volume", {DIMS(2, 2, 3, 4, 2), DIMS(3, 2, 4, 2, 4)}, {INTS_ATTR("strides", 2, 2, 3)}, {DIMS(2, 3, 1, 2, 1)}},
     {"bias", {DIMS(2, 2, 3, 3, 3), DIMS(3, 2, 2, 2, 2), DIMS(3)}},
     {"empty batch", {DIMS(0, 2, 4, 4, 4), DIMS(3, 2, 3, 3, 3)}},
 };

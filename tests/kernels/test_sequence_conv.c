@@ -116,6 +116,10 @@ static const op_case image_cases[] = {
     {"the last windows reach beyond the edge", {DIMS(1, 1, 5, 4)}, {KERNEL(2, 3), INTS_ATTR("strides", 2, 2)}},
     {"images of their own sizes", {DIMS(2, 1, 4, 4), SIZES(LIST(8, 5, 4, 8), 2)},
      {KERNEL(2, 2), INTS_ATTR("out_stride", 2, 2)}, .out = {SEQUENCES(OFFSETS(0, 6, 9), 9, 4)}},
+    {"a window larger than the image", {DIMS(2, 2, 4, 3)}, {KERNEL(7, 3), INTS_ATTR("strides", 3, 2)}, .out = {SEQUENCES(OFFSETS(0, 1, 2), 2, 42)}},
+    {"larger with padding", {DIMS(1, 1, 2, 5)}, {KERNEL(5, 2), INTS_ATTR("strides", 2, 2), INTS_ATTR("paddings", 1, 0, 0, 1)}},
+    {"true sizes smaller than the window", {DIMS(3, 1, 4, 4), SIZES(LIST(4, 4, 2, 3, 1, 3), 3)}, {KERNEL(4, 3), INTS_ATTR("strides", 2, 2)},
+     .out = {SEQUENCES(OFFSETS(0, 2, 3, 3), 3, 12)}},
 };
 
 static int64_t at(const op_case *c, const char *name, int i, int64_t otherwise)
@@ -135,7 +139,7 @@ static int64_t image_windows(const op_values *v, int64_t image, int axis)
     if (v->in_count > 1)
         size = ((int64_t)v->in[1].data[image * 2 + axis] + shrink - 1) / shrink;
     const int64_t room = size + at(c, "paddings", axis, 0) + at(c, "paddings", axis + 2, 0) - at(c, "kernels", axis, 1);
-    return 1 + (room + stride - 1) / stride;
+    return (room + stride - 1) / stride + 1 > 0 ? (room + stride - 1) / stride + 1 : 0;
 }
 
 static void image_reference(op_values *v)

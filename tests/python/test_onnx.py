@@ -154,6 +154,11 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     ("conv2d", lambda: layers.conv2d(data(2, 8, 8), 4, 3, stride=2, padding=1, act="relu")),
     ("conv2d_groups", lambda: layers.conv2d(data(4, 8, 8), 4, 3, dilation=2, groups=2)),
     ("conv3d", lambda: layers.conv3d(data(1, 4, 5, 6), 2, 2)),
+    ("conv2d_window_larger_than_the_image", lambda: layers.conv2d(data(2, 6, 9), 4, 7, stride=2, dilation=1)),
+    *[(f"pool_{how}_window_larger_than_the_image_{up}", lambda how=how, up=up: layers.pool2d(data(2, 5, 9), 6, how, 3, 0, ceil_mode=up, exclusive=not up))
+      for how in ("max", "avg") for up in (False, True)],
+    ("max_pool_with_index_window_larger_than_the_image", lambda: output_of("max_pool2d_with_index", "Mask", {"Out": "float32", "Mask": "int32"}, {"X": data(2, 5, 9)},
+                                                                           ksize=[6, 3], strides=[2, 2])),
     ("conv2d_transpose", lambda: layers.conv2d_transpose(data(2, 5, 5), 3, filter_size=3, stride=2, padding=1)),
     ("pool_max", lambda: layers.pool2d(data(2, 8, 8), 3, "max", 2, 1)),
     ("pool_average", lambda: layers.pool2d(data(2, 8, 8), 3, "avg", 2, 1)),

@@ -140,6 +140,8 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     ("add_position_encoding", lambda: made("add_position_encoding", sequences(6), alpha=0.5, beta=2.0)),
     ("row_conv", lambda: layers.row_conv(sequences(3), 2)),
     ("im2sequence", lambda: layers.im2sequence(layers.data("x", [2, 5, 6]), filter_size=[2, 3], stride=[1, 2], padding=[1, 0, 0, 1])),
+    ("im2sequence_beyond_the_edge", lambda: layers.im2sequence(layers.data("x", [2, 5, 6]), filter_size=[2, 3], stride=2, padding=1)),
+    ("im2sequence_window_larger_than_the_image", lambda: layers.im2sequence(layers.data("x", [2, 5, 4]), filter_size=[7, 5], stride=2)),
     *[(f"gru_{origin}", lambda origin=origin: gates("gru", origin_mode=origin)) for origin in (False, True)],
     ("gru_backward", lambda: gates("gru", is_reverse=True, candidate_activation="relu")),
     *[(f"begun_{kind}", lambda kind=kind: begun(kind)) for kind in ("gru", "lstm")],

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..framework import Operator
 from .onnx_graph import Graph
-from .onnx_pieces import part_of_shape, pooled, shape_of
+from .onnx_pieces import part_of_shape, pooled, reaching, shape_of
 from .onnx_registry import CONVERTERS, _attr, _has, _in, _int64, _out, _refuse, _type_of, converts
 
 # -- one to one ----------------------------------------------------------------------------------------------------------
@@ -409,6 +409,9 @@ def _conv(graph: Graph, op: Operator) -> None:
     inputs = [_in(graph, op, slot) for slot in ("Input", "Filter", "Bias") if _has(op, slot)]
     how: dict[str, Any] = {"strides": [int(n) for n in op.attr("strides")], "pads": _pads(op.attr("paddings")),
                            "dilations": [int(n) for n in op.attr("dilations")], "group": int(op.attr("groups") or 1)}
+    if "transpose" not in op.type:
+        windows = [dilation * (k - 1) + 1 for dilation, k in zip(how["dilations"], graph.shape(op.input("Filter")[0])[2:])]
+        how["pads"] = reaching(how["pads"], graph.shape(op.input("Input")[0])[2:], windows)
     if "transpose" in op.type and _attr(op, "output_size"):
         how["output_padding"] = _beyond(graph, op)
     graph.add("ConvTranspose" if "transpose" in op.type else "Conv", inputs, _out(graph, op, "Output"), **how)
@@ -441,7 +444,7 @@ def _pool(graph: Graph, op: Operator) -> None:
         windows = [extent // size for extent, size in zip(extents, sizes)]
         graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=windows, strides=windows)
         return
-    pads, counts = _pads(op.attr("paddings")), not is_max and not op.attr("exclusive")
+    pads, counts = reaching(_pads(op.attr("paddings")), graph.shape(op.input("X")[0])[2:], sizes), not is_max and not op.attr("exclusive")
     rounds_up = bool(op.attr("ceil_mode"))
     if rounds_up and counts:                           # all of a window counts, on which runtimes differ: make all that it sees a part of the image
         ends = [int(end) + int(stride) - 1 for end, stride in zip(pads[len(sizes):], op.attr("strides"))]

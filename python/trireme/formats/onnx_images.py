@@ -9,7 +9,7 @@ import numpy as np
 from ..framework import Operator
 from .onnx_graph import Graph
 from .onnx_lods import numbered
-from .onnx_pieces import extent, extents, shape_of
+from .onnx_pieces import extent, extents, reaching, shape_of
 from .onnx_registry import _has, _in, _out, _refuse, converts
 
 
@@ -192,7 +192,7 @@ def _max_pool_with_index(graph: Graph, op: Operator) -> None:
         raise _refuse(op, "adaptive windows are not exported")
     is_global = bool(op.attr("global_pooling"))
     kernel = _known(graph, op, "X", range(2, rank)) if is_global else [int(n) for n in op.attr("ksize")]
-    pads = [0] * 2 * len(kernel) if is_global else [int(n) for n in op.attr("paddings")] * 2
+    pads = [0] * 2 * len(kernel) if is_global else reaching([int(n) for n in op.attr("paddings")] * 2, graph.shape(x)[2:], kernel)
     places = graph.fresh("places")
     graph.add_node("MaxPool", [graph.name_of(x)], [_out(graph, op), places], kernel_shape=kernel, pads=pads, strides=[int(n) for n in op.attr("strides")])
     plane = graph.add("ReduceProd", [shape_of(graph, *extents(graph, graph.name_of(x), range(2, rank)))], keepdims=1)

@@ -46,4 +46,11 @@ def extents(graph: Graph, value: str, axes: Sequence[int]) -> list[str]:
     return [extent(graph, value, axis, [1]) for axis in axes]
 
 
-__all__ = ["Window", "extent", "extents", "part_of_shape", "pooled", "shape_of"]
+def reaching(pads: list[int], extents: Sequence[int], windows: Sequence[int]) -> list[int]:
+    """``pads``, and what a window reaches beyond a padded image that is smaller: ONNX has no place for it."""
+    rank = len(windows)
+    beyond = [max(0, window - n - pads[i] - pads[rank + i]) if n >= 0 else 0 for i, (n, window) in enumerate(zip(extents, windows))]
+    return [*pads[:rank], *(end + more for end, more in zip(pads[rank:], beyond))]
+
+
+__all__ = ["Window", "extent", "extents", "part_of_shape", "pooled", "reaching", "shape_of"]

@@ -252,8 +252,10 @@ def _im2sequence(graph: Graph, op: Operator) -> None:
     if _has(op, "Y") or min(channels, *extents) < 0:
         raise _refuse(op, f"{x!r} is {graph.shape(x)}; images of known sizes alone are exported, without true sizes in Y")
     kernels, strides, pads = ([int(n) for n in op.attr(name)] for name in ("kernels", "strides", "paddings"))
-    value = add("Pad", [graph.name_of(x), graph.longs([0, 0, *pads[:2], 0, 0, *pads[2:]]), graph.number(0.0, x)]) if any(pads) else graph.name_of(x)
-    counts = [(n + pads[i] + pads[i + 2] - kernels[i]) // strides[i] + 1 for i, n in enumerate(extents)]
+    counts = [int((n + pads[i] + pads[i + 2] - kernels[i] + strides[i] - 1) / strides[i]) + 1 for i, n in enumerate(extents)]    # rounded towards 0, as in C
+    reach = [(counts[i] - 1) * strides[i] + kernels[i] - n - pads[i] for i, n in enumerate(extents)]
+    ends = [max(pads[i + 2], reach[i]) for i in range(2)]
+    value = add("Pad", [graph.name_of(x), graph.longs([0, 0, *pads[:2], 0, 0, *ends]), graph.number(0.0, x)]) if any(pads + ends) else graph.name_of(x)
     for axis, count, stride, kernel in zip((2, 4), counts, strides, kernels):          # [images, channels, down, kernel height, right, kernel width]
         value = add("Gather", [value, graph.constant(np.arange(count)[:, None] * stride + np.arange(kernel), np.int64)], axis=axis)
     ordered = add("Transpose", [value], perm=[0, 2, 4, 1, 3, 5])

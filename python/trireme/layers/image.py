@@ -45,7 +45,7 @@ def conv3d(input: Variable, num_filters: int, filter_size: SizeLike, stride: Siz
     """Return volumes [n, c, d, h, w] convolved with ``num_filters`` filters: [n, num_filters, d', h', w'].
 
     ``filter_size``, ``stride``, ``padding`` and ``dilation`` are ints or lists [depth, height, width]. An extent becomes
-    ``(extent + 2 padding - (dilation (filter - 1) + 1)) / stride + 1``, rounded down. The filters' first values are normal with
+    ``(extent + 2 padding - (dilation (filter - 1) + 1)) / stride + 1``, rounded towards 0. The filters' first values are normal with
     deviation ``sqrt(2 / elements of a filter)``. ``use_cudnn`` means nothing here.
 
     >>> video = fluid.layers.data("video", [3, 8, 32, 32])

@@ -5,6 +5,7 @@
 #include "kernels/math/blas.h"
 #include "kernels/math/depthwise_direct.h"
 #include "kernels/math/float_lanes.h"
+#include "kernels/math/window.h"
 #include "tests/kernels/math/check.h"
 
 #define CONV(b, ic, oc, g, ...) {.batch = b, .in_channels = ic, .out_channels = oc, .groups = g, __VA_ARGS__}
@@ -35,6 +36,14 @@ static tr_conv_shape shapes[] = {
     CONV(2, 2, 4, 2, .in = {1, 15, 36}, .kernel = {1, 3, 3}, .stride = {1, 2, 2}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),
     CONV(2, 2, 2, 2, .in = {1, 22, 75}, .kernel = {1, 5, 5}, .stride = {1, 2, 2}, .pad = {0, 2, 2}, .dilation = {1, 1, 1}),
     CONV(2, 2, 2, 2, .in = {1, 5, 5}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 3, 3}, .dilation = {1, 1, 1}),
+    /* windows that are larger than the padded image */
+    CONV(3, 3, 3, 3, .in = {1, 2, 2}, .kernel = {1, 3, 3}, .stride = {1, 2, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 2, 4, 2, .in = {1, 4, 70}, .kernel = {1, 5, 5}, .stride = {1, 2, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 2, 4, 2, .in = {1, 2, 11}, .kernel = {1, 5, 5}, .stride = {1, 2, 2}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(2, 3, 12, 1, .in = {1, 6, 19}, .kernel = {1, 7, 7}, .stride = {1, 2, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 3, 12, 1, .in = {1, 6, 6}, .kernel = {1, 7, 7}, .stride = {1, 2, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 4, 9, 1, .in = {1, 1, 1}, .kernel = {1, 1, 2}, .stride = {1, 1, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 4, 6, 2, .in = {3, 3, 4}, .kernel = {3, 2, 3}, .stride = {3, 5, 4}, .pad = {0, 0, 1}, .dilation = {2, 3, 4}),
 };
 enum { CASES = sizeof shapes / sizeof *shapes };
 
@@ -48,8 +57,7 @@ static int set_up(void **state)
     (void)state;
     for (int c = 0; c < CASES; c++)
         for (int a = 0; a < 3; a++)
-            shapes[c].out[a] = tr_conv_extent(shapes[c].in[a], shapes[c].kernel[a], shapes[c].stride[a], shapes[c].pad[a],
-                                              shapes[c].dilation[a]);
+            shapes[c].out[a] = tr_window_places(shapes[c].in[a], shapes[c].dilation[a] * (shapes[c].kernel[a] - 1) + 1, shapes[c].stride[a], 2 * shapes[c].pad[a], false);
     return tr_blas_init() == TR_OK ? 0 : -1;
 }
 
@@ -68,12 +76,17 @@ static int64_t place(const tr_conv_shape *s, int64_t o, int64_t k)
     return at;
 }
 
-static void extents_follow_the_formula(void **state)
+static void windows_have_fluids_places(void **state)
 {
     (void)state;
-    assert_int_equal(tr_conv_extent(28, 5, 1, 0, 1), 24);
-    assert_int_equal(tr_conv_extent(32, 3, 2, 1, 1), 16);
-    assert_int_equal(tr_conv_extent(7, 3, 1, 0, 3), 1);
+    assert_int_equal(tr_window_places(28, 5, 1, 0, false), 24);
+    assert_int_equal(tr_window_places(32, 3, 2, 2, false), 16);
+    assert_int_equal(tr_window_places(8, 3, 2, 0, true), 4);
+    assert_int_equal(tr_window_places(6, 7, 2, 0, false), 1);
+    assert_int_equal(tr_window_places(5, 7, 2, 0, false), 0);
+    assert_int_equal(tr_window_places(4, 7, 3, 0, true), 1);
+    assert_int_equal(tr_window_reach(6, 7, 2, 0, 1), 7);
+    assert_int_equal(tr_window_reach(7, 3, 2, 2, 4), 9);
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_conv.c"
@@ -82,7 +95,7 @@ static void extents_follow_the_formula(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extents_follow_the_formula), BOTH(convolutions_match), BOTH(columns_are_adjoint_to_images),
+        cmocka_unit_test(windows_have_fluids_places), BOTH(convolutions_match), BOTH(columns_are_adjoint_to_images),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

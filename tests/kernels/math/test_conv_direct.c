@@ -14,6 +14,7 @@
 #include "kernels/math/blas.h"
 #include "kernels/math/conv.h"
 #include "kernels/math/conv_direct.h"
+#include "kernels/math/window.h"
 
 /* batch, channels, filters, groups; in; kernel; stride; pad; dilation */
 static const struct {
@@ -27,6 +28,8 @@ static const struct {
     {"strides", {4, 8, 24, 1, {1, 15, 14}, {0}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, {1, 1, 1}}},
     {"dilation", {2, 6, 9, 1, {1, 17, 19}, {0}, {1, 3, 3}, {1, 1, 1}, {0, 2, 2}, {1, 2, 3}}},
     {"groups", {3, 12, 18, 3, {1, 11, 10}, {0}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}}},
+    {"larger than the image", {3, 5, 9, 1, {1, 6, 11}, {0}, {1, 7, 7}, {1, 2, 2}, {0, 0, 0}, {1, 1, 1}}},
+    {"much larger", {2, 4, 6, 2, {1, 1, 2}, {0}, {1, 5, 6}, {1, 5, 7}, {0, 0, 1}, {1, 1, 1}}},
     {"depthwise", {2, 6, 6, 6, {1, 11, 10}, {0}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}}},
     {"three dimensions", {2, 5, 10, 1, {5, 7, 9}, {0}, {2, 3, 3}, {1, 1, 1}, {1, 1, 0}, {1, 1, 1}}},
     {"more than a chunk", {1, 2, 5, 1, {1, 40, 70}, {0}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}}},

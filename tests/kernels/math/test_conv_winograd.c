@@ -6,6 +6,7 @@
 #include "kernels/math/conv_folded.h"
 #include "kernels/math/conv_winograd.h"
 #include "kernels/math/float_lanes.h"
+#include "kernels/math/window.h"
 #include "tests/kernels/math/check.h"
 
 static const struct {
@@ -52,7 +53,7 @@ static tr_conv_shape shape_of(int i)
                        .in = {1, cases[i].height, cases[i].width}, .kernel = {1, cases[i].taps, cases[i].taps}, .stride = {1, cases[i].stride > 0 ? cases[i].stride : 1, cases[i].stride > 0 ? cases[i].stride : 1},
                        .pad = {0, cases[i].pad[0], cases[i].pad[1]}, .dilation = {1, 1, 1}};
     for (int a = 0; a < 3; a++)
-        s.out[a] = tr_conv_extent(s.in[a], s.kernel[a], s.stride[a], s.pad[a], 1);
+        s.out[a] = tr_window_places(s.in[a], s.kernel[a], s.stride[a], 2 * s.pad[a], false);
     return s;
 }
 
