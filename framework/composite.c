@@ -1,7 +1,7 @@
 /* composite.c - the parts of one composite operator. See composite.h.
  *
  * The body is written into a program of its own, whose variables are named after the slots of the operator. The gradient is
- * derived there by tr_append_gradients. expand.c moves the parts into the plan's program. */
+ * derived there by tr_append_gradients. expanded.c moves the parts into the plan's program. */
 #include "framework/composite.h"
 
 #include <assert.h>

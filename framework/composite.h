@@ -1,7 +1,7 @@
 /* composite.h - operators that are defined by others.
  *
  * Such an operator has a body instead of kernels: `.expand` of its record appends other operators, its parts, to a small
- * program. A body is expanded when a plan is made (expand.h), so programs keep the operator under its own name, and the
+ * program. A body is expanded when a plan is made (expanded.h), so programs keep the operator under its own name, and the
  * parts are fused and share memory like all others. The gradient operator has neither kernels nor a body of its own: its
  * parts are those of the gradient of the body, derived by the rules of backward.c.
  *
@@ -50,7 +50,7 @@ tr_dtype tr_composite_dtype(const tr_composite *c, const char *name);
 /* The rank; a failure that asks for it where it is not known. */
 tr_status tr_composite_known_rank(int *out, const tr_composite *c, const char *name);
 
-/* -- for expand.c and grad_body.c --------------------------------------------------------------------- */
+/* -- for expanded.c and grad_body.c --------------------------------------------------------------------- */
 
 /* The parts of one operator, in a program of their own. */
 typedef struct tr__body {

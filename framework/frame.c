@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/finite.h"
 #include "framework/infer.h"
 #include "framework/interrupt.h"
 #include "framework/op_registry.h"
 #include "framework/profiler.h"
 #include "framework/random.h"
+#include "framework/tensor_finite.h"
 
 enum { SPARES = 2 };
 

@@ -1,7 +1,7 @@
 /* plan.h - a block made ready to run: its variables and steps. Other files make them and run them.
  *
  * Building (once for a program, scope, feeds and fetches):
- *   expand.h       composite operators are replaced by their parts;
+ *   expanded.h     composite operators are replaced by their parts;
  *   plan_build.h   dead operators are dropped, names become numbered variables, every write of a temporary
  *                  makes a new one (so that no later pass has to think about overwriting), attributes are
  *                  decoded, kernels chosen, sub-blocks planned;
@@ -24,7 +24,7 @@
 #ifndef TR_FRAMEWORK_PLAN_H
 #define TR_FRAMEWORK_PLAN_H
 
-#include "framework/expand.h"
+#include "framework/expanded.h"
 #include "framework/infer_frame.h"
 #include "framework/program.h"
 
@@ -47,7 +47,7 @@ struct tr_step {
     const tr_op  *op;
     tr_op_desc   *desc;               /* a copy: the program may change while the plan is being printed */
     int           op_index;           /* in the block of the program; of the last one, if fused */
-    const char   *composite;          /* type of the operator there whose part this is (expand.h), or NULL */
+    const char   *composite;          /* type of the operator there whose part this is (expanded.h), or NULL */
     void         *attrs;
     tr_kernel_fn  kernel;
     int           in_slots, out_slots, in_args, arg_count;

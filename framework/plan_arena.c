@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "framework/pieces.h"
+#include "framework/plan_pieces.h"
 #include "framework/size.h"
 
 enum { MAX_LOOKS = 4000 };            /* of the search for one span */

@@ -19,7 +19,7 @@
 #include "kernels/math/blas.h"
 #include "kernels/math/reduce.h"
 #include "kernels/math/softmax.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

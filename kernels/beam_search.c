@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/tensor_array.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

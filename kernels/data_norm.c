@@ -13,7 +13,7 @@
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/reduce.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 
 #include "kernels/check.h"
 #include "kernels/math/edit_distance.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

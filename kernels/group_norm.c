@@ -7,7 +7,7 @@
 #include "framework/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/norm.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, SCALE, BIAS };

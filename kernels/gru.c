@@ -12,7 +12,7 @@
 #include "kernels/math/blas.h"
 #include "kernels/math/gru.h"
 #include "kernels/math/reduce.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, H0, WEIGHT, BIAS };

@@ -11,7 +11,7 @@
 #include "kernels/math/rows.h"
 #include "kernels/math/tree_path.h"
 #include "kernels/picked_grad.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, W, LABEL, PATH_TABLE, PATH_CODE, BIAS };

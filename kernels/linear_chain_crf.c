@@ -12,7 +12,7 @@
 #include "kernels/math/blas.h"
 #include "kernels/math/crf.h"
 #include "kernels/math/rows.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/lstm.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/batch_order.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/rows.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { PREDICTIONS, LABELS, IN_WRONGS, IN_CORRECTS, IN_MEAN_IOU };

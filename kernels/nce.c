@@ -12,7 +12,7 @@
 #include "kernels/math/nce.h"
 #include "kernels/math/rows.h"
 #include "kernels/picked_grad.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, LABEL, WEIGHT, BIAS, SAMPLE_WEIGHT, PROBS, ALIAS, ALIAS_PROBS };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "kernels/check.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { SCORE, LABEL, QUERY, IN_POSITIVE, IN_NEGATIVE, IN_NEUTRAL, WEIGHT };

@@ -11,7 +11,7 @@
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/rows.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { MAX_PROBS, INDICES, LABELS, WEIGHTS, STATES };

@@ -16,7 +16,7 @@
 #include "kernels/check.h"
 #include "kernels/math/nce.h"
 #include "kernels/math/rows.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { LOGITS, LABELS, GIVEN_SAMPLES, GIVEN_PROBABILITIES };

@@ -8,7 +8,7 @@
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/rows.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/selected_rows.h"
 
 #include <inttypes.h>

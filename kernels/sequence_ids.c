@@ -2,7 +2,7 @@
 #ifndef T
 
 #include "kernels/check.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #ifndef T
 
 #include "kernels/check.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 #include <stdlib.h>
 #include <string.h>

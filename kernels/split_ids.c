@@ -4,8 +4,8 @@
  * (pserver/), so here they run within one process. Numbers have no gradient. That of selected rows is the sum of their parts' gradients. */
 #include "kernels/check.h"
 #include "kernels/math/rows.h"
-#include "kernels/pieces.h"
 #include "kernels/row_slices.h"
+#include "kernels/scratch.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "kernels/check.h"
 #include "kernels/math/ctc.h"
-#include "kernels/pieces.h"
+#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

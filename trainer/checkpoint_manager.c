@@ -10,7 +10,7 @@
 #include "framework/memory.h"
 #include "framework/status.h"
 #include "pserver/observe/launcher.h"
-#include "trainer/feed.h"
+#include "trainer/feed_threads.h"
 
 static volatile sig_atomic_t asked;   /* the signal that asks for an end */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "trainer/batch.h"
-#include "trainer/feed.h"
+#include "trainer/feed_threads.h"
 #include "trainer/pieces.h"
 
 #include "framework/memory.h"

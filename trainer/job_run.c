@@ -11,7 +11,7 @@
 #include "framework/scope.h"
 #include "framework/status.h"
 #include "trainer/accumulators.h"
-#include "trainer/feed.h"
+#include "trainer/feed_threads.h"
 #include "trainer/checkpoint_manager.h"
 
 enum { SEED_OF_TRAINER = 1000003 };   /* the same in python/trireme/distributed/transpiler.py */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "framework/memory.h"
-#include "trainer/feed.h"
+#include "trainer/feed_threads.h"
 #include "trainer/pieces.h"
 
 enum {

@@ -3,7 +3,7 @@
  * What must stay true: with several workers `lock` guards all fields that change. A worker never holds it while it computes or waits for
  * data. */
 #include "trainer/dataset.h"
-#include "trainer/feed.h"
+#include "trainer/feed_threads.h"
 #include "trainer/leases.h"
 #include "trainer/worker.h"
 

@@ -3,7 +3,7 @@
  * Pieces of files are read one after the other in large blocks. A piece [begin, end) of a file has the lines that begin in it, so pieces
  * share the lines of a file. A file that is packed (.gz) or piped through a command is one piece.
  *
- * What must stay true: one thread at a time uses a source (feed.h holds its lock). */
+ * What must stay true: one thread at a time uses a source (feed_threads.h holds its lock). */
 #ifndef TR_TRAINER_SOURCE_H
 #define TR_TRAINER_SOURCE_H
 

@@ -29,7 +29,7 @@ tr_node     tr_replica_node(tr_replica *replica);
 
 /* The update that the store was asked to apply is applied, or has failed. */
 void        tr_replica_applied(tr_replica *replica, tr_status status);
-/* The update that is being applied needs the next gathered values of all servers (gather.h). The replica writes them to `all`, which
+/* The update that is being applied needs the next gathered values of all servers (gathering.h). The replica writes them to `all`, which
  * has TR_GATHER_MAX bytes for each server. */
 void        tr_replica_share(tr_replica *replica, void *all);
 /* The number of tr_replica_share calls whose values have been written. */

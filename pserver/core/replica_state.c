@@ -2,7 +2,7 @@
 #include "pserver/core/replica_state.h"
 
 #include "framework/memory.h"
-#include "pserver/core/gather.h"
+#include "pserver/core/gathering.h"
 #include "storage/util/crc32c.h"
 
 #include <stdlib.h>

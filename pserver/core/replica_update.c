@@ -2,7 +2,7 @@
 #include "pserver/core/replica_update.h"
 
 #include "framework/memory.h"
-#include "pserver/core/gather.h"
+#include "pserver/core/gathering.h"
 
 #include <stdlib.h>
 #include <string.h>

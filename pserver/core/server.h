@@ -4,7 +4,7 @@
  * comes too early (its predecessor was lost) is dropped, and the client repeats both.
  *
  * Step s of a trainer: the trainer pushes its part of every block, then ends the step. The mode (policy.c) determines what happens next:
- *   sync            Each chunk of a block is summed in trainer order (mean.h). A part waits until its turn comes. When
+ *   sync            Each chunk of a block is summed in trainer order (weighted_mean.h). A part waits until its turn comes. When
  *                   all living trainers have ended s and all chunks are complete, the store applies the sums.
  *   sync(backups)   The parts of each trainer are summed apart. When all trainers but `backups` have ended a step with the newest parameters, the
  *                   mean of these steps is applied. A step that was computed with older parameters is dropped, and its trainer pulls newer ones.
@@ -64,7 +64,7 @@ bool       tr_server_is_done(const tr_server *server);
 bool       tr_server_is_abandoned(const tr_server *server);
 /* Updates applied so far: in mode sync, steps. */
 uint64_t   tr_server_step(const tr_server *server);
-/* The update that is being applied needs a value of every server: begin a gathering (gather.h). An error fails the core, as in a message. */
+/* The update that is being applied needs a value of every server: begin a gathering (gathering.h). An error fails the core, as in a message. */
 void       tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all);
 /* The number of tr_server_share calls whose values are complete. */
 uint64_t   tr_server_shared(const tr_server *server);

@@ -6,8 +6,8 @@
 #ifndef TR_PSERVER_SERVER_ROUNDS_H
 #define TR_PSERVER_SERVER_ROUNDS_H
 
-#include "pserver/core/mean.h"
 #include "pserver/core/server_state.h"
+#include "pserver/core/weighted_mean.h"
 
 /* The trainers of a round are number first .. end - 1: all of them, or one. */
 typedef struct tr__round {

@@ -11,7 +11,7 @@
 #define TR_PSERVER_SERVER_STATE_H
 
 #include "pserver/core/effects.h"
-#include "pserver/core/gather.h"
+#include "pserver/core/gathering.h"
 #include "pserver/core/outbox.h"
 #include "pserver/core/roster.h"
 #include "pserver/core/store.h"

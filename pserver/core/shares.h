@@ -1,4 +1,4 @@
-/* shares.h - gathered values (gather.h) of an update, which a replica gets from its server and uses when it computes the same update.
+/* shares.h - gathered values (gathering.h) of an update, which a replica gets from its server and uses when it computes the same update.
  *
  * Invariant: an update takes the values in the order in which its server gathered them. */
 #ifndef TR_PSERVER_SHARES_H

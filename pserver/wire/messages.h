@@ -139,7 +139,7 @@
 
 /* -- forms: between servers --------------------------------------------------------------------- */
 #define TR_FORM_share(F)                                                                                     \
-    F(u64,  number, TR_ANY, "number of the gathering (gather.h), at least 1")                                \
+    F(u64,  number, TR_ANY, "number of the gathering (gathering.h), at least 1")                                \
     F(flag, asks,   1,      "the receiver is to send its own share again")
 #define TR_FORM_ready(F)                                                                                     \
     F(u64, step,    TR_ANY, "all gradients of this step are here")                                           \

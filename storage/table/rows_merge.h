@@ -1,6 +1,6 @@
 /* rows_merge.h - merges the rows of gradients of several trainers into one row for each key.
  *
- * A trainer that sends no row of a key counts as sending zeros. So the rule is that of dense gradients (mean.h): the mean weighted by
+ * A trainer that sends no row of a key counts as sending zeros. So the rule is that of dense gradients (weighted_mean.h): the mean weighted by
  * the trainers' samples, summed in the order of the trainers. One trainer's mean is its gradient, bit by bit. Each row depends only on
  * the ordered parts, not on their order of arrival or on the number of servers. */
 #ifndef TR_STORAGE_ROWS_MERGE_H

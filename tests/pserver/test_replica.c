@@ -1,7 +1,7 @@
 /* test_replica.c - a replica of one server of two, messages by hand: what is refused. What it computes: test_sim.c. */
 #include "tests/support/expect.h"
 
-#include "pserver/core/gather.h"
+#include "pserver/core/gathering.h"
 #include "pserver/core/replica.h"
 #include "pserver/core/replica_stream.h"
 

@@ -174,6 +174,21 @@ def test_no_file_is_too_long(floor):
     assert not long, f"split these by their nouns: {long}"
 
 
+# Operators whose arithmetic has their name: kernels/ has the operator, kernels/math/ the functions on arrays.
+TWICE = {"activation.c", "cast.c", "conv.c", "dgc.c", "edit_distance.c", "elementwise.c", "gru.c", "lstm.c", "nce.c", "norm.c", "optimizer.c", "optimizer.h",
+         "pool.c", "reduce.c", "sequence.c", "sequence.h", "softmax.c"}
+
+
+def test_no_name_of_a_file_stands_for_two_nouns():
+    """Texts name a file by its last part, and a debugger shows no more of it."""
+    paths: dict[str, list[str]] = {}
+    for name in (name for floor in FLOORS for name in sources(floor)):
+        paths.setdefault(name.split("/")[-1], []).append(name)
+    twice = {name: found for name, found in paths.items() if len(found) > 1}
+    assert set(twice) == TWICE, twice
+    assert all(len(found) == 2 and sum(name.startswith("kernels/math/") for name in found) == 1 for found in twice.values())
+
+
 def test_no_file_of_an_operator_is_too_long():
     """One that defines operators is read from top to bottom; arithmetic belongs into kernels/math."""
     files = {name: text for folder in ("kernels", "pserver") for name, text in sources(folder).items() if "TR_REGISTER_OP(" in text}

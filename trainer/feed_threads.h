@@ -1,12 +1,12 @@
-/* feed.h - threads that read and parse ahead, and one thread that takes the results.
+/* feed_threads.h - threads that read and parse ahead, and one thread that takes the results.
  *
  * A parsing thread takes a free chunk, reads a block of text into it, and parses it beside the other threads. One thread reads at a time,
  * so blocks are numbered in the order of the text. The taker gets chunks in the order of their numbers, whichever thread finished first,
  * and gives them back. A fixed number of chunks bounds the memory; each chunk keeps its memory from use to use.
  *
  * Lock order: `reading` before `lock`. What must stay true: one thread takes. */
-#ifndef TR_TRAINER_FEED_H
-#define TR_TRAINER_FEED_H
+#ifndef TR_TRAINER_FEED_THREADS_H
+#define TR_TRAINER_FEED_THREADS_H
 
 #include "trainer/parse.h"
 

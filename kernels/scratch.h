@@ -1,10 +1,10 @@
-/* pieces.h - several arrays in the one piece of scratch memory that a kernel may have.
+/* scratch.h - several arrays in the one piece of scratch memory that a kernel may have.
  *
  *     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){{&cell, bytes}, {&gate, is_given ? 0 : more}, {NULL, 0}}));
  *
  * Each pointer is set to its array, 64-byte aligned and not cleared; one of 0 bytes is left as it is. */
-#ifndef TR_KERNELS_PIECES_H
-#define TR_KERNELS_PIECES_H
+#ifndef TR_KERNELS_SCRATCH_H
+#define TR_KERNELS_SCRATCH_H
 
 #include "framework/op.h"
 

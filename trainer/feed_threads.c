@@ -1,5 +1,5 @@
-/* feed.c - see feed.h. */
-#include "trainer/feed.h"
+/* feed_threads.c - see feed_threads.h. */
+#include "trainer/feed_threads.h"
 
 #include <pthread.h>
 #include <stdlib.h>

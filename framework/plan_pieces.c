@@ -1,5 +1,5 @@
-/* pieces.c - see pieces.h. */
-#include "framework/pieces.h"
+/* plan_pieces.c - see plan_pieces.h. */
+#include "framework/plan_pieces.h"
 
 #include <stdlib.h>
 #include <string.h>

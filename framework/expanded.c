@@ -1,5 +1,5 @@
-/* expand.c - see expand.h. */
-#include "framework/expand.h"
+/* expanded.c - see expanded.h. */
+#include "framework/expanded.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* pieces.c - see pieces.h. */
-#include "kernels/pieces.h"
+/* scratch.c - see scratch.h. */
+#include "kernels/scratch.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* mean.c - three loops over one chunk, which stays in cache between them. */
-#include "pserver/core/mean.h"
+/* weighted_mean.c - three loops over one chunk, which stays in cache between them. */
+#include "pserver/core/weighted_mean.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* mean.h - the weighted mean of gradients, summed in the order of the trainers.
+/* weighted_mean.h - the weighted mean of gradients, summed in the order of the trainers.
  *
  * While all weights are equal, the parts are added unscaled, and the sum is scaled once at the end. From the first weight that
  * differs on, each part is multiplied by its own weight. A part of weight 0 is ignored, because the mean over an
@@ -7,8 +7,8 @@
  *
  * What must stay true: parts are added in the order of the trainers. The first part with a weight is copied, unless it was received
  * directly into `sum`. */
-#ifndef TR_PSERVER_MEAN_H
-#define TR_PSERVER_MEAN_H
+#ifndef TR_PSERVER_WEIGHTED_MEAN_H
+#define TR_PSERVER_WEIGHTED_MEAN_H
 
 #include "framework/trireme.h"
 

@@ -1,5 +1,5 @@
-/* gather.c - see gather.h. */
-#include "pserver/core/gather.h"
+/* gathering.c - see gathering.h. */
+#include "pserver/core/gathering.h"
 
 #include "framework/memory.h"
 #include "pserver/core/outbox.h"

@@ -1,6 +1,6 @@
-/* finite.h - the search for NaN and infinity. */
-#ifndef TR_FRAMEWORK_FINITE_H
-#define TR_FRAMEWORK_FINITE_H
+/* tensor_finite.h - the search for NaN and infinity. */
+#ifndef TR_FRAMEWORK_TENSOR_FINITE_H
+#define TR_FRAMEWORK_TENSOR_FINITE_H
 
 #include "framework/tensor.h"
 

@@ -1,4 +1,4 @@
-/* gather.h - gathering: each server has a small value, and every server gets the values of all. A protocol core.
+/* gathering.h - gathering: each server has a small value, and every server gets the values of all. A protocol core.
  *
  * A gathering is identified by its update and by its index among the gatherings of that update; both are the same on all servers. A server
  * begins a gathering with its own value, sends this value to all others, and completes the gathering when all values have arrived. No server completes a
@@ -10,8 +10,8 @@
  * update before.
  *
  * Invariants: those of node.h. This core is a part of the server's. */
-#ifndef TR_PSERVER_GATHER_H
-#define TR_PSERVER_GATHER_H
+#ifndef TR_PSERVER_GATHERING_H
+#define TR_PSERVER_GATHERING_H
 
 #include "pserver/core/node.h"
 #include "pserver/core/roster.h"

@@ -1,8 +1,8 @@
-/* pieces.h - which parts of a row of addresses are taken: pieces in their order, which neither overlap nor touch.
+/* plan_pieces.h - which parts of a row of addresses are taken: pieces in their order, which neither overlap nor touch.
  *
  * A zeroed struct is empty. Adding joins pieces, so what is filled without holes is one piece. */
-#ifndef TR_FRAMEWORK_PIECES_H
-#define TR_FRAMEWORK_PIECES_H
+#ifndef TR_FRAMEWORK_PLAN_PIECES_H
+#define TR_FRAMEWORK_PLAN_PIECES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
-/* expand.h - a program whose composite operators are replaced by their parts (composite.h), for a plan. Gradient operators get what they lack.
+/* expanded.h - a program whose composite operators are replaced by their parts (composite.h), for a plan. Gradient operators get what they lack.
  *
  * The parts of a gradient operator read what the parts of its forward operator have computed, where that stands before it
  * in the same block with the same arguments and attributes. Otherwise the body is computed once more. */
-#ifndef TR_FRAMEWORK_EXPAND_H
-#define TR_FRAMEWORK_EXPAND_H
+#ifndef TR_FRAMEWORK_EXPANDED_H
+#define TR_FRAMEWORK_EXPANDED_H
 
 #include "framework/program.h"
 

@@ -1,5 +1,5 @@
-/* finite.c - see finite.h. */
-#include "framework/finite.h"
+/* tensor_finite.c - see tensor_finite.h. */
+#include "framework/tensor_finite.h"
 
 #include <math.h>
 
