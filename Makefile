@@ -1,14 +1,15 @@
 # A thin front: CMake builds (CMakePresets.json), ctest and pytest test, deploy/setup.sh sets up.
 #
 #   make test     set up, build, run every test          make demo     train digits on 2 servers, 2 trainers
-#   make check    build, run the tests without jobs
+#   make check    build, lint, run the tests without jobs
 #   make asan     C tests under a sanitizer (tsan, ubsan)  make bench    benchmarks/run.py
 #   make fuzz     mutants, FUZZ_SECONDS for each parser   make soak     faults at random for SOAK_SECONDS
 #   make mutants  MUTANTS wrong programs, under asan and ubsan
-#   make wheel    a wheel for glibc 2.28 in dist/         make format   clang-format on what you changed
+#   make wheel    a wheel for glibc 2.28 in dist/         make lint     ruff, mypy, the schemas of files
 #   make operators   docs/operators.md, operator.pyi    make clean    forget what was built
 #   make docs     the site, build/docs/html               make docs-links  check all links of the site
 #   make image-test  build the image of deploy/Dockerfile, and train in it
+#   make format   write every C and Python file anew in the one format  make format-check  say where that changes something
 PRESET       ?= dev
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
@@ -24,7 +25,7 @@ export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
 # Tests start Python some hundred times: each would compile the whole package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all setup build test check demo asan tsan ubsan bench fuzz mutants soak image-test wheel operators docs docs-links format clean
+.PHONY: all setup build test check lint demo asan tsan ubsan bench fuzz mutants soak image-test wheel operators docs docs-links format format-check clean
 all: build
 
 setup: $(STAMP)
@@ -40,15 +41,20 @@ endef
 build: setup
 	$(call built,$(PRESET))
 
-test: build
+test: build lint
 	$(BIN)/ctest --preset $(PRESET) --parallel $(JOBS)
 	timeout --kill-after=10 3000 $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder tests/python
 
 # Between two changes: the core and the simulator, beside the Python tests that start no job.
-check: build
+check: build lint
 	@$(BIN)/ctest --preset $(PRESET) --parallel $(JOBS) >build/$(PRESET)/check.log 2>&1 & core=$$!; \
 	$(PYTHON) -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not mpi and not soak" tests/python; python=$$?; \
 	wait $$core; core=$$?; tail -n 12 build/$(PRESET)/check.log; exit $$(( core || python ))
+
+# What finds faults in Python, and in files that other programs read, without running anything. pyproject.toml has the rules.
+lint: setup
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/mypy
 
 asan tsan ubsan: setup
 	$(call built,$@)
@@ -117,9 +123,15 @@ docs: build
 docs-links: docs
 	$(PYTHON) docs/links.py build/docs/html
 
-format:
-	deploy/setup.sh format
-	git clang-format --force --extensions c,h HEAD
+format: setup
+	git ls-files -z '*.c' '*.h' | xargs -0 -n 32 -P $(JOBS) $(BIN)/clang-format -i
+	$(BIN)/ruff check --select I --fix
+	$(BIN)/ruff format
+
+format-check: setup
+	git ls-files -z '*.c' '*.h' | xargs -0 -n 32 -P $(JOBS) $(BIN)/clang-format --dry-run -Werror
+	$(BIN)/ruff check --select I
+	$(BIN)/ruff format --check
 
 clean:
 	rm -rf build dist

@@ -15,10 +15,10 @@ import time
 os.environ.setdefault("TRIREME_NUM_THREADS", "1")
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
-import numpy as np
+import numpy as np  # noqa: E402
 
-import trireme as fluid
-from trireme._core import ffi, lib
+import trireme as fluid  # noqa: E402
+from trireme._core import ffi, lib  # noqa: E402
 
 layers = fluid.layers
 SLICE_S = 0.05

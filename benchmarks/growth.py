@@ -473,7 +473,7 @@ def _(n):
 
 
 def run(command, **more):
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=900, **more)
+    done = subprocess.run([sys.executable, *command], check=False, capture_output=True, text=True, timeout=900, **more)
     if done.returncode:
         raise RuntimeError(f"{command} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 

@@ -36,7 +36,7 @@ ENVIRONMENT = {**os.environ, "TRIREME_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
 
 def number_from(python, code):
     """Run the code in a fresh process and return the number it prints, or None if it fails."""
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, env=ENVIRONMENT)
+    done = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True, env=ENVIRONMENT)
     return float(done.stdout.split()[-1]) if done.returncode == 0 else None
 
 

@@ -8,7 +8,7 @@ A new row is one function here, and one of the same name in trireme_rows.py and 
 """
 
 from dataclasses import dataclass
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 

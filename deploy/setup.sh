@@ -3,7 +3,6 @@
 #
 #   deploy/setup.sh            compiler, protobuf-c, cmocka; .venv with requirements/test.txt
 #   deploy/setup.sh fuzz       and clang
-#   deploy/setup.sh format     and clang-format
 #   deploy/setup.sh hosts      and what tests of several hosts take: namespaces and an ssh server
 #   deploy/setup.sh slurm      and Slurm, for tests of jobs on several of its nodes; they take the part hosts, too
 #   deploy/setup.sh image      and what builds an image without a daemon, for `make image-test`
@@ -69,7 +68,6 @@ missing_packages() {
     has_environment || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     has_python_header || echo python3-dev
     case " $* " in *" fuzz "*) can_fuzz || echo clang libclang-rt-dev ;; esac
-    case " $* " in *" format "*) command -v git-clang-format >/dev/null || echo clang-format ;; esac
     missing_test_packages "$@"
 }
 
@@ -85,7 +83,6 @@ declare -A elsewhere=(
     [python3-dev]='python3-devel|python3-devel|python'
     [clang]='clang|clang|clang'
     [libclang-rt-dev]='compiler-rt|clang|compiler-rt'
-    [clang-format]='clang-tools-extra git-clang-format|clang-tools|clang'
     [openssh-server]='openssh-server|openssh-server|openssh'
     [openssh-client]='openssh-clients|openssh-clients|openssh'
     [iproute2]='iproute iproute-tc|iproute2|iproute2'
@@ -139,8 +136,8 @@ make_environment() {
 requirements=(requirements/test.txt)
 for part in "$@"; do
     case $part in
-        fuzz|format|hosts|slurm|image|mpi) ;;
-        *) die "unknown part '$part': fuzz, format, hosts, slurm, image or mpi" ;;
+        fuzz|hosts|slurm|image|mpi) ;;
+        *) die "unknown part '$part': fuzz, hosts, slurm, image or mpi" ;;
     esac
 done
 

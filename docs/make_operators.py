@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-import trireme.distributed               # makes the operators known that talk to servers
+import trireme.distributed  # noqa: F401 - makes the operators known that talk to servers
 from trireme._core import lib
 from trireme.core import OpProto, op_proto, op_types
 from trireme.op_protos import ATTR_NAMES

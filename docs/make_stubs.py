@@ -11,7 +11,7 @@ import keyword
 import textwrap
 from pathlib import Path
 
-import trireme.distributed               # makes the operators known that talk to servers
+import trireme.distributed  # noqa: F401 - makes the operators known that talk to servers
 from trireme.core import op_proto, op_types
 from trireme.op_protos import ATTR_NAMES, AttrProto, OpProto, SlotProto
 from trireme.operator import _ALIASES

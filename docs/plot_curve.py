@@ -141,8 +141,8 @@ def draw(curves: Curves, *, title: str = "", x_label: str = "", y_label: str = "
         raise ValueError("a point is not finite")
     x = Axis([point[0] for point in points], LEFT, WIDTH - RIGHT)
     y = Axis([point[1] for point in points], HEIGHT - BOTTOM, TOP, log)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-             'font-family="sans-serif" font-size="12" fill="#222">',
+    parts = [(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+              'font-family="sans-serif" font-size="12" fill="#222">'),
              '<style>.grid{stroke:#ddd} .curve{fill:none;stroke-width:2;stroke-linejoin:round}</style>',
              '<rect width="100%" height="100%" fill="white"/>', *grid(x, y)]
     for (name, curve), colour in zip(curves.items(), COLOURS):

@@ -27,8 +27,7 @@ def samples(part):
     crossed = np.stack([(ids[:, place[a]] * 97 + ids[:, place[b]]) % BUCKETS for a, b in CROSSED], axis=1)
 
     def reader():
-        for row in zip(np.clip(dense, -3, 3), ids[:, :, None], crossed[:, :, None], labels):
-            yield row
+        yield from zip(np.clip(dense, -3, 3), ids[:, :, None], crossed[:, :, None], labels)
     return reader
 
 

@@ -4,7 +4,7 @@ Parameters are named: the program that trains and the one that generates have th
 """
 
 import trireme as fluid
-from tasks import BEGIN, COUNT, END
+from tasks import COUNT, END
 
 layers = fluid.layers
 

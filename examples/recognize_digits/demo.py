@@ -31,7 +31,7 @@ def digits():
 def _arrays(reader):
     pixels, labels = zip(*reader())
     pixels = np.asarray(pixels, np.float32)
-    side = int(round(pixels[0].size ** 0.5))
+    side = round(pixels[0].size ** 0.5)
     return pixels.reshape(-1, 1, side, side), np.asarray(labels, np.int64)
 
 

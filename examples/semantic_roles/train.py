@@ -9,7 +9,7 @@ import random
 import sys
 
 import trireme as fluid
-from sentences import IDS, ROLES, TAGS, WORDS, encoded, reader, sentence
+from sentences import ROLES, TAGS, WORDS, encoded, reader, sentence
 
 layers = fluid.layers
 FEEDS = ["words", "before", "verb", "behind", "near"]

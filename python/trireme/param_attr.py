@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .regularizer import WeightDecayRegularizer
 
     # What a layer takes for param_attr and bias_attr; a list has one for each of several inputs.
-    AttrLike: TypeAlias = "ParamAttr | str | Initializer | WeightDecayRegularizer | bool | None | Sequence[ParamAttr | str | Initializer | bool | None]"
+    AttrLike: TypeAlias = "ParamAttr | str | Initializer | WeightDecayRegularizer | bool | Sequence[ParamAttr | str | Initializer | bool | None] | None"
     # What a layer takes for act: a name, a dict of "type" and attributes, or None.
     ActLike: TypeAlias = "str | Mapping[str, Any] | None"
 

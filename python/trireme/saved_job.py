@@ -11,9 +11,8 @@ from .checks import path_text, plain
 from .core import OpRole
 from .dtypes import VarType
 from .errors import InvalidArgumentError, UnsupportedError, check, check_whole
-from .executor import Executor
 from .feeds import Dataset
-from .framework import Program, Variable, default_main_program, default_startup_program
+from .framework import Program, default_main_program, default_startup_program
 from .io import _once, is_persistable
 from .loop import _check, _check_slots, _options
 from .names import path_chars

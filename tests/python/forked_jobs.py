@@ -18,7 +18,6 @@ import pkgutil
 import select
 import signal
 import socket
-import sys
 import tempfile
 import time
 import traceback
@@ -28,13 +27,13 @@ from typing import Any
 
 os.environ.update(OPENBLAS_NUM_THREADS="1", TRIREME_NUM_THREADS="1")   # a process that forks has one thread
 
-import numpy as np                                     # noqa: E402
+import numpy as np
 
-import trireme as fluid                                # noqa: E402
-import trireme.contrib                                 # noqa: E402
-import trireme.distributed                             # noqa: E402
-from trireme._core import ffi, lib                     # noqa: E402
-from trireme.distributed import job as jobs            # noqa: E402
+import trireme as fluid
+import trireme.contrib
+import trireme.distributed
+from trireme._core import ffi, lib
+from trireme.distributed import job as jobs
 
 LIMIT = 60.0                                           # seconds, for a job
 

@@ -91,8 +91,8 @@ list(fluid.Dataset("s.csv", "csv", pipe_command={command!r}, slots=[fluid.Slot("
 
 
 def test_trireme_knows_how_its_ranks_ended_if_its_parent_ignored_sigchld(tmp_path: Path) -> None:
-    script = "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n" \
-             "subprocess.run([sys.executable, '-m', 'trireme', 'launch', '--servers', '1', '--trainers', '1', 'fails.py'])\n"
+    script = ("import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+              "subprocess.run([sys.executable, '-m', 'trireme', 'launch', '--servers', '1', '--trainers', '1', 'fails.py'])\n")
     (tmp_path / "fails.py").write_text("import sys\nsys.exit(7)\n")
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert "exit code 7" in done.stderr, done.stderr

@@ -106,7 +106,7 @@ def test_a_trainer_goes_on_from_its_checkpoint(tmp_path, steps):
     (lambda: trainers.CheckpointConfig("x", step_interval=0), "step_interval=0; a whole number from 1"),
     (lambda: trainers.Trainer(network, lambda: 0.1), "optimizer_func must return an Optimizer"),
     (lambda: new_trainer().train(1, lambda event: None), "reader is missing"),
-    (lambda: new_trainer().test(lambda: [], ["x", "y"]), "gave no samples"),
+    (lambda: new_trainer().test(list, ["x", "y"]), "gave no samples"),
     (lambda: new_trainer().test(lambda: BATCHES, {"x": 1, "y": 2}), "places must be 0 .. 1"),
     (lambda: new_trainer().test(lambda: BATCHES, "x"), "feed_order must be a list"),
 ])

@@ -136,7 +136,7 @@ def test_replicas_compress_the_gradient_of_the_whole_batch():
         for _ in range(8):
             x = rng.normal(size=(7, 256))
             exe.run(program, feed={"x": x, "y": x[:, :1]}, scope=scope)
-        names = [name for name in ("fc_0.w_0", "fc_0.w_0_dgc_u_0", "fc_0.w_0_dgc_v_0")]
+        names = ["fc_0.w_0", "fc_0.w_0_dgc_u_0", "fc_0.w_0_dgc_v_0"]
         assert np.array(scope.find_var("dgc_step_0").get_tensor()) == [7]
         return [np.array(scope.find_var(name).get_tensor()) for name in names]
 

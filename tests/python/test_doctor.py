@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from job_support import MPIS, bad_transport, each_mpi, environment, needs_mpi
 
-import trireme._core
 from trireme import cli
 from trireme.errors import UnsupportedError
 from trireme.launch import doctor, mpi, probe

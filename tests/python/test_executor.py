@@ -28,7 +28,7 @@ def test_feeds_and_fetches(exe):
 def test_one_element_is_a_number(exe):
     loss, count = layers.fill_constant([1], "float32", 2.5), layers.fill_constant([1, 1], "int64", 3)
     loss, count, many = exe.run(fetch_list=[loss, count, layers.fill_constant([2], "float32", 0.5)])
-    assert float(loss) == 2.5 and int(count) == 3 and "%.1f %d" % (loss, count) == "2.5 3"
+    assert float(loss) == 2.5 and int(count) == 3 and "%.1f %d" % (loss, count) == "2.5 3"    # noqa: UP031 - what a script may do
     assert float(2 * loss + count) == 8.0
     assert repr(loss) == "array([2.5], dtype=float32)" and loss.tolist() == [2.5]
     assert isinstance(loss.sum(), np.float32) and isinstance(loss[0], np.float32)

@@ -154,6 +154,6 @@ def test_what_makes_no_sense_is_refused(how, text):
 
 def test_a_pass_may_end_early(tmp_path):
     dataset = fluid_dataset("QueueDataset", tmp_path, lines=10000)
-    for batch in dataset:
+    for _ in dataset:
         break
     assert labels(dataset)[0] == [0, 1, 2]

@@ -89,7 +89,7 @@ def test_the_bias_of_a_layer_of_fluid_trains(exe):
     loss, feed = dense()
     fluid.optimizer.SGD(0.1).minimize(loss)
     program = fluid.default_main_program().clone()
-    for block, op in gradient_operators(program):
+    for _, op in gradient_operators(program):
         if op.type() in ("elementwise_add_grad", "elementwise_sub_grad"):
             op.set_input("X", [])
         elif op.type() == "square_grad":

@@ -230,7 +230,7 @@ def test_a_trainer_and_its_events(tmp_path):
     trainer.train(reader, epochs=5, event_handler=stop)
     assert seen == [0]
     with pytest.raises(ValueError, match="the reader gave no batch"):
-        trainer.train(lambda: [], epochs=1)
+        trainer.train(list, epochs=1)
 
 
 def test_the_import_is_light():

@@ -22,7 +22,7 @@ def build(count, optimizer):
     program, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(program, startup), fluid.unique_name.guard():
         hidden = layers.data("x", [8])
-        for i in range(count // 2):
+        for _ in range(count // 2):
             hidden = layers.fc(hidden, 8, act="tanh")
         optimizer().minimize(layers.mean(hidden))
     return program

@@ -109,7 +109,7 @@ def agent(tmp_path):
     host.close(0)
 
 
-def heard(host, kind, backlog={}):
+def heard(host, kind, backlog={}):    # noqa: B006 - of all calls together
     """Wait for a word of this kind; return what came with it. What comes before it is passed over."""
     deadline = time.monotonic() + LIMIT
     words = backlog.setdefault(host, [])

@@ -180,7 +180,7 @@ def test_a_job_goes_on_only_from_what_is_there(uninterrupted, tmp_path):
     launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(tmp_path / "c", 50))
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 0)
     assert checkpoints.steps(tmp_path / "c") == [20]                 # the one at the end
-    text = launch(1, 2, script=RESUME, options=keep(tmp_path / "c", 50, "--resume"), *["--steps", 24])
+    text = launch(1, 2, "--steps", 24, script=RESUME, options=keep(tmp_path / "c", 50, "--resume"))
     assert "trainer 0: 4 steps to step 24" in text
 
 

@@ -63,7 +63,7 @@ def test_variables_go_to_both_kinds_of_ranks_on_other_hosts():
     assert "-x" not in line(FIVE, Layout(1, 1), exported=["TRIREME_JOB"])
 
 
-def start_with_replicas(folder, lost=(), follows={4: 0, 5: 1}):
+def start_with_replicas(folder, lost=(), follows={4: 0, 5: 1}):    # noqa: B006 - it stays as it is
     """A start of two servers on hosts a and b, whose replicas, ranks 4 and 5, are on b and a; trainer 0 is on a, a standby, rank 3, on c."""
     ranks = Ranks(os.getpid(), folder, 2, 1, 1, False, 2)
     ranks.known = {rank: SimpleNamespace(rank=rank, host=host) for rank, host in enumerate("abacba")}
@@ -531,7 +531,7 @@ def test_mistakes_end_the_job_and_are_explained(fault, message):
     ("initializer", r"first value of w: .*'max': 0\.1.* here, .*'max': 0\.2.* there"),
     ("initializer seed", r"first value of w: .*'seed': 0.* here, .*'seed': 5.* there"),
     ("array", r"first value of v: .*assign_value.* here, .*assign_value.* there"),
-    ("momentum", r"operator \d+ of server 0: .*mu=0\.9.* here, .*mu=0\.8.* there" r"|operator \d+ of the trainers: .*'mu': 0\.89.* here, .*'mu': 0\.8.* there"),
+    ("momentum", r"operator \d+ of server 0: .*mu=0\.9.* here, .*mu=0\.8.* there|operator \d+ of the trainers: .*'mu': 0\.89.* here, .*'mu': 0\.8.* there"),
 ])
 @pytest.mark.parametrize("mode", ["sync", "geo(2)"])
 def test_what_would_be_trainer_0s_alone_is_the_same_in_all_scripts(what, message, mode):

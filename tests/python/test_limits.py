@@ -146,8 +146,8 @@ def test_what_there_is_no_memory_for_is_named_with_its_bytes_and_the_limit(tmp_p
     assert done.returncode == 0, done.stderr
 
 
-FIRST_PRODUCT = "import numpy as np, trireme as fluid; L = fluid.layers; y = L.fc(L.data('x', [3]), 2); exe = fluid.Executor(); " \
-                "exe.run(fluid.default_startup_program()); exe.run(feed={'x': np.ones((2, 3), 'float32')}, fetch_list=[y])"
+FIRST_PRODUCT = ("import numpy as np, trireme as fluid; L = fluid.layers; y = L.fc(L.data('x', [3]), 2); exe = fluid.Executor(); "
+                 "exe.run(fluid.default_startup_program()); exe.run(feed={'x': np.ones((2, 3), 'float32')}, fetch_list=[y])")
 
 
 def test_a_library_that_would_end_the_process_for_want_of_addresses_is_not_loaded():

@@ -94,7 +94,7 @@ def test_a_job_stops_at_the_first_gradient_that_is_nan(mode, tmp_path):
     code, text = Launched(2, 2, "--bad", 5, "--out", tmp_path / "r", script=NAN, options=("--mode", mode)).end()
     assert code == 1, text
     what = "the loss 'mean_0.tmp_0'" if mode.startswith("sync") else "element "
-    assert f"(trainer 1, host " in text and what in text and "is nan in step 6; the step does not count" in text, text
+    assert "(trainer 1, host " in text and what in text and "is nan in step 6; the step does not count" in text, text
     assert "trireme launch --check-nan" in text and "--on-nan skip" in text
     assert "starting the job again" not in text and not (tmp_path / "r.1.npz").exists()
 

@@ -161,7 +161,7 @@ def test_the_command(tmp_path, capsys):
 def test_nothing_of_the_script_runs(tmp_path):
     script = tmp_path / "s.py"
     script.write_text(f"import paddle.fluid as fluid\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
-    done = subprocess.run([sys.executable, "-m", "trireme", "port", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "trireme", "port", script], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and not (tmp_path / "ran").exists(), done.stderr
 
 

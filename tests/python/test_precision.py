@@ -87,7 +87,7 @@ def test_the_environment_is_asked(text, said):
 def test_an_environment_that_makes_no_sense_is_refused_at_the_first_run():
     script = ("import trireme as fluid, numpy as np\nx = fluid.layers.data('x', [1])\n"
               "fluid.Executor().run(feed={'x': np.ones((1, 1), 'float32')}, fetch_list=[fluid.layers.scale(x, 2.0)])")
-    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, VARIABLE: "bfloat"}, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], check=False, env={**os.environ, VARIABLE: "bfloat"}, capture_output=True, text=True)
     assert done.returncode != 0 and "did you mean 'bfloat16'?" in done.stderr and VARIABLE in done.stderr
 
 
@@ -258,7 +258,7 @@ def test_saved_jobs_keep_theirs(saved, asked, is_rough, tmp_path):
     data, out = loop_program(tmp_path)
     fluid.io.save_job(str(tmp_path / "fit.job"), data, fetch_list=[out], fetch_info=["out"], print_period=1, matmul_precision=saved)
     env = environment(**({VARIABLE: asked} if asked else {}))
-    done = subprocess.run([trainer_program(), str(tmp_path / "fit.job")], env=env, capture_output=True, text=True)
+    done = subprocess.run([trainer_program(), str(tmp_path / "fit.job")], check=False, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     values = [float(line.rpartition("out=")[2].split()[0]) for line in done.stdout.splitlines() if "out=" in line]
     assert values and all((abs(value - 3) < 1e-6) == is_rough for value in values), done.stdout

@@ -23,7 +23,7 @@ def types(program, block=0):
 def test_names_follow_fluid():
     x = layers.data("x", [8])
     layers.fc(layers.fc(x, 4, act="relu"), 2)
-    names = [name for name in fluid.default_main_program().global_block().vars]
+    names = list(fluid.default_main_program().global_block().vars)
     assert names == ["x", "fc_0.w_0", "fc_0.tmp_0", "fc_0.b_0", "fc_0.tmp_1", "fc_0.tmp_2",
                      "fc_1.w_0", "fc_1.tmp_0", "fc_1.b_0", "fc_1.tmp_1"]
 

@@ -102,7 +102,7 @@ def test_a_reader_that_is_iterated_over(exe):
     lists = fluid.io.PyReader(feed_list=[x, y], capacity=2, iterable=True, return_list=True)
     lists.decorate_batch_generator(arrays, places=fluid.cpu_places(2))
     assert [[place[1][0, 0] for place in data] for data in lists] == [[0, 1], [2, 3]]
-    for data in reader():
+    for data in reader():    # noqa: B007 - a batch that outlives its pass
         break
     del data
     assert not threads()

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from job_support import MPIS, Launched, launch, needs_mpi, wait_for
+from job_support import MPIS, Launched, launch, needs_mpi
 from saved_job_support import SCRIPT, assert_holds, begin, data, mpirun, run, script, values  # noqa: F401 - a fixture
 from test_mutations import crc32c
 

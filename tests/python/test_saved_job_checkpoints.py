@@ -23,7 +23,7 @@ def test_the_program_alone_goes_on_from_a_checkpoint(data, tmp_path, how):
     assert run(*job)[0] == 0
     keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 4, "--save", tmp_path / "got")
     assert run(*job, *keep, "--steps", 9)[0] == 0
-    assert [step for step in checkpoints.steps(tmp_path / "c")] == [9, 8, 4]
+    assert list(checkpoints.steps(tmp_path / "c")) == [9, 8, 4]
     code, out, err = run(*job, *keep, "--resume")
     assert code == 0 and "going on from step 9" in err, out + err
     assert values(tmp_path / "got") == values(tmp_path / "want")

@@ -42,7 +42,7 @@ def units(files: dict[str, str]) -> dict[str, str]:
         parts = [name for name in files if name.startswith(f"{noun}_") and name.endswith(".c")
                  and f"{name[:-2]}.h" not in files and state in INCLUDE.findall(files[name])]
         if parts:
-            unit |= {name: noun for name in [*parts, state]}
+            unit |= dict.fromkeys([*parts, state], noun)
     return unit
 
 

@@ -39,8 +39,8 @@ def test_a_launcher_among_the_parents_is_found(tmp_path: Path) -> None:
 def test_variables_that_are_left_over_do_not_keep_a_job_from_its_start() -> None:
     if surroundings.has_launcher():
         pytest.skip("these tests run within a job")
-    script = "import os, sys; os.environ.update(eval(sys.argv[1])); sys.argv[1:] = sys.argv[2:]\n" \
-             "from trireme.cli import main; sys.exit(main())"
+    script = ("import os, sys; os.environ.update(eval(sys.argv[1])); sys.argv[1:] = sys.argv[2:]\n"
+              "from trireme.cli import main; sys.exit(main())")
     done = subprocess.run([sys.executable, "-c", script, repr(LEFT), "launch", "--servers", "1", "--trainers", "1", SCRIPT, "--steps", "2"],
                           env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -73,7 +73,7 @@ class Cluster:
     def step(self, shards):
         blocks = self.result.blocks
         names = list(dict.fromkeys(self.grad_of(one) for one in blocks))
-        total = {name: 0.0 for name in names}
+        total = dict.fromkeys(names, 0.0)
         size = sum(len(feed["x"]) for feed in shards)
         for feed in shards:
             for name, grad in zip(names, self.exe.run(self.local, feed=feed, fetch_list=names)):

@@ -14,7 +14,7 @@ from trireme.errors import TriremeError
 from trireme.op_protos import op_proto, op_types
 
 sys.path.insert(0, str(SCRIPT.parent))
-import every_operator  # noqa: E402 - it appends any operator's case to a program
+import every_operator  # it appends any operator's case to a program
 
 L = fluid.layers
 ROWS = np.float32([[0, 0, 0], [1, 2, 3]])

@@ -42,7 +42,7 @@ def run_case(seed: int) -> bool:
                     running.job.process.send_signal(signal.SIGCONT)
                     running.job.process.kill()
                     running.job.process.communicate(timeout=20)
-    except Exception as error:                         # noqa: BLE001 - whatever it is, the seed is to be known
+    except Exception as error:  # whatever it is, the seed is to be known
         error = error if isinstance(error, Wrong) else "".join(traceback.format_exception(error))
         kept = FOLDER / f"seed-{seed}.log"
         kept.write_text(f"{case}\n\n{error}\n")
@@ -73,7 +73,8 @@ def run_scripts(seed: int, count: int) -> bool:
     if done.returncode:
         kept = FOLDER / f"scripts-{seed}.log"
         kept.write_text(done.stdout + done.stderr)
-        print(f"scripts FAILED: {', '.join(re.findall(r'^seed (\d+):', done.stdout, re.M)) or seed}\n  {kept}\n  again: {' '.join(map(str, line))}", flush=True)
+        failed = re.findall(r"^seed (\d+):", done.stdout, re.M) or [str(seed)]
+        print(f"scripts FAILED: {', '.join(failed)}\n  {kept}\n  again: {' '.join(map(str, line))}", flush=True)
         return False
     print(f"scripts {seed} to {seed + count - 1} ok", flush=True)
     return True

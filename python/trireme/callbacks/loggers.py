@@ -41,6 +41,7 @@ class LearningRateLogger(Callback):
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         if self._var is not None and self._var.persistable:    # a number that the startup program has set
             found = self.training.scope.find_var(self._var.name)
+            assert found is not None
             logs[self.name] = float(np.array(found.get_tensor()).reshape(-1)[0])
 
 

@@ -46,7 +46,7 @@ class _Column:
 
 
 def _columns(checkpoint: Checkpoint) -> list[_Column]:
-    return [_Column(table, field) for table in checkpoint.tables.values() for field in table.row_dtype.names]
+    return [_Column(table, field) for table in checkpoint.tables.values() for field in table.row_dtype.names or ()]
 
 
 class _Values:
@@ -54,7 +54,8 @@ class _Values:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
-        self._table, self._rows = "", np.empty(0)
+        self._table = ""
+        self._rows: np.ndarray = np.empty(0)
 
     def of(self, item: Array | _Column) -> np.ndarray:
         if isinstance(item, Array):

@@ -118,10 +118,11 @@ class States:
 def value_in(scope: Scope, name: str) -> LoDTensor:
     """Return the tensor of a variable that must have a value."""
     var = scope.find_var(name)
-    if var is None or var.kind() is None:
+    kind = var.kind() if var is not None else None
+    if var is None or kind is None:
         raise NotFoundError(f"{name!r} has no value: run the startup program before a checkpoint")
-    if var.kind() != VarType.LOD_TENSOR:
-        raise UnsupportedError(f"a checkpoint holds dense arrays; {name!r} is {VarType(var.kind())!r}")
+    if kind != VarType.LOD_TENSOR:
+        raise UnsupportedError(f"a checkpoint holds dense arrays; {name!r} is {VarType(kind)!r}")
     tensor = var.get_tensor()
     if not tensor._is_initialized():
         raise NotFoundError(f"{name!r} has no value: run the startup program before a checkpoint")

@@ -17,7 +17,9 @@ def op_freq_statistic(program: Program) -> tuple[dict[str, int], dict[str, int]]
     """
     if not isinstance(program, Program):
         raise TypeError(f"op_freq_statistic: program must be a Program, got {program!r}")
-    single, pairs, maker = Counter(), Counter(), {}
+    single: Counter[str] = Counter()
+    pairs: Counter[str] = Counter()
+    maker: dict[str, str] = {}
     for op in program.global_block().read_ops():
         single[op.type] += 1
         pairs.update(f"{maker[name]}->{op.type}" for name in op.input_arg_names if name in maker)

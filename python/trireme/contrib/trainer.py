@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from .. import distributed, io, unique_name
-from ..checkpoint import load_checkpoint, save_checkpoint, say, say_where, steps
+from ..checkpoint import load_checkpoint, save_checkpoint, steps
+from ..checkpoint.folder import say
+from ..checkpoint.state import say_where
 from ..checks import path_text
 from ..compiler import CompiledProgram
 from ..data_feeder import DataFeeder

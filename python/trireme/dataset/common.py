@@ -196,7 +196,8 @@ def _download(folder: str, name: str, url: str) -> bytes:
 
     try:
         with urlopen(url, timeout=60) as answer:
-            return answer.read()
+            data: bytes = answer.read()
+            return data
     except (URLError, OSError) as error:
         looked = " and ".join(os.path.join(root, folder) for root in roots())
         raise DataSetError(f"{name} is not in {looked}, and {url} cannot be fetched: {error}. Put the file there, or "

@@ -29,9 +29,8 @@ def sentences() -> tuple[list[list[str]], list[list[str]]]:
     >>> len(blame), len(praise), blame[0][:4]
     (5331, 5331, ['simplistic', ',', 'silly', 'and'])
     """
-    both = [common.read("sentence_polarity", name, URL, digest).decode("utf-8").splitlines()
-            for name, digest in FILES.items()]
-    return tuple([line.split() for line in lines] for lines in both)
+    blame, praise = (common.read("sentence_polarity", name, URL, digest).decode("utf-8").splitlines() for name, digest in FILES.items())
+    return [line.split() for line in blame], [line.split() for line in praise]
 
 
 def _part(is_test: bool) -> Iterator[tuple[list[str], int]]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..core import OpRole
 from ..errors import UnsupportedError
 from ..framework import Block, Parameter
 from ..op_protos import op_proto

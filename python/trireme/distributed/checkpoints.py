@@ -14,7 +14,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, claim, newest, say, steps
 from ..checks import path_text, plain
-from ..errors import InvalidArgumentError, check, check_whole
+from ..errors import InvalidArgumentError, check_whole
 from ..names import path_chars
 from . import job as jobs
 from .job import Job

@@ -121,8 +121,8 @@ def _start() -> None:
         _job = Job()
     except TriremeError as error:
         if not has_launcher():
-            error.args = (f"{error}\n  No mpirun is among the parents of this process. If it belongs to no job, variables of one are left over in its "
-                          f"environment ({rank_words()}): TRIREME_LOCAL=1 trains without a job", *error.args[1:])
+            error.args = ((f"{error}\n  No mpirun is among the parents of this process. If it belongs to no job, variables of one are left over in its "
+                           f"environment ({rank_words()}): TRIREME_LOCAL=1 trains without a job"), *error.args[1:])
         raise
 
 
@@ -130,7 +130,7 @@ def wait_as_standby() -> bool:
     """Join as a standby, and take the place of a server that has died. Return True when this process should run the script in a dead
     trainer's place. Otherwise this call ends the process together with the job.
     """
-    global _job, _end_unjoined
+    global _job
     out = ffi.new("tr_job **")
     try:
         check(lib.tr_dist_init())
@@ -210,7 +210,7 @@ def _watch_end() -> None:
         if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
             _end()                                     # the interpreter would wait for these threads before it calls this
 
-    def exit(code: Any = None) -> None:                # noqa: A001 - it takes the place of sys.exit
+    def exit(code: Any = None) -> None:                # it takes the place of sys.exit
         is_main = threading.current_thread() is threading.main_thread()
         raise (_Exit if is_main else SystemExit)(code)     # the module threading is silent about SystemExit itself alone
 

@@ -199,7 +199,7 @@ class _ServerProgram:
             desc.set_attr(POINTWISE_ON, self._var(one.name, one), STRING)
         self.block.desc.insert_op(-1, desc)
 
-    def _rows_of(self, grad: str, op: Operator) -> str:
+    def _rows_of(self, grad: str, op: OpView) -> str:
         """Append the operator that makes a sparse gradient of a gradient that has travelled dense. Return the sparse gradient's name."""
         var = self.block.var(grad)
         rows = self.block.create_var(name=grad + ROWS, type=VarType.SELECTED_ROWS, shape=[-1, *var.desc.shape()[1:]], dtype=var.dtype)
@@ -266,11 +266,11 @@ class _Edit:
 
     def finish(self) -> None:
         order: list[int] = []
-        for place in range(self.count):
-            order += reversed(self._ahead.get(place, ()))
-            if place not in self.removed:
-                order.append(place)
-            order += reversed(self._behind.get(place, ()))
+        for at in range(self.count):
+            order += reversed(self._ahead.get(at, ()))
+            if at not in self.removed:
+                order.append(at)
+            order += reversed(self._behind.get(at, ()))
         self.block._append_ops(self._made)
         self.block._arrange(order)
 

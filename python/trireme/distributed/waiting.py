@@ -14,7 +14,6 @@ from typing import Any
 
 from .._core import lib
 from ..errors import InvalidArgumentError, check, user_line
-from ..framework import Program
 from .geo import COUNT
 
 

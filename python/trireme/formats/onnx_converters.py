@@ -29,7 +29,7 @@ def _one_to_one(graph: Graph, op: Operator) -> None:
     graph.add(_SAME[op.type], [source], _out(graph, op))
 
 
-CONVERTERS.update({type: _one_to_one for type in _SAME})
+CONVERTERS.update(dict.fromkeys(_SAME, _one_to_one))
 
 
 # -- activations -----------------------------------------------------------------------------------------------------------
@@ -45,11 +45,13 @@ def _hard_sigmoid(graph: Graph, op: Operator) -> None:
     graph.add("HardSigmoid", [_in(graph, op, "X")], _out(graph, op), alpha=float(op.attr("slope")), beta=float(op.attr("offset")))
 
 
-@converts("relu6", "brelu", "clip")
+_BOUNDS = {"relu6": ("", "threshold"), "brelu": ("t_min", "t_max"), "clip": ("min", "max")}
+
+
+@converts(*_BOUNDS)
 def _clip(graph: Graph, op: Operator) -> None:
     x = op.input("X")[0]
-    low, high = {"relu6": lambda: (0.0, op.attr("threshold")), "brelu": lambda: (op.attr("t_min"), op.attr("t_max")),
-                 "clip": lambda: (op.attr("min"), op.attr("max"))}[op.type]()
+    low, high = (op.attr(name) if name else 0.0 for name in _BOUNDS[op.type])
     graph.add("Clip", [graph.name_of(x), graph.number(low, x), graph.number(high, x)], _out(graph, op))
 
 

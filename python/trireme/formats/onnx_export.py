@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import path_text
-from ..errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from ..errors import InvalidArgumentError, NotFoundError
 from ..executor import Executor, global_scope
 from ..files import new_file
 from ..framework import Program, Variable, default_main_program

@@ -16,7 +16,7 @@ CONVERTERS: dict[str, Converter] = {}
 
 def converts(*types: str) -> Callable[[Converter], Converter]:
     def put(function: Converter) -> Converter:
-        CONVERTERS.update({type: function for type in types})
+        CONVERTERS.update(dict.fromkeys(types, function))
         return function
 
     return put

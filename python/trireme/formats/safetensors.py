@@ -9,7 +9,8 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from io import BufferedReader
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -117,10 +118,10 @@ def _dtype_of(kind: str) -> np.dtype:
     return np.dtype("<u2" if kind == "BF16" else _TYPES[kind])
 
 
-def _read_array(path: Any, file: BinaryIO, begin: int, place: _Place) -> np.ndarray:
+def _read_array(path: Any, file: BufferedReader, begin: int, place: _Place) -> np.ndarray:
     file.seek(begin + place.begin)
     raw = np.empty(place.shape, _dtype_of(place.kind))
-    if raw.nbytes and file.readinto(memoryview(raw.reshape(-1)).cast("B")) != raw.nbytes:
+    if raw.nbytes and file.readinto(raw.reshape(-1).view(np.uint8).data) != raw.nbytes:
         _refuse(path, place.name, "the file was cut while it was read")
     return (raw.astype(np.uint32) << 16).view(np.float32) if place.kind == "BF16" else raw
 

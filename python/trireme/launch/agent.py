@@ -36,8 +36,9 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-if __package__:
+if TYPE_CHECKING or __package__:
     from . import ends, pipes
     from .memory import Kills
 else:                                  # its own folder is where Python looks first

@@ -31,7 +31,7 @@ def status_of(pid: int, fd: int) -> int | None:
         fcntl.ioctl(fd, _GET_INFO, info)
         mask, *_, status = _INFO.unpack(info)
         if mask & _EXIT:
-            return status
+            return int(status)
     return None
 
 

@@ -43,8 +43,8 @@ def _head(logs: Logs, figures: Figures) -> list[str]:
     restarts = f", started {logs.restarts + 1} times" if logs.restarts else ""
     steps = max([one.steps for one in figures.trainers], default=0)
     compress = f", compressed by {figures.compress}" if figures.compress != "none" else ""
-    return [f"{logs.folder}: mode {figures.mode}{compress}, {len(logs.trainers)} trainers, {len(logs.servers)} servers, "
-            f"{steps} {'exchanges' if figures.kind == 'geo' else 'steps'} in {_seconds(figures.seconds)}{restarts}",
+    return [(f"{logs.folder}: mode {figures.mode}{compress}, {len(logs.trainers)} trainers, {len(logs.servers)} servers, "
+             f"{steps} {'exchanges' if figures.kind == 'geo' else 'steps'} in {_seconds(figures.seconds)}{restarts}"),
             *(f"  note: {remark}" for remark in logs.remarks), ""]
 
 
@@ -79,8 +79,8 @@ def _messages_of_tables(figures: Figures) -> list[str]:
     of_tables, count = sum(figures.traffic(kind)[1] for kind in ("rows", "keys", "row_gradients")), figures.table_count
     if count < _SOME_TABLES or of_tables < figures.mean("messages") / 2:
         return []
-    return [f"  {count} sparse tables make {of_tables:.0f} messages a step, {of_tables / count:.0f} each: fields that share one table of the same width (with keys made "
-            f"different for each field) cost what one costs, so 2 tables in place of {count} make {2 * of_tables / count:.0f}"]
+    return [(f"  {count} sparse tables make {of_tables:.0f} messages a step, {of_tables / count:.0f} each: fields that share one table of the same width (with keys made "
+             f"different for each field) cost what one costs, so 2 tables in place of {count} make {2 * of_tables / count:.0f}")]
 
 
 def _trainers(figures: Figures) -> list[str]:

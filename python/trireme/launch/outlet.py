@@ -201,13 +201,19 @@ class Outlet:
             continue
         if not self._wait_drained(0.2):
             why = f"nobody has read it for {seconds:g} s" if not is_hurried() else "nobody read it"
-            self._do(lambda: [target.give_up(why) for target in self.targets.values() if target.is_waiting() or target.is_full()])
+            self._do(lambda: self._give_up(why))
             self._wait_drained(_TO_COUNT)
+
+    def _give_up(self, why: str) -> None:
+        for target in self.targets.values():
+            if target.is_waiting() or target.is_full():
+                target.give_up(why)
 
     def forget(self) -> None:
         """Close the pipes."""
         done = threading.Event()
-        self._do(lambda: (self._close_pipes(), done.set()))
+        self._do(self._close_pipes)
+        self._do(done.set)
         done.wait(_TO_COUNT)
 
     def close(self) -> None:

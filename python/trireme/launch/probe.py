@@ -92,8 +92,8 @@ class Report:
             mine = [way for way in ways if host in (self.hosts[rank] for rank in way.ranks)]
             if slow == mine and len(mine) > 1:
                 worst = max(mine, key=lambda way: measure.factor(way, best))
-                return [f"host {host}: look at its link: {measure.title} {measure.of(worst):.1f} {measure.unit}, "
-                        f"{measure.factor(worst, best):.1f} {against}; each of its ways is slow"]
+                return [(f"host {host}: look at its link: {measure.title} {measure.of(worst):.1f} {measure.unit}, "
+                         f"{measure.factor(worst, best):.1f} {against}; each of its ways is slow")]
         return [f"{self.name(way.ranks[0])} and {self.name(way.ranks[1])}: {measure.title} {measure.of(way):.1f} {measure.unit}, "
                 f"{measure.factor(way, best):.1f} {against}" for way in slow]
 

@@ -31,8 +31,8 @@ def _program(name: str, variable: str) -> str:
             raise NotFoundError(f"trireme launch: {variable} is {named!r}, where there is no program")
         return named
     package = _package()
-    for path in filter(None, [package.parents[1] / "bin" / name, Path(sys.executable).parent / name, shutil.which(name)]):
-        if os.access(path, os.X_OK):
+    for path in (package.parents[1] / "bin" / name, Path(sys.executable).parent / name, shutil.which(name)):
+        if path and os.access(path, os.X_OK):
             return str(path)
     raise NotFoundError(f"there is no program {name} beside this package or on the PATH; {variable} names one")
 

@@ -169,8 +169,8 @@ class Progress:
         self._steps.append((now, step))
         while len(self._steps) > 2 and self._steps[1][0] < now - _WINDOW:
             del self._steps[0]
-        (then, before), seconds = self._steps[0], now - self._steps[0][0]
-        return f"{(step - before) / seconds:.3g} steps/s" if seconds > 0 and step >= before else ""
+        then, before = self._steps[0]
+        return f"{(step - before) / (now - then):.3g} steps/s" if now > then and step >= before else ""
 
     @staticmethod
     def _living(ranks: Ranks, serving: set[int]) -> list[str]:

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -503,8 +502,8 @@ def _signals() -> Iterator[list[int]]:
     try:
         yield caught
     finally:
-        for number, handler in old.items():
-            signal.signal(number, signal.SIG_IGN if number in caught else handler)
+        for one, handler in old.items():
+            signal.signal(one, signal.SIG_IGN if one in caught else handler)
 
 
 _libc = ctypes.CDLL(None)

@@ -79,12 +79,11 @@ class Ranks:
 
     def name(self, rank: int) -> str:
         index = rank
-        for role, count in (("server", self.servers), ("trainer", self.trainers), ("standby", self.standbys),
-                            ("replica", self.replicas)):
+        for role, count in (("server", self.servers), ("trainer", self.trainers), ("standby", self.standbys)):
             if index < count:
-                break
+                return f"rank {rank} ({role} {index})"
             index -= count
-        return f"rank {rank} ({role} {index})"
+        return f"rank {rank} (replica {index})"
 
     def look(self, seconds: float, others: Iterable[int] = ()) -> None:
         """Find new ranks, and ranks that have ended. Wait at most so long for an event, also on these other descriptors."""

@@ -46,15 +46,15 @@ def line_chart(curves: Curves, x_label: str, y_label: str, from_zero: bool = Fal
     low, high = (min(0.0, *ys) if from_zero else min(ys)), max(ys)
     if high == low:
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
-    left, right = min(xs), max(max(xs), min(xs) + 1e-9)
+    left, right = min(xs), max(*xs, min(xs) + 1e-9)
 
     def at(x: float, y: float) -> tuple[float, float]:
         return (_LEFT + (x - left) / (right - left) * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - (y - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM))
 
     columns = _columns(drawn)
     legend = 18 * math.ceil(len(drawn) / columns) if len(drawn) > 1 else 0
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT + legend}" width="{_WIDTH}" height="{_HEIGHT + legend}" role="img" '
-             f'font-family="sans-serif" font-size="11"><title>{escape(y_label)}</title>']
+    parts = [(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT + legend}" width="{_WIDTH}" height="{_HEIGHT + legend}" role="img" '
+              f'font-family="sans-serif" font-size="11"><title>{escape(y_label)}</title>')]
     for y in ticks(low, high):
         _, v = at(left, y)
         parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{v:.1f}" y2="{v:.1f}" stroke="#ddd"/><text x="{_LEFT - 6}" y="{v + 4:.1f}" text-anchor="end">{_number(y)}</text>')

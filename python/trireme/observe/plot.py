@@ -8,6 +8,7 @@ from collections.abc import Callable
 from html import escape
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ..files import new_file
 from ..launch.advice import advice_of
@@ -47,7 +48,7 @@ def report(folder: str) -> str:
 
 def _title(logs: Logs, begin: float) -> str:
     """Return the command, the hosts and the date; the folder where the command is not known."""
-    parts = next((line["command"] for line in logs.launcher if isinstance(line.get("command"), list)), [])
+    parts: list[Any] = next((line["command"] for line in logs.launcher if isinstance(line.get("command"), list)), [])
     words = [str(part) for part in parts]
     words = words[words.index(":") + 1:] if ":" in words else words
     script = next((i for i, word in enumerate(words) if word.endswith(".py")), 0)

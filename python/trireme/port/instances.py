@@ -39,7 +39,7 @@ def has_attribute(owner: type, name: str) -> bool:
     return hasattr(owner, name) or hasattr(owner, "__getattr__") or name in _set_by_methods(owner)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _set_by_methods(owner: type) -> frozenset[str]:
     """Return the attributes that methods of the class and of its bases give to ``self``, and those that it declares."""
     found: set[str] = set()

@@ -92,15 +92,12 @@ def say(dotted: str, line: int) -> Finding | None:
         return None if dotted == "paddle" else Finding(line, dotted, MISSING, "only paddle.fluid, paddle.reader, paddle.dataset and paddle.batch are here")
     if not name:
         return None
-    shown = f"fluid.{name}"
-    while name:
-        found, there, absent = look_up(name)
-        if absent:
-            whole = f"{there}.{absent.split('.')[0]}" if there else absent.split(".")[0]
-            return Finding(line, f"fluid.{whole}", MISSING, _missing(whole))
-        break
-    text = next((_DIFFERS[key] for key in (name, there) if key in _DIFFERS), None)
-    return Finding(line, shown, DIFFERENT if text else THERE, text or "")
+    _, there, absent = look_up(name)
+    if absent:
+        whole = f"{there}.{absent.split('.')[0]}" if there else absent.split(".")[0]
+        return Finding(line, f"fluid.{whole}", MISSING, _missing(whole))
+    text = _DIFFERS.get(name) or _DIFFERS.get(there, "")        # of a method: what is said of its class
+    return Finding(line, f"fluid.{name}", DIFFERENT if text else THERE, text)
 
 
 def check_call(dotted: str, node: ast.Call) -> str:
@@ -235,7 +232,9 @@ class _Walk(ast.NodeVisitor):
             if dotted is not None:
                 name = our_name(dotted)
                 return class_of_result(look_up(name)[0]) if name else None
-            owner = self._class_of(node.func.value) if isinstance(node.func, ast.Attribute) else None
+            if not isinstance(node.func, ast.Attribute):
+                return None
+            owner = self._class_of(node.func.value)
             return class_of_result(getattr(owner, node.func.attr, None)) if owner is not None else None
         if isinstance(node, ast.Attribute):
             owner = self._class_of(node.value)

@@ -79,7 +79,9 @@ def _statement(lines: list[str], number: int) -> range:
 def read_source(path: str, text: str) -> Source:
     """Parse a script, whatever it takes."""
     lines = text.expandtabs(8).replace("\r\n", "\n").replace("\x00", "").replace("\f", " ").split("\n")
-    working, rewritten, removed = list(lines), {}, {}
+    working = list(lines)
+    rewritten: dict[int, str] = {}
+    removed: dict[int, str] = {}
     for _ in range(_MOST_TRIES):
         try:
             return Source(path, lines, _parse(working), rewritten, removed)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 # Names, without "fluid.", and what differs; the rows of "What differs" that begin with names.
 DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("layers.data",), "an unknown dimension is `None` in `Variable.shape`; `-1`, and any other negative number, is understood. "
-                         "A feed must have as many dimensions as were declared"),
+    (("layers.data",), ("an unknown dimension is `None` in `Variable.shape`; `-1`, and any other negative number, is understood. "
+                          "A feed must have as many dimensions as were declared")),
     (("backward.calc_gradient", "gradients"), "`backward.calc_gradient` with one input returns its gradient, `gradients` always a list"),
-    (("layers.nce",), "a `seed` of its own gives other draws, never the same ones in each step; `log_uniform` is a distribution over all classes, "
-                      "the last one included"),
-    (("layers.hsigmoid",), "the cost is of the turns on a class's path alone, so `exp(-cost)` is its probability; Fluid adds log 2 for each node "
-                           "that a path is shorter than the longest"),
-    (("ParallelExecutor", "CompiledProgram", "core.ParallelExecutor"), "replicas of a program on the threads of one process, with one set of parameters "
-                                                                       "([threads.md](threads.md)); more processes are trainers of a job"),
+    (("layers.nce",), ("a `seed` of its own gives other draws, never the same ones in each step; `log_uniform` is a distribution over all classes, "
+                       "the last one included")),
+    (("layers.hsigmoid",), ("the cost is of the turns on a class's path alone, so `exp(-cost)` is its probability; Fluid adds log 2 for each node "
+                            "that a path is shorter than the longest")),
+    (("ParallelExecutor", "CompiledProgram", "core.ParallelExecutor"), ("replicas of a program on the threads of one process, with one set of parameters "
+                                                                        "([threads.md](threads.md)); more processes are trainers of a job")),
     (("memory_optimize", "release_memory", "transpiler.memory_optimize", "transpiler.release_memory"),
      "they do nothing, and say so once: a plan shares memory by itself"),
     (("transpiler.InferenceTranspiler", "InferenceTranspiler"), "it does nothing, and says so once: operators are fused when a program runs"),
@@ -23,16 +23,16 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("CUDAPlace", "CUDAPinnedPlace", "cuda_places", "cuda_pinned_places", "core.CUDAPlace"),
      "making one is refused, naming one behind `if use_gpu` is not; `core.get_cuda_device_count()` is 0"),
     (("DistributeTranspiler", "DistributeTranspilerConfig", "transpiler.DistributeTranspiler", "transpiler.DistributeTranspilerConfig"),
-     "`sync_mode=False` is mode `async`; `geo_sgd_mode` with `geo_sgd_need_push_nums=N` is mode `geo(N)`; `config.mode` names any mode; "
-     "`is_distributed=True` makes a sparse table, and `entry_count` says which keys get rows ([distributed.md](distributed.md#sparse-tables))"),
+     ("`sync_mode=False` is mode `async`; `geo_sgd_mode` with `geo_sgd_need_push_nums=N` is mode `geo(N)`; `config.mode` names any mode; "
+      "`is_distributed=True` makes a sparse table, and `entry_count` says which keys get rows ([distributed.md](distributed.md#sparse-tables))")),
     (("io.save_persistables",), "in a job the optimizers' state stays with the servers; the parameters are written"),
     (("layers.open_files", "recordio_writer.convert_reader_to_recordio_file", "recordio_writer.convert_reader_to_recordio_files"),
      "RecordIO files are written without compression, and files compressed by Snappy are not read"),
     (("DatasetFactory", "AsyncExecutor"), "batches are taken by 1 thread unless `thread` is given ([data.md](data.md))"),
     (("layers.sequence_conv",), "`padding_start` stands before `bias_attr`, as in Fluid since 1.6: give what follows by name"),
     (("layers.softshrink",), "`alpha` stands before `name`, as in Fluid since 1.6"),
-    (("contrib.mixed_precision.decorate",), "`amp_lists` is the second argument, as in Fluid since 1.6; the loss is scaled for float16 alone "
-                                            "([precision.md](precision.md))"),
+    (("contrib.mixed_precision.decorate",), ("`amp_lists` is the second argument, as in Fluid since 1.6; the loss is scaled for float16 alone "
+                                             "([precision.md](precision.md))")),
     (("profiler.profiler", "profiler.stop_profiler"), "without `profile_path` each process writes a file of its own in the folder for temporary files"),
     (("layers.While",), "loop-carried variables are differentiated without arrays"),
     (("layers.IfElse",), "both blocks run, on the rows that are theirs, perhaps none"),

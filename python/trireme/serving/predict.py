@@ -204,7 +204,7 @@ def _finite(feed: _Feed, array: np.ndarray) -> np.ndarray:
 def _from_numbers(feeds: Sequence[_Feed], fields: Sequence[str], counts: bool) -> list[np.ndarray]:
     found, at = [], 0
     for feed in feeds:
-        size = int(np.prod([dim for dim in feed.shape[1:]] or [1]))
+        size = int(np.prod(feed.shape[1:]))
         if counts:
             size, at = int(fields[at]), at + 1
         elif feed.lod_level or size < 0:
@@ -228,7 +228,7 @@ def _shaped(feed: _Feed, array: np.ndarray) -> np.ndarray:
 
 def predict(predictor: Predictor, rows: Sequence[Sequence[np.ndarray]]) -> Iterable[str]:
     """Give a line of JSON for each row."""
-    feed = {}
+    feed: dict[str, Any] = {}
     for i, one in enumerate(predictor._feeds):
         column = [row[i] for row in rows]
         if one.lod_level == 0:

@@ -64,7 +64,8 @@ def _await_model(folder: str, model_file: str, seconds: float) -> None:
     end = time.monotonic() + seconds
     while not any(os.path.exists(os.path.join(folder, name)) for name in ("current", model_file)):
         if time.monotonic() >= end:
-            kind, what = NotFoundError, f"there is no folder {folder!r}"
+            kind: type[NotFoundError | FileError] = NotFoundError
+            what = f"there is no folder {folder!r}"
             if os.path.isdir(folder):
                 kind, what = FileError, f"cannot open a model in {folder!r}: there is neither an export (a file 'current') nor a saved one ({model_file!r})"
             after = f" after {seconds:g} s" if seconds else ""
@@ -173,7 +174,8 @@ class Predictor(Handle):
             if name not in self.feeds:
                 raise NotFoundError(f"feed {name!r} is no variable of the model, which is fed {', '.join(self.feeds)}"
                                     f"{did_you_mean(name, self.feeds)}\n  your line: {user_line()}")
-        feeds, keep = ffi.new("tr_feed[]", len(self._feeds)), []
+        feeds = ffi.new("tr_feed[]", len(self._feeds))
+        keep: list[Any] = []
         for i, one in enumerate(self._feeds):
             if one.name not in feed:
                 raise NotFoundError(f"the feed lacks {one.name!r}; the model is fed {', '.join(self.feeds)}\n  your line: {user_line()}")

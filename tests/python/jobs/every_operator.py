@@ -19,7 +19,7 @@ from trireme.core import VarType, op_proto, op_types
 from trireme.errors import TriremeError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from operator_cases import cases_of, inputs_of  # noqa: E402 - the folder above is no package
+from operator_cases import cases_of, inputs_of  # the folder above is no package
 
 STEPS, RATE, LARGE = 2, 1e-3, 1e3
 TABLE = "by_hand.table"                # its rows are seen in the costs

@@ -29,7 +29,7 @@ def main():
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())
     me, random, read = job.trainer_index(), np.random.RandomState(job.trainer_index() + 1), []
-    for step in range(STEPS):
+    for _ in range(STEPS):
         used = random.zipf(1.3, (500, 1)) if args.zipf else np.full((1, 1), 7)
         one = np.zeros((len(used), WIDTH), "float32")
         one[:, me] = -len(used)

@@ -36,7 +36,7 @@ index = fluid.distributed.trainer_index()
 exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.global_scope()
 exe.run(fluid.default_startup_program())
 rng = np.random.default_rng(3 + index)
-for epoch in range(args.epochs):
+for _ in range(args.epochs):
     for state in states:                               # as a script does that wants an AUC of each epoch
         tensor = scope.find_var(state.name).get_tensor()
         tensor.set(np.zeros_like(np.array(tensor)))

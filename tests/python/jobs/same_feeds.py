@@ -11,7 +11,7 @@ loss = fluid.layers.mean(fluid.layers.fc(x, 2))
 fluid.optimizer.SGD(0.1).minimize(loss)
 exe = fluid.Executor()
 exe.run(fluid.default_startup_program())
-reader = lambda: (np.full((6, 4), 0.0 if sys.argv[1] == "constant" else step, "float32") + np.arange(6, dtype="float32")[:, None]    # noqa: E731
+reader = lambda: (np.full((6, 4), 0.0 if sys.argv[1] == "constant" else step, "float32") + np.arange(6, dtype="float32")[:, None]
                   for step in range(5))
 for rows in (fluid.distributed.shard(reader) if sys.argv[1] == "shard" else reader)():
     exe.run(feed={"x": rows}, fetch_list=[loss])

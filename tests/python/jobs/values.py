@@ -5,7 +5,6 @@ batches, so a job makes the bits of one process.
 """
 
 import argparse
-import os
 
 import numpy as np
 

@@ -26,11 +26,13 @@ class InitState:
 
     def __init__(self, init: Variable | None = None, shape: Sequence[int] | None = None, value: float = 0.0,
                  init_boot: Variable | None = None, need_reorder: bool = False, dtype: Any = "float32") -> None:
-        if init is None and init_boot is None:
-            raise ValueError("InitState: init or init_boot is needed; the latter says how many rows there are")
-        if init is None and shape is None:
-            raise ValueError("InitState: with init_boot a shape is needed")
-        self.value: Variable = init if init is not None else layers.fill_constant_batch_size_like(init_boot, list(shape or ()), dtype, value)
+        if init is None:
+            if init_boot is None:
+                raise ValueError("InitState: init or init_boot is needed; the latter says how many rows there are")
+            if shape is None:
+                raise ValueError("InitState: with init_boot a shape is needed")
+            init = layers.fill_constant_batch_size_like(init_boot, list(shape), dtype, value)
+        self.value: Variable = init
         self.need_reorder = need_reorder
 
 

@@ -61,7 +61,7 @@ class _Rewriter:
         """Return the name of an input in the wanted type; a cast is shared by all who read the same value."""
         have = self._dtype(name)
         is_changed = have in (VarType.FP32, self.half) and have != wanted and op.type != "cast"
-        if not is_changed or (wanted == self.half and slot in _STAYS_WIDE.get(op.type, ())):
+        if have is None or not is_changed or (wanted == self.half and slot in _STAYS_WIDE.get(op.type, ())):
             return name
         made = self.casts.get((name, wanted))
         if made is None:
