@@ -163,12 +163,12 @@ TR_API tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table);
 /* After tr_job_setup: make an empty table of this description in a variable of the scope, whose rows are with the servers from now on. A variable of
  * this name in another scope has rows of its own. A job that never makes this call has the rows of every variable of the name. */
 TR_API tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *table);
-/* Read the rows of one virtual shard (0 .. 1023) of a table, packed. Each row has its key (int64), the number of its updates and the
+/* Read the rows of `count` virtual shards (of 0 .. 1023) of a table from `shard` on, packed. Each row has its key (int64), the number of its updates and the
  * last of them (uint32 each), `width` values in the table's type, padded to 4 bytes, and states [states, width] float32, padded to 8.
- * The rows come from the servers if they have those of this variable (tr_job_bind_table), else from the variable.
+ * The rows come from the servers if they have those of this variable (tr_job_bind_table), else from the variable. All shards are asked for at once.
  *
- * `since`: only rows that a later update of their server changed; 0: all. Free *out by tr_free. TR_ERANGE: `shard` or `since`. */
-TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int64_t since);
+ * `since`: only rows that a later update of their server changed; 0: all. Free *out by tr_free. TR_ERANGE: `shard`, `count` or `since`. */
+TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int count, int64_t since);
 /* Put packed rows into the table of a variable. `clear`: remove its present rows first. In a job the first step begins with the rows of
  * trainer 0. After the first step the call fails. */
 TR_API tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear);

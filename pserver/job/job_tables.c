@@ -195,43 +195,101 @@ int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server,
     return count;
 }
 
-static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int server, int table, uint32_t shard,
-                                  uint32_t since)
+/* Make the calls, all at once. Operations end in the order of their tickets, so the last ticket is that of all. After a failure the thread may
+ * still write into the calls, so they are not freed. */
+static tr_status read_from_servers(tr__read_call *call, int count, tr_job *job)
 {
-    tr_ticket ticket;
+    tr_ticket ticket = 0;
 
-    TR_TRY(tr__job_check_ready(job, "tr_table_read_rows"));
+    for (int i = 0; i < count; i++)
+        TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = &call[i], .is_urgent = i + 1 == count}, &ticket));
+    return tr_job_wait(job, ticket);
+}
+
+/* Ask a server about its part of a table. */
+static tr_status read_part(void **out, int64_t *bytes, tr_job *job, int server, int table)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_table_get_part"));
     tr__read_call *call = tr__must_bytes(sizeof *call);
-    *call = (tr__read_call){server, shard, since, {.table = (uint32_t)table}};
-    /* After a failure the thread may still write into the memory, so it is not freed. */
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = call, .is_urgent = true}, &ticket));
-    TR_TRY(tr_job_wait(job, ticket));
+    *call = (tr__read_call){server, TR_SHARDS, 0, {.table = (uint32_t)table}};
+    TR_TRY(read_from_servers(call, 1, job));
     *out = call->pack.data;
     *bytes = (int64_t)call->pack.bytes;
     free(call);
     return TR_OK;
 }
 
-tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int64_t since)
+/* Put the packs together, and free them. */
+static tr_status join_packs(void **out, int64_t *bytes, tr__read_call *call, int count)
 {
-    tr_job       *job = tr_job_current();
-    const int     table = tr__job_table_of(job, name, tr_scope_find(scope, name));
-    tr_table_var *tv;
-    tr_table     *here;
-    uint64_t      size = 0;
+    uint64_t size = 0;
 
-    if (shard < 0 || shard >= TR_SHARDS)
-        return tr_fail(TR_ERANGE, "tr_table_read_rows: shard %d; there are %d", shard, TR_SHARDS);
+    for (int i = 0; i < count; i++)
+        size += call[i].pack.bytes;
+    uint8_t *to = *out = malloc(size + 1);
+    for (int i = 0; i < count; i++) {
+        if (to && call[i].pack.bytes)
+            to = (uint8_t *)memcpy(to, call[i].pack.data, call[i].pack.bytes) + call[i].pack.bytes;
+        free(call[i].pack.data);
+    }
+    *bytes = (int64_t)size;
+    return *out ? TR_OK : tr_fail(TR_ENOMEM, "no memory for %llu bytes of rows", (unsigned long long)size);
+}
+
+static tr_status read_shards(tr__read_call *call, int count, tr_job *job, int table)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_table_read_rows"));
+    for (int i = 0; i < count; i++) {
+        call[i].server = tr__job_server_of_shard(call[i].shard, tr_job_servers(job));
+        call[i].pack.table = (uint32_t)table;
+    }
+    return read_from_servers(call, count, job);
+}
+
+static tr_status pack_newer(tr__read_call *call, const tr_table *table, uint64_t stride)
+{
+    tr_client_pack *pack = &call->pack;
+
+    TR_TRY(tr_table_pack(table, call->shard, &pack->data, &pack->bytes));
+    pack->bytes = tr_table_keep_newer(pack->data, pack->bytes, stride, call->since);
+    return TR_OK;
+}
+
+/* The rows of a variable of this process. A failure frees the calls. */
+static tr_status pack_shards(tr__read_call *call, int count, const tr_scope *scope, const char *name)
+{
+    tr_status     status = TR_OK;
+    tr_table_var *tv;
+    tr_table     *table;
+
+    TR_TRY_GOTO(done, tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_read_rows", name));
+    TR_TRY_GOTO(done, tr_table_var_table(&table, tv));
+    for (int i = 0; i < count; i++)
+        TR_TRY_GOTO(done, pack_newer(&call[i], table, tr_table_stride(&tv->config)));
+    return TR_OK;
+done:
+    for (int i = 0; i < count; i++)
+        free(call[i].pack.data);
+    free(call);
+    return status;
+}
+
+tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int count, int64_t since)
+{
+    tr_job   *job = tr_job_current();
+    const int table = tr__job_table_of(job, name, tr_scope_find(scope, name));
+
+    if (shard < 0 || count < 1 || count > TR_SHARDS - shard)
+        return tr_fail(TR_ERANGE, "tr_table_read_rows: %d shards from shard %d on; there are %d", count, shard, TR_SHARDS);
     if (since < 0 || since > UINT32_MAX)
         return tr_fail(TR_ERANGE, "tr_table_read_rows: since update %lld", (long long)since);
-    if (table >= 0)
-        return read_from_server(out, bytes, job, tr__job_server_of_shard((uint32_t)shard, tr_job_servers(job)), table, (uint32_t)shard,
-                                (uint32_t)since);
-    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_read_rows", name));
-    TR_TRY(tr_table_var_table(&here, tv));
-    TR_TRY(tr_table_pack(here, (uint32_t)shard, out, &size));
-    *bytes = (int64_t)tr_table_keep_newer(*out, size, tr_table_stride(&tv->config), (uint32_t)since);
-    return TR_OK;
+    tr__read_call *call = tr__must_array((size_t)count, sizeof *call);
+    for (int i = 0; i < count; i++)
+        call[i] = (tr__read_call){.shard = (uint32_t)(shard + i), .since = (uint32_t)since};
+    TR_TRY(table >= 0 ? read_shards(call, count, job, table) : pack_shards(call, count, scope, name));
+    const tr_status status = join_packs(out, bytes, call, count);
+    free(call);
+    return status;
 }
 
 tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server)
@@ -252,7 +310,7 @@ tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const cha
         tr_table_describe(out, here);
         return TR_OK;
     }
-    TR_TRY(read_from_server(&part, &bytes, job, server, table, TR_SHARDS, 0));
+    TR_TRY(read_part(&part, &bytes, job, server, table));
     const bool is_part = bytes == (int64_t)sizeof *out;
     if (is_part)
         memcpy(out, part, sizeof *out);

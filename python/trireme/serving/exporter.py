@@ -83,7 +83,7 @@ class _Table:
         import numpy as np
 
         packed, size = ffi.new("void **"), ffi.new("int64_t *")
-        check(lib.tr_table_read_rows(packed, size, self.scope._native.ptr, name_chars(self.name), shard, since))
+        check(lib.tr_table_read_rows(packed, size, self.scope._native.ptr, name_chars(self.name), shard, 1, since))
         try:
             check(lib.tr_rows_writer_add(writer, packed[0], size[0]))
             if size[0]:
