@@ -1,6 +1,6 @@
 """Compares random scripts (script_maker.py) in jobs with one process.
 
-    python compare_scripts.py --seeds 2000 [--first 1] [--all-shapes] [--transport pipes.so]
+    python compare_scripts.py --seeds 2000 [--first 1] [--all-shapes] [--transport rings.so]
 
 With one trainer a job has the bits of one process, in every mode that does not round by itself. With two trainers it has the same numbers; where
 trainers draw random numbers, their models are the same. A job may
@@ -136,8 +136,8 @@ def compare_all(seeds: list[int], transport: str, has_all: bool, workers: int) -
 
 
 def build_transport(folder: Path) -> str:
-    """Compile jobs/pipes.c."""
-    out, source = folder / "pipes.so", Path(__file__).with_name("jobs") / "pipes.c"
+    """Compile jobs/rings.c."""
+    out, source = folder / "rings.so", Path(__file__).with_name("jobs") / "rings.c"
     subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{Path(__file__).resolve().parents[2]}", "-o", out, source], check=True, timeout=60)
     return str(out)
 

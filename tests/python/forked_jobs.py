@@ -1,6 +1,6 @@
 """Jobs whose ranks are forked from one process that has imported everything: such a job costs milliseconds, not a second.
 
-Only the transport differs from a job under mpirun (jobs/pipes.c). A script is two texts: one builds programs, and is run once, in the process
+Only the transport differs from a job under mpirun (jobs/rings.c). A script is two texts: one builds programs, and is run once, in the process
 that forks the others; one runs them, in every process. It notes values by ``note(name, value)``. What each trainer has noted comes back, with the
 error that ended it, if one did.
 """
@@ -12,12 +12,12 @@ import ctypes
 import gc
 import importlib
 import io
+import mmap
 import os
 import pickle
 import pkgutil
 import select
 import signal
-import socket
 import tempfile
 import time
 import traceback
@@ -36,6 +36,7 @@ from trireme._core import ffi, lib
 from trireme.distributed import job as jobs
 
 LIMIT = 60.0                                           # seconds, for a job
+RING = 256 << 10                                       # bytes for a pair of ranks: more than jobs/rings.c needs
 
 
 @dataclass
@@ -62,15 +63,12 @@ class Built:
 def _run_script(built: Built, folder: str) -> Outcome:
     outcome = Outcome()
     names = {**built.names, "folder": folder, "note": lambda name, value: outcome.notes.append((name, value))}
-    gc.disable()                                       # a pass would touch all that the processes share
     try:
         with fluid.program_guard(*built.programs):
             exec(built.code, names)
     except BaseException as error:
         outcome.error = f"{type(error).__name__}: {error}"
         outcome.said = traceback.format_exc()
-    finally:
-        gc.enable()
     return outcome
 
 
@@ -104,6 +102,7 @@ def _fork(run: Callable[[], Outcome | None], end: Callable[[], None]) -> tuple[i
         os.close(there)
         return child, here
     try:
+        gc.disable()                                   # a pass would touch all that the processes share
         os.close(here)
         os.setpgid(0, 0)
         null = os.open(os.devnull, os.O_RDWR)
@@ -120,9 +119,8 @@ def _fork(run: Callable[[], Outcome | None], end: Callable[[], None]) -> tuple[i
         os._exit(0)
 
 
-def _become(rank: int, size: int, pairs: list[list[socket.socket | None]], name: str, extra: dict[str, str]) -> None:
-    fds = " ".join("-1" if one is None else str(one.fileno()) for one in pairs[rank])
-    os.environ.update(OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_RANK=str(rank), TRIREME_PIPES=f"{rank} {fds}", TRIREME_SHUFFLE=name, **extra)
+def _become(rank: int, size: int, rings: int, name: str, extra: dict[str, str]) -> None:
+    os.environ.update(OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_RANK=str(rank), TRIREME_RINGS=f"{rank} {size} {rings:#x}", TRIREME_SHUFFLE=name, **extra)
 
 
 def _collect(children: list[tuple[int, int]], deadline: float) -> list[Outcome]:
@@ -182,25 +180,20 @@ def warm_up(transport: str, scripts: Iterable[tuple[str, str]]) -> None:
 def run_job(transport: str, built: Built, folder: str, servers: int, trainers: int, mode: str = "sync", **extra: str) -> list[Outcome]:
     """Run the script in a job. Return the outcomes of its trainers, and then those of its servers."""
     size = servers + trainers
-    pairs: list[list[socket.socket | None]] = [[None] * size for _ in range(size)]
-    for i in range(size):
-        for j in range(i):
-            pairs[i][j], pairs[j][i] = socket.socketpair()
+    rings = mmap.mmap(-1, size * size * RING)          # the ranks share it, and nobody else
+    address = int(ffi.cast("intptr_t", ffi.from_buffer(rings)))
     extra = {"TRIREME_TRANSPORT": transport, "TRIREME_MODE": mode, **extra}
 
     def start(rank: int) -> tuple[int, int]:
         is_server = rank < servers
 
         def run() -> Outcome | None:
-            _become(rank, size, pairs, folder, extra)
-            for other in [one for row in range(size) if row != rank for one in pairs[row] if one is not None]:
-                other.close()
+            _become(rank, size, address, folder, extra)
             return _serve() if is_server else _train(built, folder)
 
         return _fork(run, (lambda: None) if is_server else _leave)
 
     children = [start(rank) for rank in range(size)]
-    for one in [one for row in pairs for one in row if one is not None]:
-        one.close()
+    rings.close()
     outcomes = _collect(children, time.monotonic() + LIMIT)
     return outcomes[servers:] + outcomes[:servers]
