@@ -141,7 +141,6 @@ class _Parser(argparse.ArgumentParser):
             message += did_you_mean(found[1], [word.strip(" '") for word in found[2].split(",")])
         self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` lists what is possible)\n")
 
-
     def near(self, words: Sequence[str]) -> str:
         """Return a question for the options that were perhaps meant by misspelled ones."""
         found = [match for word in words if word.startswith("--")

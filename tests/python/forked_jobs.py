@@ -31,7 +31,6 @@ import numpy as np
 
 import trireme as fluid
 import trireme.contrib
-import trireme.distributed
 from trireme._core import ffi, lib
 from trireme.distributed import job as jobs
 

@@ -14,6 +14,7 @@ AVERAGES = SCRIPT.with_name("averages.py")
 sys.path.insert(0, str(AVERAGES.parent))
 import averages  # noqa: E402 - the job's script has the net
 
+
 @pytest.fixture
 def exe():
     with fluid.scope_guard(fluid.Scope()), fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():

@@ -470,4 +470,3 @@ over.set()
 print(set(codes))
 """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "{7}\n", "")
-

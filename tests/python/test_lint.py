@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -29,6 +30,8 @@ FAULTS = {
     "B006": "def f(x=[]):\n    return x\n",
     "B023": "a = [lambda: i for i in range(3)]\n",
     "ISC004": 'NAMES = ["a", "b" "c"]\n',
+    "E225": "a=1\n",
+    "E302": "import sys\ndef f():\n    return sys\n",
     "PLW1510": "import subprocess\n\nsubprocess.run('x')\n",
 }
 
@@ -37,7 +40,8 @@ FAULTS = {
 def test_faults_in_python_are_found(rule, tmp_path):
     pytest.importorskip("ruff")
     (tmp_path / "one.py").write_text(FAULTS[rule])
-    assert f" {rule} " in run("ruff", "check", "--no-cache", "--output-format", "concise", "--config", SETTINGS, tmp_path / "one.py")
+    found = json.loads(run("ruff", "check", "--no-cache", "--output-format", "json", "--config", SETTINGS, tmp_path / "one.py"))
+    assert rule in [one["code"] for one in found]
 
 
 def test_code_is_read_as_the_oldest_python_reads_it(tmp_path):

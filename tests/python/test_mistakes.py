@@ -44,7 +44,6 @@ def data(name: str = "x", shape: Any = (4,), dtype: str = "float32", **how: Any)
     return layers.data(name, list(shape), dtype=dtype, **how)
 
 
-
 # What is done, and what the message has.
 PROGRAMS: list[tuple[str, Callable[[], Any], str]] = [
     ("matmul_shapes", lambda: layers.matmul(data("a", (3, 4)), data("b", (5, 6))), r"matmul: .*4.*5"),

@@ -29,7 +29,6 @@ ACTIVATIONS = ["abs", "atan", "ceil", "cos", "exp", "floor", "relu", "sigmoid", 
 POSITIVE = ["log", "sqrt", "rsqrt", "reciprocal"]
 
 
-
 def hinge() -> Any:
     helper = LayerHelper("hinge_loss")
     loss = helper.create_variable_for_type_inference("float32")

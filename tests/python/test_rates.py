@@ -75,7 +75,7 @@ def check_staleness(mode, servers):
     for bins, dropped in servers:
         assert dropped == 0
         if mode.startswith("geo"):
-            assert bins.sum() >= TRAINERS * STEPS // 4 # changes of four steps count as one
+            assert bins.sum() >= TRAINERS * STEPS // 4  # changes of four steps count as one
             continue
         assert bins.sum() == TRAINERS * STEPS          # each gradient once
         most = least(np.flatnonzero(bins)[-1])

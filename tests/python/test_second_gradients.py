@@ -17,6 +17,7 @@ PENALTY = SCRIPT.with_name("penalty.py")
 sys.path.insert(0, str(PENALTY.parent))
 import penalty  # noqa: E402 - the job's script says what there is
 
+
 def ones(name, *shape):
     return declare(name, np.ones(shape))[0]
 

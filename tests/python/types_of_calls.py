@@ -64,6 +64,6 @@ fluid.layers.logical_or(x, x, cond=x)                  # wrong
 fluid.optimizer.Adma(0.1)                              # wrong
 fluid.layers.sofmax(x)                                 # wrong
 fluid.optimzer.SGD(0.1)                                # wrong
-fluid.io.save_inference_modle("model", ["x"], [z], exe)# wrong
+fluid.io.save_inference_modle("model", ["x"], [z], exe)  # wrong
 fluid.dataset.digit.train()                            # wrong
 fluid.core.ParalelExecutor(False)                      # wrong

@@ -22,6 +22,7 @@ from ..op_protos import op_proto
 from ..op_view import OpView
 from ..sparse_table import is_table_update
 
+
 class AroundUpdates:
     """``adopted`` are the places of the operators that the servers run, too; ``late`` are those of them that trainers do not run. ``after``
     are the places of the trainers' operators that need the new parameters, and ``awaited`` maps these to the parameters.

@@ -23,6 +23,7 @@ from ..errors import InvalidArgumentError, check_whole, error_of
 from ..suggest import did_you_mean
 from .job import say_in_time
 
+
 @dataclass(frozen=True)
 class Mode:
     """A parsed mode: ``text`` as it was written, and its meaning (``tr_policy`` in ``trireme_dist.h``)."""

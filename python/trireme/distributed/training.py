@@ -78,7 +78,7 @@ class _Training:
         loss = next(iter(losses(program)), "")
         self._loss = self.result.means.get(loss, loss)
         self._loss_due = 0.0
-        self._loss_at: dict[tuple[str, ...], int] = {} # the loss's place in the fetches; -1: it is not fetched
+        self._loss_at: dict[tuple[str, ...], int] = {}  # the loss's place in the fetches; -1: it is not fetched
         for name in self.result.means.values():
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
@@ -252,7 +252,7 @@ class _Training:
             warn(f"trainer {self.job.index}: the accumulators of DGCMomentumOptimizer were in the memory of another host; they begin with zeros. "
                  "--replicas or checkpoints keep them")
         lib.tr_job_unset(self.job.ptr, ffi.NULL)
-        if count[0] and self.result.after is not None: # what was kept was kept before the step's new parameters came
+        if count[0] and self.result.after is not None:  # what was kept was kept before the step's new parameters came
             self._run(self.result.after, {})
 
     def flush(self) -> None:

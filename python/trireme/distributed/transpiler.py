@@ -96,6 +96,7 @@ def _averaged(program: Program) -> list[str]:
     block = program.global_block()
     names = losses(program)
     names += getattr(program, "_means", [])
+
     def fits(name: str) -> bool:
         var = block._find(name)
         return (var is not None and var.type == VarType.LOD_TENSOR and var.dtype in (VarType.FP32, VarType.FP64)
