@@ -13,24 +13,23 @@ endif()
 set(TR_PROTO_DIR ${PROJECT_BINARY_DIR}/proto)
 file(MAKE_DIRECTORY ${TR_PROTO_DIR})
 
-# tr_add_proto(globs...): tr_proto, whose headers are included as "proto/<name>.pb-c.h".
-function(tr_add_proto)
-    list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE globs)
-    file(GLOB protos CONFIGURE_DEPENDS ${globs})
+# tr_add_protos(target names...): the messages of some files of proto/, whose headers are included as "proto/<name>.pb-c.h". Without names
+# the target has no code.
+function(tr_add_protos TARGET)
     set(generated)
-    foreach(proto IN LISTS protos)
-        cmake_path(GET proto STEM name)
+    foreach(name IN LISTS ARGN)
+        set(proto ${PROJECT_SOURCE_DIR}/proto/${name}.proto)
         set(outputs ${TR_PROTO_DIR}/${name}.pb-c.c ${TR_PROTO_DIR}/${name}.pb-c.h)
         add_custom_command(OUTPUT ${outputs}
             COMMAND ${TR_PROTOC_C} --proto_path=${PROJECT_SOURCE_DIR}/proto --c_out=${TR_PROTO_DIR} ${proto}
-            DEPENDS ${protos} COMMENT "protoc-c ${name}.proto" VERBATIM)
+            DEPENDS ${proto} COMMENT "protoc-c ${name}.proto" VERBATIM)
         list(APPEND generated ${outputs})
     endforeach()
     if(NOT generated)
-        file(CONFIGURE OUTPUT ${TR_PROTO_DIR}/none.c CONTENT "typedef int tr_nothing_yet;\n")
-        set(generated ${TR_PROTO_DIR}/none.c)
+        add_library(${TARGET} INTERFACE)
+        return()
     endif()
-    add_library(tr_proto STATIC ${generated})                # generated code: without our warnings
-    target_include_directories(tr_proto SYSTEM PUBLIC ${TR_PROTOBUF_C_INCLUDE_DIR})
-    target_link_libraries(tr_proto PUBLIC ${TR_PROTOBUF_C_LIBRARY})
+    add_library(${TARGET} STATIC ${generated})               # generated code: without our warnings
+    target_include_directories(${TARGET} SYSTEM PUBLIC ${TR_PROTOBUF_C_INCLUDE_DIR})
+    target_link_libraries(${TARGET} PUBLIC ${TR_PROTOBUF_C_LIBRARY})
 endfunction()

@@ -60,7 +60,7 @@ function(tr_add_python_package)
         COMMAND ${Python_EXECUTABLE} ${builder} --cc ${CMAKE_C_COMPILER} --root ${PROJECT_SOURCE_DIR} --out ${core_c} ${headers}
         DEPENDS ${builder} ${headers} COMMENT "cffi: trireme._core" VERBATIM)
     Python_add_library(_core MODULE USE_SABI 3.11 WITH_SOABI ${core_c})
-    tr_floor_include_dir(include trainer)
+    tr_include_dir(include trainer .)
     target_include_directories(_core PRIVATE ${include})
     target_link_options(_core PRIVATE -Wl,--as-needed)
     tr_target_exports(_core PyInit__core)

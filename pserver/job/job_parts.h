@@ -5,8 +5,8 @@
 #define TR_PSERVER_JOB_PARTS_H
 
 #include "pserver/core/client.h"
+#include "pserver/core/places.h"
 #include "storage/checkpoint/checkpoint.h"
-#include "storage/checkpoint/places.h"
 
 typedef struct tr__parts {
     tr_part **item;

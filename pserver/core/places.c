@@ -1,5 +1,5 @@
 /* places.c - see places.h. */
-#include "storage/checkpoint/places.h"
+#include "pserver/core/places.h"
 
 #include "framework/memory.h"
 

@@ -6,8 +6,8 @@
  * server's place: the trainer has not repeated it there yet, or its goodbye was lost with the dead server.
  *
  * In modes where the initiator takes part alone, all parts must have the same updates. */
-#ifndef TR_STORAGE_PLACES_H
-#define TR_STORAGE_PLACES_H
+#ifndef TR_PSERVER_PLACES_H
+#define TR_PSERVER_PLACES_H
 
 #include "framework/status.h"
 #include "proto/pserver.pb-c.h"
