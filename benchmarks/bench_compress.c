@@ -4,7 +4,7 @@
  *
  * A gradient of VALUES (4 million) float32 in pieces of 512 KiB, as a job cuts them; CPU time, the median of some rounds. One line
  * of JSON for each method: bytes on the wire for each value, GB/s of encoding (with the residual) and of decoding. */
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "pserver/wire/compress.h"
 
 #include <math.h>

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "framework/compiler.h"
-#include "framework/random.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/random.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/activation.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/cast.h"

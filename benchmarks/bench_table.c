@@ -4,7 +4,7 @@
  *
  * One line of JSON. Beside each: the same rows read through a list of their places, with the memory asked for ahead. With NAME the
  * table lies in shared memory. benchmarks/bench_table.py runs it. */
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/table/table.h"
 
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/checkpoint/checkpoint.h"
 #include "storage/table/table_var.h"
 

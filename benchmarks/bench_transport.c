@@ -12,9 +12,9 @@
  *
  * Each prints one line of JSON. benchmarks/bench_transport.py runs all in turn and compares them. What is told of repeated
  * measurements is their lower quartile, on all sides: other programs want the processors, too. */
-#include "framework/compiler.h"
-#include "framework/memory.h"
-#include "framework/status.h"
+#include "framework/base/compiler.h"
+#include "framework/base/memory.h"
+#include "framework/base/status.h"
 #include "pserver/trireme_dist.h"
 
 #include <mpi.h>

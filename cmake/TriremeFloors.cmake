@@ -9,6 +9,7 @@
 # Each list stands in the README of its floor, too, with words.
 set(TR_FLOORS framework kernels storage pserver serving trainer)
 set(TR_KERNELS_FOLDERS math)
+set(TR_FRAMEWORK_FOLDERS base threads tensors programs operators formats gradients composites plans runs)
 set(TR_STORAGE_FOLDERS util memory table checkpoint)
 set(TR_PSERVER_FOLDERS util wire observe state core transport store job ops)
 

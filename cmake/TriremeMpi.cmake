@@ -36,7 +36,7 @@ function(tr_add_mpi_transport)
     # The compiler wrapper's own run path may be that of a build overlay that is about to vanish.
     set_target_properties(MPI::MPI_C PROPERTIES INTERFACE_LINK_OPTIONS "")
 
-    add_library(trireme_mpi MODULE ${sources} ${PROJECT_SOURCE_DIR}/framework/memory.c ${PROJECT_SOURCE_DIR}/framework/number.c)   # memory.c ends a process without memory, in words
+    add_library(trireme_mpi MODULE ${sources} ${PROJECT_SOURCE_DIR}/framework/base/memory.c ${PROJECT_SOURCE_DIR}/framework/base/number.c)   # memory.c ends a process without memory, in words
     tr_target_on_floor(trireme_mpi pserver)
     if(SKBUILD)                                  # a wheel needs no library that it does not bring: transport.c loads libmpi before
         target_include_directories(trireme_mpi SYSTEM PRIVATE ${MPI_C_INCLUDE_DIRS})

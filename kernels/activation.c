@@ -9,9 +9,9 @@
 
 #include "kernels/body_lines.h"
 #include "kernels/math/activation.h"
-#include "framework/grad_body.h"
-#include "framework/grad_second.h"
-#include "framework/op.h"
+#include "framework/composites/grad_body.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/operators/op.h"
 #include "kernels/shapes.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

@@ -1,12 +1,12 @@
 /* activation_slopes.h - what the gradients of activations compute, as operators that have gradients themselves: for second
- * gradients (framework/grad_second.h). Part of activation.c.
+ * gradients (framework/gradients/grad_second.h). Part of activation.c.
  *
  * Each body computes X@GRAD from Out@GRAD and from X or Out, whichever the gradient's kernel reads. Activations that consist of
  * straight lines have no body: their slope is constant almost everywhere (tr__second_gate). */
 #ifndef TR_KERNELS_ACTIVATION_SLOPES_H
 #define TR_KERNELS_ACTIVATION_SLOPES_H
 
-#include "framework/composite.h"
+#include "framework/composites/composite.h"
 
 /* A body of lines without parameters, the last of which makes `slope`. */
 #define TR_SLOPE(name, ...)                                                                         \

@@ -4,8 +4,8 @@
  * (Vaswani et al., 2017). P is a constant, so dX = alpha dOut. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/sequence.h"

@@ -1,8 +1,8 @@
 /* affine_channel.c - each channel of an image times a number, plus a number:  Out = Scale X + Bias.
  *
  * Made of elementwise_mul and elementwise_add. It stands for a batch normalization whose statistics do not change. */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

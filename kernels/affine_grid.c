@@ -5,7 +5,7 @@
  * an extent of 1 is at -1. Backward: dTheta[n] = sum over y, x of dOutput[n,y,x] (u, v, 1)^T. */
 #ifndef T
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

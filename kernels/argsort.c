@@ -3,7 +3,7 @@
  * Equal elements keep their order; NaN comes last. */
 #ifndef T
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 

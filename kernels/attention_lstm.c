@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/batch_order.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"

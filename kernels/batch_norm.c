@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-#include "framework/grad_body.h"
-#include "framework/meeting.h"
+#include "framework/composites/grad_body.h"
+#include "framework/runs/meeting.h"
 #include "kernels/batch_norm_slope.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"

@@ -2,8 +2,8 @@
 #ifndef TR_KERNELS_BATCH_NORM_SLOPE_H
 #define TR_KERNELS_BATCH_NORM_SLOPE_H
 
-#include "framework/composite.h"
-#include "framework/grad_maker.h"
+#include "framework/composites/composite.h"
+#include "framework/gradients/grad_maker.h"
 
 typedef struct tr_batch_norm_attrs {
     bool  is_test, use_global_stats;

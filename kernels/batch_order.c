@@ -1,7 +1,7 @@
 /* batch_order.c - see batch_order.h. */
 #include "kernels/batch_order.h"
 
-#include "framework/plan.h"
+#include "framework/plans/plan.h"
 #include "kernels/math/rows.h"
 
 enum { NO_PADDING = -1 };

@@ -6,7 +6,7 @@
 #ifndef TR_KERNELS_BATCH_SIZE_LIKE_H
 #define TR_KERNELS_BATCH_SIZE_LIKE_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* The attributes of such operators begin with this. */
 typedef struct tr_batch_attrs {

@@ -1,8 +1,8 @@
 /* bilinear_tensor_product.c - how two rows go together, in several ways:  Out[n,i] = X[n] Weight[i] Y[n]^T + Bias[i].
  *
  * Made of products: X times all the matrices at once, then each row of that times Y. */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -7,9 +7,9 @@
 
 #include <inttypes.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/grad_second.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 #include "kernels/selected_rows.h"

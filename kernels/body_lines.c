@@ -1,7 +1,7 @@
 /* body_lines.c - see body_lines.h. */
 #include "kernels/body_lines.h"
 
-#include "framework/half.h"
+#include "framework/tensors/half.h"
 
 tr_status tr__add_ones(tr_composite *c, const char *like, const char *out)
 {

@@ -1,8 +1,8 @@
-/* body_lines.h - lines that several bodies of gradient rules have (framework/composite.h). */
+/* body_lines.h - lines that several bodies of gradient rules have (framework/composites/composite.h). */
 #ifndef TR_KERNELS_BODY_LINES_H
 #define TR_KERNELS_BODY_LINES_H
 
-#include "framework/composite.h"
+#include "framework/composites/composite.h"
 
 /* `out` = ones, of the shape and type of `like`. */
 tr_status tr__add_ones(tr_composite *c, const char *like, const char *out);

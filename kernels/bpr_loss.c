@@ -3,8 +3,8 @@
  * Y[i] = mean over j other than Label[i] of log(1 + exp(X[i][j] - X[i][Label[i]])), from Rendle et al. (2009) as Hidasi et al. (2016) use it. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/labels.h"

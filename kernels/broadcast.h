@@ -11,7 +11,7 @@
 #ifndef TR_KERNELS_BROADCAST_H
 #define TR_KERNELS_BROADCAST_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 #include "kernels/cut.h"
 
 /* The attributes of operators that follow the rule begin with this. */

@@ -1,7 +1,7 @@
 /* check.c - see check.h. */
 #include "kernels/check.h"
 
-#include "framework/half.h"
+#include "framework/tensors/half.h"
 
 tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *meta)
 {

@@ -5,7 +5,7 @@
 #ifndef TR_KERNELS_CHECK_H
 #define TR_KERNELS_CHECK_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* A dense tensor, not selected rows. */
 tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *meta);

@@ -4,7 +4,7 @@
  * they stand for. Backward: the gradient passes where X lies between the bounds. */
 #ifndef T
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/selected_rows.h"
 

@@ -4,8 +4,8 @@
  * offset .. offset + extent - 1 of n. */
 #include <string.h>
 
-#include "framework/grad_second.h"
-#include "framework/threadpool.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/transpose.h"

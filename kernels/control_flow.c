@@ -5,16 +5,16 @@
  * kept in that variable, one an iteration; otherwise one frame serves all iterations, so that memory does not
  * grow with their number.
  *
- * Backward: the gradient block (framework/backward.c builds it) runs once for each kept frame, last first,
+ * Backward: the gradient block (framework/gradients/backward.c builds it) runs once for each kept frame, last first,
  * under that frame. It finds the gradient of each outer variable in X@GRAD and leaves the new one there:
  * replaced if the block writes the variable, added to otherwise. So X@GRAD starts as the gradient of what the
  * loop left behind (Out@GRAD), or as zeros. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/frame.h"
-#include "framework/grad_block.h"
-#include "framework/op.h"
+#include "framework/gradients/grad_block.h"
+#include "framework/operators/op.h"
+#include "framework/runs/frame.h"
 #include "kernels/loop_products.h"
 #include "kernels/step_frames.h"
 

@@ -6,8 +6,8 @@
  * division rounds towards 0: elements beyond the image count as zeros. Backward: dInput reads Filter, dFilter reads Input; neither reads Output. */
 #ifndef T
 
-#include "framework/grad_second.h"
-#include "framework/size.h"
+#include "framework/base/size.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/conv_attrs.h"
 #include "kernels/image_attrs.h"

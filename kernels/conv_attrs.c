@@ -1,8 +1,8 @@
 /* conv_attrs.c - see conv_attrs.h. */
 #include "kernels/conv_attrs.h"
 
-#include "framework/memory.h"
-#include "framework/size.h"
+#include "framework/base/memory.h"
+#include "framework/base/size.h"
 #include "kernels/check.h"
 #include "kernels/math/window.h"
 

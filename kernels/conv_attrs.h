@@ -6,7 +6,7 @@
 #ifndef TR_KERNELS_CONV_ATTRS_H
 #define TR_KERNELS_CONV_ATTRS_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 #include "kernels/math/conv.h"
 
 typedef struct tr_conv_attrs {

@@ -4,8 +4,8 @@
  * X has rows of m, Y of n, which is odd. Backward: both gradients are such sums. */
 #ifndef T
 
-#include "framework/grad_second.h"
-#include "framework/threadpool.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 
 #include <string.h>

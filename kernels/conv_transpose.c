@@ -6,8 +6,8 @@
  * of Output fit one of Input when the stride is larger than 1: output_size chooses, otherwise it is the smallest. */
 #ifndef T
 
-#include "framework/grad_second.h"
-#include "framework/size.h"
+#include "framework/base/size.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/conv_attrs.h"
 #include "kernels/image_attrs.h"

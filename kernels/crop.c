@@ -4,8 +4,8 @@
  * among zeros. random_crop draws a place for each item of the dimensions that its shape does not have; it has no gradient. */
 #include <string.h>
 
-#include "framework/grad_second.h"
-#include "framework/random.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/tensors/random.h"
 #include "kernels/check.h"
 #include "kernels/math/transpose.h"
 #include "kernels/part.h"

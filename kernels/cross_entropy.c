@@ -3,8 +3,8 @@
  * X holds probabilities. Backward: dX[i][j] = -dY[i] / X[i][j] at the label, 0 elsewhere. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/labels.h"

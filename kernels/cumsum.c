@@ -3,7 +3,7 @@
  * The gradient is a cumsum the other way round. */
 #ifndef T
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/grad_ops.h"

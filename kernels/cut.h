@@ -2,7 +2,7 @@
 #ifndef TR_KERNELS_CUT_H
 #define TR_KERNELS_CUT_H
 
-#include "framework/shape.h"
+#include "framework/tensors/shape.h"
 
 typedef struct tr_cut {
     int64_t pre, n, post;

@@ -8,8 +8,8 @@
  * the statistics become summary_decay_rate times what they were, and what the batch adds. A batch without rows leaves them as they are. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/reduce.h"

@@ -1,7 +1,7 @@
 /* delete_var.c - says that variables are not needed any more, as Fluid's release_memory writes it into programs.
  *
  * A plan finds that out by itself, and lets variables share memory. So nothing is left for this operator to do: a plan leaves it out. */
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 static const tr_op_proto proto = {
     .doc = "Says that X is not needed any more. A plan knows that by itself, so nothing happens; X keeps its value for readers that follow.",

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "framework/grad_second.h"
-#include "framework/random.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/tensors/random.h"
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
 

@@ -7,10 +7,10 @@
 #ifndef T
 
 #include "kernels/math/elementwise.h"
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/grad_second.h"
-#include "framework/op.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/operators/op.h"
 #include "kernels/broadcast.h"
 #include "kernels/check.h"
 #include "kernels/selected_rows.h"

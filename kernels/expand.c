@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/reduce.h"
 #include "kernels/math/transpose.h"

@@ -6,8 +6,8 @@
  * Backward, with dZ = dOut * activation'(Out):  dInput = dZ W^T,  dW = Input^T dZ,  dBias = sum of dZ's rows. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/activation.h"
 #include "kernels/math/blas.h"

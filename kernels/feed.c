@@ -2,7 +2,7 @@
  *
  * Saved programs begin with these operators. A plan turns them into places where it takes the caller's memory; none
  * becomes a step, so the kernel only says so if one does. */
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 

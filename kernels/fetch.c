@@ -1,7 +1,7 @@
 /* fetch.c - item `col` of the run's list of results = X.
  *
  * Saved programs end with these operators. Like feed, they are places of a plan and never steps. */
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 

@@ -2,8 +2,8 @@
  * knowledge distillation, 2017)
  *
  * Made of a product of matrices and a division by the number of pixels. */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/size.h"
+#include "framework/base/size.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/broadcast.h"
 #include "kernels/check.h"
 #include "kernels/conv_attrs.h"

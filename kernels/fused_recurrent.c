@@ -2,7 +2,7 @@
  *
  * Each is a product or a look-up, and lstm or gru after it. Their outputs in batch order, which only Fluid's own kernels read, are
  * not filled. */
-#include "framework/composite.h"
+#include "framework/composites/composite.h"
 #include "kernels/batch_order.h"
 #include "kernels/check.h"
 

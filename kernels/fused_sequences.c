@@ -1,8 +1,8 @@
 /* fused_sequences.c - fused operators of saved programs on sequences: fused_embedding_seq_pool, fusion_seqpool_concat,
  * fusion_seqexpand_concat_fc, fusion_seqconv_eltadd_relu. Each is made of the operators that Fluid had fused. */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/size.h"
+#include "framework/base/size.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/activation.h"
 #include "kernels/sequence.h"

@@ -1,11 +1,11 @@
-/* fusions.c - the chains of operators that one operator does at once (framework/fusion.h).
+/* fusions.c - the chains of operators that one operator does at once (framework/operators/fusion.h).
  *
  * fc: a product, a bias and an activation make two passes over Out less. In training it is the same: the
  * gradients of the three read Out, the inputs and shapes, never what lies between.
  *
  * mul_grad_sgd: the gradient of a matrix is added to it as the product makes it. That saves writing and reading as much memory as
  * the matrix has, and the memory itself. */
-#include "framework/fusion.h"
+#include "framework/operators/fusion.h"
 #include "kernels/fusions.h"
 
 #include <string.h>

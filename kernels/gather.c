@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/rows.h"

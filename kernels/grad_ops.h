@@ -2,7 +2,7 @@
 #ifndef TR_KERNELS_GRAD_OPS_H
 #define TR_KERNELS_GRAD_OPS_H
 
-#include "framework/grad_maker.h"
+#include "framework/gradients/grad_maker.h"
 
 /* A new operator with X = Out@GRAD and Out = the gradient of the forward operator's input `slot`, argument
  * `index`; set its attributes, then give it to tr_grad_append. NULL: nobody wants that gradient. */

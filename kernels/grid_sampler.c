@@ -4,8 +4,8 @@
  * Backward: dX gets dOutput by the same weights; dGrid is how the mixture changes with the place. */
 #ifndef T
 
-#include "framework/grad_body.h"
-#include "framework/threadpool.h"
+#include "framework/composites/grad_body.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 

@@ -3,8 +3,8 @@
  * Backward reads X, Scale and the saved Mean and Variance. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/norm.h"
 #include "kernels/scratch.h"

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/batch_order.h"
 #include "kernels/gru_inputs.h"
 #include "kernels/math/blas.h"

@@ -4,8 +4,8 @@
  * residual alone: dY = clip(Residual, -delta, delta) dOut and dX = -dY. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 

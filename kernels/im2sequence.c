@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "framework/grad_second.h"
-#include "framework/size.h"
-#include "framework/threadpool.h"
+#include "framework/base/size.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/window.h"

@@ -2,7 +2,7 @@
 #ifndef TR_KERNELS_IMAGE_ATTRS_H
 #define TR_KERNELS_IMAGE_ATTRS_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* Images are [batch, channels, height, width]. */
 #define TR_ATTR_ONLY_NCHW                                                                                     \

@@ -8,8 +8,8 @@
  *
  * space_to_depth is that of Fluid, which is the reorganization of Darknet: what lies in memory then is read as
  * [n, c b^2, h / b, w / b]. */
-#include "framework/grad_second.h"
-#include "framework/size.h"
+#include "framework/base/size.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/transpose.h"
 

@@ -13,9 +13,9 @@
  * Backward: each element of dOut goes back to where it came from, with the same weights. */
 #ifndef T
 
-#include "framework/grad_second.h"
-#include "framework/size.h"
-#include "framework/threadpool.h"
+#include "framework/base/size.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* is_empty.c - Out = X has no elements. */
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 static const tr_op_proto proto = {
     .doc = "Out = X has no elements",

@@ -4,8 +4,8 @@
  * loss is; it does not read X. No gradient goes to Target. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 #include "kernels/math/reduce.h"

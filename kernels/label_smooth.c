@@ -1,8 +1,8 @@
 /* label_smooth.c - labels that leave some doubt:  Out = (1 - epsilon) X + epsilon PriorDist, or + epsilon / classes.
  *
  * Made of scale and elementwise_add. The number of classes is the last dimension of X when it runs. */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

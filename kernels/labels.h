@@ -5,7 +5,7 @@
 #ifndef TR_KERNELS_LABELS_H
 #define TR_KERNELS_LABELS_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* The shape of one number for each row: [..., 1]. */
 tr_shape  tr__labels_column(const tr_shape *scores);

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/exact.h"

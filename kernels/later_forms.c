@@ -2,8 +2,8 @@
  * one_hot_v2, top_k_v2, matmul_v2; and hard_swish. (flatten_contiguous_range stands in squeeze2.c.)
  *
  * They say the same with other shapes: ids need no last dimension of 1, an axis may be given. */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/shapes.h"
 

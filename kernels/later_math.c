@@ -1,7 +1,7 @@
 /* later_math.c - small operators of later versions of Fluid (1.8, 2.0) that saved programs hold, made of older ones: bmm, fill_any_like, flip, index_select,
  * log_softmax, mish, p_norm, silu. (Those with other forms of an operator stand in later_forms.c.) */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/shapes.h"
 

@@ -4,9 +4,9 @@
  * Mean and Variance. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/half.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/tensors/half.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/math/norm.h"

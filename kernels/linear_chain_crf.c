@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-#include "framework/precision.h"
+#include "framework/threads/precision.h"
 #include "kernels/check.h"
 #include "kernels/math/activation.h"
 #include "kernels/math/blas.h"

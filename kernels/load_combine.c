@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "framework/path.h"
-#include "framework/plan.h"
-#include "framework/tensor_io.h"
+#include "framework/base/path.h"
+#include "framework/plans/plan.h"
+#include "framework/tensors/tensor_io.h"
 #include "kernels/tensor_file.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "framework/frame.h"
+#include "framework/runs/frame.h"
 #include "kernels/check.h"
 #include "kernels/lod_pick.h"
 #include "kernels/rank_table.h"

@@ -8,7 +8,7 @@
 #ifndef TR_KERNELS_LOD_PICK_H
 #define TR_KERNELS_LOD_PICK_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 enum { TR_PICK_LEVELS = 8 };
 

@@ -3,7 +3,7 @@
  * Both only copy, and Out may lie in X's memory. */
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/view.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"

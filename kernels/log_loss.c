@@ -3,8 +3,8 @@
  * Backward: dPredicted = ((1 - Labels) / (1 - Predicted + epsilon) - Labels / (Predicted + epsilon)) dLoss. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 #include "kernels/selected_rows.h"

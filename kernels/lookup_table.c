@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/rows.h"
 #include "kernels/selected_rows.h"

@@ -5,7 +5,7 @@
 #ifndef TR_KERNELS_LOOP_PRODUCTS_H
 #define TR_KERNELS_LOOP_PRODUCTS_H
 
-#include "framework/frame.h"
+#include "framework/runs/frame.h"
 #include "kernels/math/kept.h"
 
 /* Of one run of the loop; begins as {.io = io}. */

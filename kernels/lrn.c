@@ -4,9 +4,9 @@
  * Backward: dX[c] = dOut[c] MidOut[c]^-beta - 2 alpha beta X[c] sum_e dOut[e] Out[e] / MidOut[e], over the channels e whose window has c. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/threadpool.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/image_attrs.h"
 

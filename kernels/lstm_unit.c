@@ -1,10 +1,10 @@
 /* lstm_unit.c - one step of long short-term memory, element by element: what is left of it when X is projected already. */
 #ifndef T
 
-#include "framework/compiler.h"
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/math/activation_scalar.h"
 

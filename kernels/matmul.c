@@ -8,7 +8,7 @@
  * was given transposed, and summed over the matrices that one matrix met. */
 #ifndef T
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 

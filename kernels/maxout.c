@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/threadpool.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
  * Backward: every element of dX is dOut / (number of elements); the values of X are not read. */
 #ifndef T
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/math/reduce.h"
 #include "kernels/shapes.h"
 

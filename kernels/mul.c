@@ -7,7 +7,7 @@
  * product is summed in one go, Y - LearningRate dY comes out of it, with the bits that sgd would give; else dY is scratch memory. */
 #ifndef T
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 #include "kernels/optimizer.h"

@@ -1,7 +1,7 @@
 /* multiplex.c - each row from one of several tensors:  Out[i] = X[Ids[i]][i].
  *
  * Backward: row i of dOut is row i of the gradient of X[Ids[i]]; the others have zeros there. */
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/selected_rows.h"
 

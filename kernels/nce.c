@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "kernels/check.h"
 #include "kernels/math/nce.h"
 #include "kernels/math/rows.h"

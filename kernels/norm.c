@@ -3,9 +3,9 @@
  * Backward: dX = (dOut - Out sum(dOut Out)) / Norm. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/threadpool.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 

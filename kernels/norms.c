@@ -4,8 +4,8 @@
  * Backward: dX = dOut * sign(X), and dX = 2 * dOut * X. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/math/activation.h"
 #include "kernels/math/elementwise.h"
 #include "kernels/math/reduce.h"

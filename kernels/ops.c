@@ -1,8 +1,9 @@
 /* ops.c - the table of operators, made from ops.def, and the start of the library. */
 #include <pthread.h>
 
-#include "framework/compiler.h"
-#include "framework/op_registry.h"
+#include "framework/base/compiler.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
 #include "kernels/fusions.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/gemm_bf16.h"

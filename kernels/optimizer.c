@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/plan.h"
+#include "framework/plans/plan.h"
 #include "kernels/check.h"
 #include "kernels/math/rows.h"
 #include "kernels/selected_rows.h"

@@ -15,7 +15,7 @@
 #ifndef TR_KERNELS_OPTIMIZER_H
 #define TR_KERNELS_OPTIMIZER_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 #include "kernels/math/optimizer.h"
 
 /* What an input is: a state shaped as Param, with the output slot it becomes; or, with TR_NUMBER_IN, one number. */

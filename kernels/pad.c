@@ -4,9 +4,9 @@
  * part out again; no data of X or Y is read. */
 #include <stdio.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/size.h"
+#include "framework/base/size.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/fill.h"
 #include "kernels/part.h"

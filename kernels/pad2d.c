@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/grad_second.h"
-#include "framework/size.h"
-#include "framework/threadpool.h"
+#include "framework/base/size.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

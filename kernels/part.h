@@ -2,7 +2,7 @@
 #ifndef TR_KERNELS_PART_H
 #define TR_KERNELS_PART_H
 
-#include "framework/tensor.h"
+#include "framework/tensors/tensor.h"
 
 /* part = the box of `whole`, of part's extents, that begins at begin[d] of each dimension. */
 void tr__part_take(tr_tensor *part, const tr_tensor *whole, const int64_t *begin);

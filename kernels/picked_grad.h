@@ -5,7 +5,7 @@
 #ifndef TR_KERNELS_PICKED_GRAD_H
 #define TR_KERNELS_PICKED_GRAD_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 #include "kernels/math/picked.h"
 
 enum { TR_PICKED_DX, TR_PICKED_DW, TR_PICKED_DBIAS };

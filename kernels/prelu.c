@@ -4,9 +4,9 @@
  * Backward: dX = X > 0 ? dOut : Alpha dOut, and dAlpha is the sum of dOut min(X, 0) over what a number was used for. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/threadpool.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/elementwise.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "framework/text.h"
+#include "framework/base/text.h"
 #include "kernels/grad_ops.h"
 #include "kernels/math/cast.h"
 #include "kernels/selected_rows.h"

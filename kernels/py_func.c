@@ -1,4 +1,4 @@
-/* py_func.c - call a function of the program's owner, in Python a Python function, with tensors (framework/call.h).
+/* py_func.c - call a function of the program's owner, in Python a Python function, with tensors (framework/runs/call.h).
  *
  * The function may do anything, so the operator is never left out and never moved. A program from a file may not hold it: no file holds
  * the function. Its gradient is another py_func, which calls the backward function with X, Out and the gradients of Out, and fills those
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/call.h"
-#include "framework/grad_walk.h"
+#include "framework/gradients/grad_walk.h"
+#include "framework/runs/call.h"
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
 

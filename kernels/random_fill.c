@@ -5,7 +5,7 @@
  * output) or, when attribute `seed` is not 0, made of that seed alone. */
 #ifndef T
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "kernels/batch_size_like.h"
 #include "kernels/shapes.h"
 

@@ -1,7 +1,7 @@
 /* range.c - Out = Start, Start + Step, ... up to End, which is left out. How many depends on the values. */
 #ifndef T
 
-#include "framework/size.h"
+#include "framework/base/size.h"
 #include "kernels/check.h"
 #include "kernels/math/wrap.h"
 

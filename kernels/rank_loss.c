@@ -3,8 +3,8 @@
  * rank_loss is from Burges et al., Learning to rank using gradient descent (2005). Backward of margin_rank_loss reads Activated, not the scores. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 

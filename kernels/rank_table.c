@@ -1,6 +1,6 @@
 /* rank_table.c - lod_rank_table, and what is read from a table alone: max_sequence_len, shrink_rnn_memory,
  * reorder_lod_tensor_by_rank. */
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/rank_table.h"
 
 #include <inttypes.h>

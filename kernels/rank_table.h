@@ -4,7 +4,7 @@
 #ifndef TR_KERNELS_RANK_TABLE_H
 #define TR_KERNELS_RANK_TABLE_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 typedef struct tr_rank {
     int64_t index;                    /* which sequence */

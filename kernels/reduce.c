@@ -8,9 +8,9 @@
  * result. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/grad_second.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"

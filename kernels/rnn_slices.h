@@ -2,7 +2,7 @@
 #ifndef TR_KERNELS_RNN_SLICES_H
 #define TR_KERNELS_RNN_SLICES_H
 
-#include "framework/frame.h"
+#include "framework/runs/frame.h"
 
 /* The memory of one step of x. */
 char      *tr__slice_data(const tr_tensor *x, int64_t step);

@@ -1,7 +1,7 @@
 /* row_conv.c - lookahead convolution: Out[t] = sum of X[t + i] * Filter[i], element by element, within each sequence. */
 #ifndef T
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/context.h"
 #include "kernels/sequence.h"

@@ -5,8 +5,8 @@
  *
  * Y may be one row for all rows of X. Both are made of other operators: passes over memory that a kernel would not make
  * much shorter. A row of zeros has no direction: its cosine is 0, and its gradient that of a row of length 1, so that all is finite. */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

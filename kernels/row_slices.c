@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/program.h"
+#include "framework/programs/program.h"
 #include "kernels/check.h"
 #include "kernels/selected_rows.h"
 

@@ -5,8 +5,8 @@
 #ifndef TR_KERNELS_ROW_SLICES_H
 #define TR_KERNELS_ROW_SLICES_H
 
-#include "framework/grad_maker.h"
-#include "framework/op.h"
+#include "framework/gradients/grad_maker.h"
+#include "framework/operators/op.h"
 
 /* The rows of a section [first, last), counted from `first`. With a modulus: the rows of a remainder, with their own numbers. */
 typedef struct tr_row_slice {

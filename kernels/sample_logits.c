@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/random.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/tensors/random.h"
 #include "kernels/check.h"
 #include "kernels/math/nce.h"
 #include "kernels/math/rows.h"

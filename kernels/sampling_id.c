@@ -3,7 +3,7 @@
  * r is uniform in [min, max); column j is taken when r is below X[0] + ... + X[j] for the first time, the last column when it never is. */
 #ifndef T
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "kernels/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
  *
  * The file holds no names: load_combine must list the same variables in the same order. Those who write the operator
  * sort them by name. */
-#include "framework/beside.h"
-#include "framework/tensor_io.h"
+#include "framework/tensors/beside.h"
+#include "framework/tensors/tensor_io.h"
 #include "kernels/tensor_file.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

@@ -4,7 +4,7 @@
  * never counts. Backward: dX is dOut with zeros in the rows of Ids, and dUpdates[i] is dOut[Ids[i]], or zeros where a later one won. */
 #ifndef T
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/rows.h"

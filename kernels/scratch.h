@@ -6,7 +6,7 @@
 #ifndef TR_KERNELS_SCRATCH_H
 #define TR_KERNELS_SCRATCH_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 typedef struct tr_piece {
     void  *pointer;                   /* the address of a pointer to data; NULL ends the list */

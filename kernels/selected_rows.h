@@ -2,7 +2,7 @@
 #ifndef TR_KERNELS_SELECTED_ROWS_H
 #define TR_KERNELS_SELECTED_ROWS_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* Give `out` the row numbers of `x`: for operators that change each value by itself. A dense x does nothing. */
 tr_status tr__rows_copy(tr_tensor *out, const tr_tensor *x);

@@ -1,7 +1,7 @@
 /* sequence.c - see sequence.h. */
 #include "kernels/sequence.h"
 
-#include "framework/plan.h"
+#include "framework/plans/plan.h"
 
 enum { MAX_LEVELS = 16 };
 

@@ -6,7 +6,7 @@
 #ifndef TR_KERNELS_SEQUENCE_H
 #define TR_KERNELS_SEQUENCE_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* Sequence i is the rows offset[i] .. offset[i + 1] - 1. */
 typedef struct tr_sequences {

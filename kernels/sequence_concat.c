@@ -3,7 +3,7 @@
  * Rows move and nothing is computed, so there is one kernel for all types; backward moves them back. */
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"

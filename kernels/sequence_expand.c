@@ -5,7 +5,7 @@
  * has Y's sequences: there the shape is known beforehand. Backward: copies add up; only shapes and sequences are read. */
 #ifndef T
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"

@@ -3,9 +3,9 @@
  * Each one's backward is the other's forward, with zeros for padding. */
 #include <string.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/grad_second.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/elementwise.h"

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
-#include "framework/grad_second.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"

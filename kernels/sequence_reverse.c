@@ -1,6 +1,6 @@
 /* sequence_reverse.c - each sequence with its rows in the opposite order. Backward is the same again, with X's sequences:
  * a gradient need not have any. */
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"

@@ -3,7 +3,7 @@
  * Backward puts them back among zeros. */
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/sequence.h"

@@ -3,8 +3,8 @@
  * Backward: dX = Out * (dOut - sum(Out * dOut)), from Out and its sequences alone; X's memory may be Out's. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"

@@ -1,5 +1,5 @@
 /* shape_op.c - the operator `shape`: Out = the dimensions of Input, as numbers. */
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 

@@ -5,7 +5,7 @@
 #ifndef TR_KERNELS_SHAPES_H
 #define TR_KERNELS_SHAPES_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* Whole rules, for `.infer`: output 0 is like input 0 in type, shape and sequences, */
 tr_status tr__infer_like_first(const tr_infer *io);

@@ -4,8 +4,8 @@
  * dOut. With `normalize` both are divided by the number of elements that are not ignored. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
 #include "kernels/selected_rows.h"

@@ -3,7 +3,7 @@
  * Out is Input with other strides, so both directions are one strided copy. The gradient puts dOut at its place among zeros; it needs no data of Input. */
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/transpose.h"
 

@@ -4,8 +4,8 @@
  * other than the last is brought to the end and back: the functions work on rows. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/softmax.h"

@@ -5,8 +5,8 @@
  * and dLogits in Softmax's. No gradient flows through Softmax, as in Fluid. */
 #ifndef T
 
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/labels.h"

@@ -3,8 +3,8 @@
  * W is Weight as a matrix whose rows are dimension `dim`. u and v begin as U and V and are bettered by power_iters steps of
  * v = W^T u / |W^T u|, u = W v / |W v|. Made of products; the gradient takes u and v as constants, which is exact once they have
  * converged. U and V themselves stay as they are. */
-#include "framework/composite.h"
-#include "framework/grad_body.h"
+#include "framework/composites/composite.h"
+#include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * Each is the other's gradient; neither gradient reads data of its inputs. */
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/transpose.h"

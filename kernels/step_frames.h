@@ -6,7 +6,7 @@
 #ifndef TR_KERNELS_STEP_FRAMES_H
 #define TR_KERNELS_STEP_FRAMES_H
 
-#include "framework/frame.h"
+#include "framework/runs/frame.h"
 
 typedef struct tr_step_frames {
     tr_frame **frame;

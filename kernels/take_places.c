@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "framework/grad_second.h"
-#include "framework/threadpool.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
  * shift_ratio those of the frame behind; there are zeros where a video has no such frame. Backward moves them back. */
 #include <string.h>
 
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

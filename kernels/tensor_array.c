@@ -1,7 +1,7 @@
 /* tensor_array.c - see tensor_array.h. */
 #include "kernels/tensor_array.h"
 
-#include "framework/half.h"
+#include "framework/tensors/half.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* tensor_array.h - what the operators on tensor arrays share.
  *
- * An array has one gradient array, for all its readers and writers (framework/backward.c). Who reads an element
+ * An array has one gradient array, for all its readers and writers (framework/gradients/backward.c). Who reads an element
  * adds to the gradient's element; who writes one takes the gradient's element out, which is empty afterwards. So
  * an element that is written twice gets the gradients of what was read in between, and nothing else. */
 #ifndef TR_KERNELS_TENSOR_ARRAY_H
 #define TR_KERNELS_TENSOR_ARRAY_H
 
-#include "framework/grad_maker.h"
-#include "framework/op.h"
+#include "framework/gradients/grad_maker.h"
+#include "framework/operators/op.h"
 
 /* For shape inference: the input is an array. */
 tr_status tr__check_array(const tr_infer *io, const char *slot, const tr_meta *meta);

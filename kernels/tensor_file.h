@@ -2,7 +2,7 @@
 #ifndef TR_KERNELS_TENSOR_FILE_H
 #define TR_KERNELS_TENSOR_FILE_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 
 /* The attributes of save and save_combine, and of load and load_combine; one list for each pair. */
 typedef struct tr_save_attrs {

@@ -1,7 +1,7 @@
 /* transpose2.c - transpose and transpose2: dimension i of Out is dimension axis[i] of X.
  *
  * The gradient is the inverse permutation; it needs no data of X. */
-#include "framework/grad_second.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/transpose.h"
 #include "kernels/view.h"

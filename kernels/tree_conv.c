@@ -11,8 +11,8 @@
  * The windows make a matrix `columns`, [nodes, features * 3], so the rest is a product, and so are the gradients. */
 #ifndef T
 
-#include "framework/grad_second.h"
-#include "framework/size.h"
+#include "framework/base/size.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 #include "kernels/scratch.h"

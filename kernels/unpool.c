@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "framework/grad_second.h"
-#include "framework/size.h"
+#include "framework/base/size.h"
+#include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

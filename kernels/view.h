@@ -7,8 +7,8 @@
 #ifndef TR_KERNELS_VIEW_H
 #define TR_KERNELS_VIEW_H
 
-#include "framework/grad_second.h"
-#include "framework/op.h"
+#include "framework/gradients/grad_second.h"
+#include "framework/operators/op.h"
 
 /* Slots of all of them, and of their gradients. */
 enum { TR_VIEW_X };

@@ -1,7 +1,7 @@
 #include "serving/export.h"
 
-#include "framework/memory.h"
-#include "framework/path.h"
+#include "framework/base/memory.h"
+#include "framework/base/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 #include "serving/model.h"
 
-#include "framework/memory.h"
-#include "framework/path.h"
-#include "framework/scope.h"
-#include "framework/tensor_io.h"
+#include "framework/base/memory.h"
+#include "framework/base/path.h"
+#include "framework/tensors/scope.h"
+#include "framework/tensors/tensor_io.h"
 #include "storage/table/table_var.h"
 
 #include <errno.h>

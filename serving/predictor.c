@@ -4,9 +4,9 @@
 #include "serving/runner.h"
 #include "serving/trireme_serving.h"
 
-#include "framework/fork_lock.h"
-#include "framework/memory.h"
-#include "framework/tensor.h"
+#include "framework/base/fork_lock.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/tensor.h"
 #include "pserver/trireme_dist.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* runner.c - see runner.h. */
 #include "serving/runner.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
-#include "framework/scope.h"
-#include "framework/status.h"
+#include "framework/base/memory.h"
+#include "framework/base/status.h"
+#include "framework/tensors/scope.h"
 
 static const char *const SLOT[] = {"U_out", "V_out"};
 enum { SLOTS = sizeof SLOT / sizeof *SLOT };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 static void init_feed(tr_batch *batch, const tr_data_slot *slot, int number)
 {

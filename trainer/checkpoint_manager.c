@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/memory.h"
-#include "framework/status.h"
+#include "framework/base/memory.h"
+#include "framework/base/status.h"
 #include "pserver/observe/launcher.h"
 #include "trainer/feed_threads.h"
 

@@ -5,7 +5,7 @@
 #ifndef TR_TRAINER_CHECKPOINT_MANAGER_H
 #define TR_TRAINER_CHECKPOINT_MANAGER_H
 
-#include "framework/scope.h"
+#include "framework/tensors/scope.h"
 #include "trainer/trireme_trainer.h"
 
 typedef struct tr_checkpoint_manager {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 /* If a death prevents a checkpoint, the next attempt comes after so many nanoseconds. So a row of deaths does not make a row of
  * attempts. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 void tr_columns_init(tr_columns *columns, const tr_data_spec *spec)
 {

@@ -5,7 +5,7 @@
 #ifndef TR_TRAINER_COLUMNS_H
 #define TR_TRAINER_COLUMNS_H
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 #include "trainer/data_spec.h"
 
 typedef struct tr_column {

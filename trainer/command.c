@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 enum { STACK_BYTES = 1 << 16, PARENT_DIED = SIGUSR2 };
 

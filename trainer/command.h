@@ -8,7 +8,7 @@
 #ifndef TR_TRAINER_COMMAND_H
 #define TR_TRAINER_COMMAND_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "trainer/trireme_trainer.h"
 
 /* Let commands that start from now on get the present environment. Call it in the main thread, before other threads compute. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/dtype.h"
-#include "framework/memory.h"
-#include "framework/number.h"
+#include "framework/base/memory.h"
+#include "framework/base/number.h"
+#include "framework/tensors/dtype.h"
 
 int64_t tr__slot_width(const tr_data_slot *slot)
 {

@@ -2,7 +2,7 @@
 #ifndef TR_TRAINER_DATA_SPEC_H
 #define TR_TRAINER_DATA_SPEC_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "trainer/trireme_trainer.h"
 
 /* Copy the spec with all that it points at, fill in defaults, and refuse impossible values. */

@@ -11,7 +11,7 @@
 #include "trainer/feed_threads.h"
 #include "trainer/pieces.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 struct tr_dataset {
     tr_data_spec     spec;

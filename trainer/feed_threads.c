@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "trainer/command.h"
 
 typedef struct piece_node {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
-#include "framework/name.h"
+#include "framework/base/memory.h"
+#include "framework/base/name.h"
 
 static void *keep(tr_job_desc_memory *memory, size_t count, size_t size)
 {

@@ -3,7 +3,7 @@
 #ifndef TR_TRAINER_JOB_DESC_H
 #define TR_TRAINER_JOB_DESC_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "proto/job.pb-c.h"
 #include "trainer/trireme_trainer.h"
 

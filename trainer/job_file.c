@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "framework/beside.h"
-#include "framework/memory.h"
-#include "framework/message.h"
-#include "framework/path.h"
+#include "framework/base/memory.h"
+#include "framework/base/message.h"
+#include "framework/base/path.h"
+#include "framework/tensors/beside.h"
 #include "storage/util/crc32c.h"
 #include "trainer/job_desc.h"
 

@@ -2,7 +2,7 @@
 #ifndef TR_TRAINER_JOB_FILE_H
 #define TR_TRAINER_JOB_FILE_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "proto/job.pb-c.h"
 #include "trainer/trireme_trainer.h"
 

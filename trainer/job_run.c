@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/beside.h"
-#include "framework/memory.h"
-#include "framework/scope.h"
-#include "framework/status.h"
+#include "framework/tensors/beside.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/scope.h"
+#include "framework/base/status.h"
 #include "trainer/accumulators.h"
 #include "trainer/feed_threads.h"
 #include "trainer/checkpoint_manager.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "trainer/feed_threads.h"
 #include "trainer/pieces.h"
 

@@ -5,7 +5,7 @@
 #ifndef TR_TRAINER_LEASES_H
 #define TR_TRAINER_LEASES_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "pserver/trireme_tasks.h"
 #include "trainer/dataset.h"
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/interrupt.h"
-#include "framework/memory.h"
+#include "framework/base/memory.h"
+#include "framework/threads/interrupt.h"
 
 typedef struct hand {
     tr_loop  *loop;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/name.h"
-#include "framework/number.h"
+#include "framework/base/name.h"
+#include "framework/base/number.h"
 
 bool tr_mistake_at(tr_mistake *mistake, const char *at, const char *slot, const char *format, ...)
 {

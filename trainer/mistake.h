@@ -2,7 +2,7 @@
 #ifndef TR_TRAINER_MISTAKE_H
 #define TR_TRAINER_MISTAKE_H
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 #include "trainer/data_spec.h"
 #include "trainer/source.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 tr_status tr_parser_init(tr_parser *parser, const tr_data_spec *spec)
 {

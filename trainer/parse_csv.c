@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
-#include "framework/number.h"
+#include "framework/base/memory.h"
+#include "framework/base/number.h"
 
 /* == fields ================================================================================== */
 

@@ -4,8 +4,8 @@
  *
  * The first slot is the label. After it comes either one dense float slot, which gets the whole row of features, or one or two
  * sequences: indices (int64) and values (float). */
-#include "framework/dtype.h"
-#include "framework/number.h"
+#include "framework/base/number.h"
+#include "framework/tensors/dtype.h"
 #include "trainer/parse_state.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * Fluid's MultiSlotDataFeed reads this format. A slot without lod_level has as many numbers as its variable has elements. A slot with
  * lod_level has any number of rows, perhaps none. */
-#include "framework/number.h"
+#include "framework/base/number.h"
 #include "trainer/parse_state.h"
 
 #include <string.h>

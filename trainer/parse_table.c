@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 /* The part of a row that one slot takes. */
 typedef struct slot_part {

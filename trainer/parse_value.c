@@ -1,8 +1,8 @@
 /* parse_value.c - see parse_value.h. */
 #include "trainer/parse_value.h"
 
-#include "framework/dtype.h"
-#include "framework/number.h"
+#include "framework/base/number.h"
+#include "framework/tensors/dtype.h"
 
 bool tr_put_value(const tr_column *column, void *to, double value)
 {

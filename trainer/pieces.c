@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 static void add(tr_piece **pieces, int64_t *count, const char *path, int64_t begin, int64_t end)
 {

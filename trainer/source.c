@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/memory.h"
-#include "framework/path.h"
+#include "framework/base/memory.h"
+#include "framework/base/path.h"
 #include "trainer/command.h"
 #include "trainer/text_start.h"
 #include "trainer/unpack.h"

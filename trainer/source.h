@@ -7,7 +7,7 @@
 #ifndef TR_TRAINER_SOURCE_H
 #define TR_TRAINER_SOURCE_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "trainer/trireme_trainer.h"
 
 /* Part of a file; end = INT64_MAX: to its end. */

@@ -2,7 +2,7 @@
 #ifndef TR_TRAINER_TEXT_START_H
 #define TR_TRAINER_TEXT_START_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 enum { TR_TEXT_START = 16 };          /* so many bytes are looked at */
 

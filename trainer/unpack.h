@@ -5,7 +5,7 @@
 #ifndef TR_TRAINER_UNPACK_H
 #define TR_TRAINER_UNPACK_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 typedef struct tr_unpack tr_unpack;
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
-#include "framework/program.h"
-#include "framework/scope.h"
+#include "framework/base/memory.h"
+#include "framework/programs/program.h"
+#include "framework/tensors/scope.h"
 
 enum { SEED_OF_WORKER = 1000003 };    /* each worker draws its own random numbers; the first draws those of a single worker */
 

@@ -6,7 +6,7 @@
 #ifndef TR_TRAINER_WORKER_H
 #define TR_TRAINER_WORKER_H
 
-#include "framework/text.h"
+#include "framework/base/text.h"
 #include "trainer/batch.h"
 
 typedef struct tr_worker {

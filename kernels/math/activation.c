@@ -2,8 +2,8 @@
 #ifndef T
 #include "kernels/math/activation.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/activation_scalar.h"
 
 static const struct {

@@ -5,8 +5,8 @@
 #ifndef TR_MATH_ACTIVATION_SCALAR_H
 #define TR_MATH_ACTIVATION_SCALAR_H
 
-#include "framework/compiler.h"
-#include "framework/vecmath.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/vecmath.h"
 
 #include <tgmath.h>
 

@@ -2,9 +2,9 @@
 #ifndef T
 #include "kernels/math/blas.h"
 
-#include "framework/compiler.h"
-#include "framework/precision.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/precision.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/gemm_bf16.h"
 #include "kernels/math/gemm_packed.h"
 

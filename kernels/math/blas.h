@@ -5,7 +5,7 @@
  * shape alone. Our own kernels sum each element in an order that depends on k alone, so they may be cut by
  * the number of threads. Either way the bits of a result do not depend on it.
  *
- * Where the calling thread's precision is bfloat16 (framework/precision.h), the elements of A and B count as rounded to it: by
+ * Where the calling thread's precision is bfloat16 (framework/threads/precision.h), the elements of A and B count as rounded to it: by
  * the processor's instructions for that (gemm_bf16.h) or, where it has none, as rounded copies. Only of floats, and not in tr_gemv.
  *
  * All matrices are row-major: op(A) is m x k, op(B) is k x n, C is m x n, and lda, ldb, ldc are the

@@ -1,7 +1,7 @@
 /* cast.c - a table of loops, one for each pair of element types. */
 #include "kernels/math/cast.h"
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 
 #include <assert.h>
 

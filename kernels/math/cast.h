@@ -5,7 +5,7 @@
 #ifndef TR_MATH_CAST_H
 #define TR_MATH_CAST_H
 
-#include "framework/half.h"
+#include "framework/tensors/half.h"
 
 void tr_cast(void *out, tr_dtype out_type, const void *x, tr_dtype type, int64_t n);
 

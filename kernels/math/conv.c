@@ -10,10 +10,10 @@
 #ifndef T
 #include "kernels/math/conv.h"
 
-#include "framework/compiler.h"
-#include "framework/precision.h"
-#include "framework/size.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/base/size.h"
+#include "framework/threads/precision.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv_depthwise.h"
 #include "kernels/math/conv_direct.h"

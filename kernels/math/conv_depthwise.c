@@ -5,9 +5,9 @@
 #ifndef T
 #include "kernels/math/conv_depthwise.h"
 
-#include "framework/compiler.h"
-#include "framework/size.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/base/size.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/depthwise_direct.h"
 #include "kernels/math/phases.h"
 

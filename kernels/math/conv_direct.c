@@ -5,8 +5,8 @@
 #ifndef T
 #include "kernels/math/conv_direct.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/window.h"
 
 #include <limits.h>

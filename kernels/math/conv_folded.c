@@ -1,8 +1,8 @@
 /* conv_folded.c - see conv_folded.h. */
 #include "kernels/math/conv_folded.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/conv_winograd.h"
 
 #include <string.h>

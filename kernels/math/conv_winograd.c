@@ -8,9 +8,9 @@
  * alone determines. */
 #include "kernels/math/conv_winograd.h"
 
-#include "framework/compiler.h"
-#include "framework/precision.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/precision.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/conv_winograd_tiles.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/float_lanes.h"

@@ -6,7 +6,7 @@
 #ifndef TR_MATH_CONV_WINOGRAD_TILES_H
 #define TR_MATH_CONV_WINOGRAD_TILES_H
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/conv_shape.h"
 
 enum {

@@ -2,9 +2,9 @@
 #ifndef T
 #include "kernels/math/crf.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
-#include "framework/vecmath.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/vecmath.h"
+#include "framework/threads/threadpool.h"
 
 #include <string.h>
 

@@ -5,9 +5,9 @@
 #ifndef T
 #include "kernels/math/ctc.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
-#include "framework/vecmath.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/vecmath.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/lanes.h"
 
 #include <string.h>

@@ -3,9 +3,9 @@
  * With a stride of 1 the gradient of the input is a convolution of dout with the turned filter. */
 #include "kernels/math/depthwise_direct.h"
 
-#include "framework/compiler.h"
-#include "framework/size.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/base/size.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/float_lanes.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 
 enum { DIGIT = 16, DIGITS = 1 << DIGIT, MIN_ITEMS = 16384 };
 

@@ -2,7 +2,7 @@
 #ifndef T
 #include "kernels/math/edit_distance.h"
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 
 enum { MIN_SEQUENCES = 4 };                                  /* of a slice */
 

@@ -5,9 +5,9 @@
 #ifndef T
 #include "kernels/math/elementwise.h"
 
-#include "framework/compiler.h"
-#include "framework/random.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/random.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/lanes.h"
 #include "kernels/math/reduce.h"
 

@@ -8,8 +8,8 @@
 #ifndef T
 #include "kernels/math/exact.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 
 #include <math.h>
 #include <string.h>

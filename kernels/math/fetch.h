@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 
 /* Ask for the line that lies `ahead` floats behind `from`; where no memory is, nothing happens. */
 static inline __attribute__((always_inline)) void tr__fetch_bytes(const void *from, int64_t ahead)

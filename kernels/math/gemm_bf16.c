@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <pthread.h>
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/cast.h"
 
 /* Compilers from these on know the instructions. */

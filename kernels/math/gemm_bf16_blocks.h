@@ -10,7 +10,7 @@
 #ifndef TR_MATH_GEMM_BF16_BLOCKS_H
 #define TR_MATH_GEMM_BF16_BLOCKS_H
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/gemm_bf16_product.h"
 

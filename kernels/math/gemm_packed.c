@@ -17,8 +17,8 @@
 #ifndef LEVEL
 #include "kernels/math/gemm_packed.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/float_lanes.h"
 

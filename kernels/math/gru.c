@@ -2,8 +2,8 @@
 #ifndef T
 #include "kernels/math/gru.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/recurrent_act.h"
 

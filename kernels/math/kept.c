@@ -2,9 +2,9 @@
  * to it with the lock. */
 #include "kernels/math/kept.h"
 
-#include "framework/fork_lock.h"
-#include "framework/memory.h"
-#include "framework/precision.h"
+#include "framework/base/fork_lock.h"
+#include "framework/base/memory.h"
+#include "framework/threads/precision.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

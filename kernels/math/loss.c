@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
-#include "framework/vecmath.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/vecmath.h"
+#include "framework/threads/threadpool.h"
 
 enum { MIN_ITEMS = 4096 };            /* of one slice: some microseconds of work */
 

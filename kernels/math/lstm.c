@@ -8,8 +8,8 @@
 #ifndef T
 #include "kernels/math/lstm.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/recurrent_act.h"
 #include "kernels/math/rows.h"

@@ -3,9 +3,9 @@
 #ifndef T
 #include "kernels/math/nce.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
-#include "framework/vecmath.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/vecmath.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/activation_scalar.h"
 
 enum { MIN_PICKS = 2048 };                                   /* of a slice */

@@ -5,8 +5,8 @@
 #ifndef T
 #include "kernels/math/norm.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/lanes.h"
 
 #include <string.h>

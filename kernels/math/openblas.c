@@ -4,9 +4,9 @@
  * never used: one-thread products in our slices are faster on nearly every shape, and two pools fight over the cores. */
 #include "kernels/math/openblas.h"
 
-#include "framework/compiler.h"
-#include "framework/memory.h"
-#include "framework/number.h"
+#include "framework/base/compiler.h"
+#include "framework/base/memory.h"
+#include "framework/base/number.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #ifndef TR_MATH_OPENBLAS_H
 #define TR_MATH_OPENBLAS_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 /* Load and check the library; idempotent and safe from any thread. Every product needs it first. */
 tr_status tr_blas_init(void);

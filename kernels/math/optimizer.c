@@ -5,8 +5,8 @@
 #ifndef T
 #include "kernels/math/optimizer.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/rows.h"
 

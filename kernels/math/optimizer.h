@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 #include "framework/trireme.h"
 
 enum { TR_OPTIMIZER_ARRAYS = 4 };         /* a parameter and its states, at most */

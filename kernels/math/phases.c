@@ -2,8 +2,8 @@
 #ifndef T
 #include "kernels/math/phases.h"
 
-#include "framework/compiler.h"
-#include "framework/size.h"
+#include "framework/base/compiler.h"
+#include "framework/base/size.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/window.h"
 

@@ -3,8 +3,8 @@
 #ifndef T
 #include "kernels/math/picked.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/rows.h"
 
 #include <string.h>

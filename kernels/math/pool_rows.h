@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "framework/compiler.h"
-#include "framework/size.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/base/size.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/phases.h"
 #include "kernels/math/pool_shape.h"
 

@@ -6,8 +6,8 @@
 #ifndef T
 #include "kernels/math/reduce.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/lanes.h"
 #include "kernels/math/row_sums.h"

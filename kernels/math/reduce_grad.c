@@ -2,8 +2,8 @@
 #ifndef T
 #include "kernels/math/reduce.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 
 enum { PIECE = 16384 };               /* elements of a slice, at least; of a row that is cut */
 

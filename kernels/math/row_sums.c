@@ -2,7 +2,7 @@
 #ifndef T
 #include "kernels/math/row_sums.h"
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/float_lanes.h"
 #include "kernels/math/lanes.h"

@@ -7,9 +7,9 @@
 #ifndef T
 #include "kernels/math/rows.h"
 
-#include "framework/compiler.h"
-#include "framework/random.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/random.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/fetch.h"
 #include "kernels/math/wrap.h"
 

@@ -2,8 +2,8 @@
 #ifndef T
 #include "kernels/math/sequence.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/softmax.h"
 
 #include <math.h>

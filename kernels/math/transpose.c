@@ -5,8 +5,8 @@
  * on both sides. */
 #include "kernels/math/transpose.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/fetch.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef T
 #include "kernels/math/tree_path.h"
 
-#include "framework/compiler.h"
-#include "framework/vecmath.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/vecmath.h"
 #include "kernels/math/activation_scalar.h"
 
 int64_t tr_tree_depth(int64_t classes)

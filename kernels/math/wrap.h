@@ -5,7 +5,7 @@
 #ifndef TR_MATH_WRAP_H
 #define TR_MATH_WRAP_H
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* board.c - see board.h. */
 #include "pserver/core/board.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

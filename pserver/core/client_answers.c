@@ -1,7 +1,7 @@
 /* client_answers.c - the answers of servers to a trainer: acknowledgements, parameters, rows, refusals. */
 #include "pserver/core/client_answers.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/client_board.h"
 #include "pserver/core/client_move.h"
 #include "pserver/core/client_requests.h"

@@ -4,7 +4,7 @@
  * is sent again to the successor of server 0. The successor has all posts that were answered. */
 #include "pserver/core/client_board.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/board.h"
 #include "pserver/core/client_requests.h"
 

@@ -1,5 +1,5 @@
 /* client_calls.c - the calls of a trainer's job (push, pull, end of a step, goodbye), turned into requests to servers. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/client_requests.h"
 #include "pserver/core/client_tasks.h"
 

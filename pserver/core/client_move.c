@@ -1,7 +1,7 @@
 /* client_move.c - a trainer's side of failover: servers begin to serve, die, and are succeeded by standbys. Also the start of a replacement. */
 #include "pserver/core/client_move.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/client_requests.h"
 #include "pserver/core/client_snapshot.h"
 

@@ -1,5 +1,5 @@
 /* client_node.c - the boundary of a trainer's protocol core (client.h): its life, its streams to the servers, and the order in which it sends. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/client_answers.h"
 #include "pserver/core/client_move.h"
 #include "pserver/core/client_requests.h"

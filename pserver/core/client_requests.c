@@ -2,7 +2,7 @@
  * message. */
 #include "pserver/core/client_requests.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "storage/util/little_endian.h"
 
 /* == operations =================================================================================== */

@@ -1,7 +1,7 @@
 /* client_snapshot.c - a trainer's part in snapshots: the initiator begins one, and the other trainers take part after their next step. */
 #include "pserver/core/client_snapshot.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/client_requests.h"
 
 /* == who makes them ============================================================================== */

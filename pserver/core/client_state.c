@@ -1,7 +1,7 @@
 /* client_state.c - the base of a trainer's core: questions about its state that all of its files share, and its failure. */
 #include "pserver/core/client_state.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 void tr__client_fail(tr_client *client, tr_status status)
 {

@@ -2,7 +2,7 @@
  * servers have settled the steps before them: TASKS, with which work on tasks begins, and GOODBYE. */
 #include "pserver/core/client_tasks.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/client_requests.h"
 
 /* Have all servers settled all steps that this trainer has ended? A single server needs no report about other servers. */

@@ -1,7 +1,7 @@
 /* effects.c - see effects.h. */
 #include "pserver/core/effects.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* gathering.c - see gathering.h. */
 #include "pserver/core/gathering.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/outbox.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /* join_facts.c - see join_facts.h. */
 #include "pserver/core/join_facts.h"
 
-#include "framework/map.h"
-#include "framework/memory.h"
+#include "framework/base/map.h"
+#include "framework/base/memory.h"
 
 #include <stdint.h>
 #include <stdio.h>

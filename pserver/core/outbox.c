@@ -1,7 +1,7 @@
 /* outbox.c - a ring that doubles when it is full. */
 #include "pserver/core/outbox.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

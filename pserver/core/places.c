@@ -1,7 +1,7 @@
 /* places.c - see places.h. */
 #include "pserver/core/places.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #ifndef TR_PSERVER_PLACES_H
 #define TR_PSERVER_PLACES_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "proto/pserver.pb-c.h"
 
 typedef struct tr_places {

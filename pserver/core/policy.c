@@ -1,10 +1,10 @@
 /* policy.c - the consistency modes: the policy of each mode, and the parser of their texts: NAME, NAME(NUMBER), NAME(key=NUMBER) or NAME(word).
  *
  * To add a mode, add a function that fills in its policy and a line in `forms`. */
-#include "framework/number.h"
+#include "framework/base/number.h"
 #include "pserver/trireme_dist.h"
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* replica.c - the boundary of a replica's core: its life, its inputs, and the effects that its store carries out (as server.c). */
 #include "pserver/core/replica.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/replica_copy.h"
 #include "pserver/core/replica_update.h"
 

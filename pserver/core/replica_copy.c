@@ -1,7 +1,7 @@
 /* replica_copy.c - see replica_copy.h. */
 #include "pserver/core/replica_copy.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "storage/util/crc32c.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* replica_state.c - the base of a replica: its memory, its reports to the server, its failure. */
 #include "pserver/core/replica_state.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/gathering.h"
 #include "storage/util/crc32c.h"
 

@@ -1,7 +1,7 @@
 /* replica_stream.c - a list of the unacknowledged messages, with a pointer to the first unsent one. */
 #include "pserver/core/replica_stream.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

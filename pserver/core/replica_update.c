@@ -1,7 +1,7 @@
 /* replica_update.c - see replica_update.h. */
 #include "pserver/core/replica_update.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/gathering.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* roster.c - the Hello of a rank, and numbers for the ranks of each role. */
 #include "pserver/core/roster.h"
 
-#include "framework/memory.h"
-#include "framework/status.h"
+#include "framework/base/memory.h"
+#include "framework/base/status.h"
 #include "proto/pserver.pb-c.h"
 #include "pserver/state/state.h"
 #include "pserver/util/match.h"

@@ -1,7 +1,7 @@
 /* rounded_params.c - see rounded_params.h. */
 #include "pserver/core/rounded_params.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 

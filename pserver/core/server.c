@@ -4,7 +4,7 @@
  * effects are carried out. The store may report at once that work is done: that report is an input of its own, and only notes what is due. */
 #include "pserver/core/server.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_board.h"
 #include "pserver/core/server_contributions.h"
 #include "pserver/core/server_copy.h"

@@ -1,7 +1,7 @@
 /* server_board.c - see server_board.h. */
 #include "pserver/core/server_board.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/board.h"
 #include "pserver/core/server_replication.h"
 #include "pserver/core/server_streams.h"

@@ -1,7 +1,7 @@
 /* server_contributions.c - see server_contributions.h. */
 #include "pserver/core/server_contributions.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_streams.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* server_copy.c - see server_copy.h. */
 #include "pserver/core/server_copy.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_board.h"
 #include "pserver/core/server_replication.h"
 #include "pserver/core/server_serving.h"

@@ -1,7 +1,7 @@
 /* server_decided.c - see server_decided.h. */
 #include "pserver/core/server_decided.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* server_decisions.c - see server_decisions.h. */
 #include "pserver/core/server_decisions.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_decide.h"
 #include "pserver/core/server_decided.h"
 #include "pserver/core/server_members.h"

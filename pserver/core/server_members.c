@@ -1,7 +1,7 @@
 /* server_members.c - see server_members.h. */
 #include "pserver/core/server_members.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_updates.h"
 
 #include <stdlib.h>

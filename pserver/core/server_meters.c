@@ -1,7 +1,7 @@
 /* server_meters.c - see server_meters.h. */
 #include "pserver/core/server_meters.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* server_places.c - see server_places.h. */
 #include "pserver/core/server_places.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* server_pulls.c - see server_pulls.h. */
 #include "pserver/core/server_pulls.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/rounded_params.h"
 #include "pserver/core/server_meters.h"
 #include "pserver/core/server_streams.h"

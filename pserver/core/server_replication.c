@@ -1,7 +1,7 @@
 /* server_replication.c - see server_replication.h. */
 #include "pserver/core/server_replication.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/replica_stream.h"
 #include "pserver/core/server_updates.h"
 

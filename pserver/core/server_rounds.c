@@ -1,7 +1,7 @@
 /* server_rounds.c - see server_rounds.h. */
 #include "pserver/core/server_rounds.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_sets.h"
 
 #include <stdlib.h>

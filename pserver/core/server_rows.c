@@ -1,7 +1,7 @@
 /* server_rows.c - see server_rows.h. */
 #include "pserver/core/server_rows.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_pulls.h"
 #include "pserver/core/server_streams.h"
 #include "pserver/core/server_updates.h"

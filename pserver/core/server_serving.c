@@ -1,7 +1,7 @@
 /* server_serving.c - see server_serving.h. */
 #include "pserver/core/server_serving.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_snapshots.h"
 #include "pserver/core/server_updates.h"
 

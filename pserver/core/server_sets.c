@@ -1,7 +1,7 @@
 /* server_sets.c - see server_sets.h. */
 #include "pserver/core/server_sets.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* server_snapshots.c - see server_snapshots.h. */
 #include "pserver/core/server_snapshots.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_contributions.h"
 #include "pserver/core/server_places.h"
 #include "pserver/core/server_replication.h"

@@ -1,7 +1,7 @@
 /* server_start.c - see server_start.h. */
 #include "pserver/core/server_start.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/join_facts.h"
 #include "pserver/core/server_board.h"
 #include "pserver/core/server_contributions.h"

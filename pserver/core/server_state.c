@@ -1,7 +1,7 @@
 /* server_state.c - the base of a server core: its buffers, its trainers' states, its failure. */
 #include "pserver/core/server_state.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/observe/trace.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* server_streams.c - see server_streams.h. */
 #include "pserver/core/server_streams.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* server_tasks.c - see server_tasks.h. */
 #include "pserver/core/server_tasks.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/durable_tasks.h"
 #include "pserver/core/server_replication.h"
 #include "pserver/core/task_work.h"

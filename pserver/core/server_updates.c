@@ -1,7 +1,7 @@
 /* server_updates.c - see server_updates.h. */
 #include "pserver/core/server_updates.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_meters.h"
 #include "pserver/core/server_streams.h"
 

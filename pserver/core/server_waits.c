@@ -1,7 +1,7 @@
 /* server_waits.c - see server_waits.h. */
 #include "pserver/core/server_waits.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/server_board.h"
 #include "pserver/core/server_contributions.h"
 

@@ -1,7 +1,7 @@
 /* shares.c - see shares.h. */
 #include "pserver/core/shares.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

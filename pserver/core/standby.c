@@ -1,7 +1,7 @@
 /* standby.c - a standby waits for a call or for a server's death. After a death it tries to take the place until it succeeds or fails. */
 #include "pserver/core/standby.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 /* The end of a lease that was just loaded: its time starts at the next tr_tasks_lease. */
 static const int64_t NOT_SEEN_YET = INT64_MIN;

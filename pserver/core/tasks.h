@@ -5,7 +5,7 @@
 #ifndef TR_PSERVER_TASKS_H
 #define TR_PSERVER_TASKS_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "pserver/trireme_tasks.h"
 
 typedef struct tr_tasks tr_tasks;

@@ -21,7 +21,7 @@
 #ifndef TR_PSERVER_JOB_H
 #define TR_PSERVER_JOB_H
 
-#include "framework/map.h"
+#include "framework/base/map.h"
 #include "pserver/job/job_shared.h"
 #include "pserver/wire/compress.h"
 #include "storage/memory/trainer_vars.h"

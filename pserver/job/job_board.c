@@ -1,7 +1,7 @@
 /* job_board.c - a trainer's calls about posts: checked and packed here, carried out by the driver. */
 #include "pserver/job/job_board.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/board.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"

@@ -1,7 +1,7 @@
 /* job_checkpoint.c - see job_checkpoint.h. */
 #include "pserver/job/job_checkpoint.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_options.h"

@@ -5,8 +5,8 @@
  * place must get the same bytes. The residual belongs to this process: it is lost when the trainer dies. */
 #include "pserver/job/job_compress.h"
 
-#include "framework/memory.h"
-#include "framework/threadpool.h"
+#include "framework/base/memory.h"
+#include "framework/threads/threadpool.h"
 #include "pserver/util/wake.h"
 
 #include <stdlib.h>

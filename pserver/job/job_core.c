@@ -1,7 +1,7 @@
 /* job_core.c - see job_core.h. */
 #include "pserver/job/job_core.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job_checkpoint.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_driver.h"

@@ -1,9 +1,9 @@
 /* job_facts.c - see job_facts.h. */
 #include "pserver/job/job_facts.h"
 
-#include "framework/memory.h"
-#include "framework/number.h"
-#include "framework/program.h"
+#include "framework/base/memory.h"
+#include "framework/base/number.h"
+#include "framework/programs/program.h"
 #include "pserver/job/job_compress.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  * i64 dims; of each level i64 offsets' number and the offsets; the data. */
 #include "pserver/job/job_fetched.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job_calls.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef TR_PSERVER_JOB_FETCHED_H
 #define TR_PSERVER_JOB_FETCHED_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 #include "pserver/job/job.h"
 
 /* Called by operators just before they end a step. `step`: the number of the step, counted from the beginning of the trainer's training. */

@@ -1,7 +1,7 @@
 /* job_finite.c - see job_finite.h. The check costs one pass over a gradient that was just computed and will be read again soon. */
 #include "pserver/job/job_finite.h"
 
-#include "framework/threadpool.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/elementwise.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_send.h"

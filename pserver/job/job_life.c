@@ -1,5 +1,5 @@
 /* job_life.c - a process's place in a job: its start and its end. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job_board.h"
 #include "pserver/job/job_checkpoint.h"
 #include "pserver/job/job_compress.h"

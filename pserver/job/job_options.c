@@ -1,8 +1,8 @@
 /* job_options.c - see job_options.h. */
 #include "pserver/job/job_options.h"
 
-#include "framework/number.h"
-#include "framework/status.h"
+#include "framework/base/number.h"
+#include "framework/base/status.h"
 #include "pserver/job/job.h"
 
 #include <stdlib.h>

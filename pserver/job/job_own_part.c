@@ -1,8 +1,8 @@
 /* job_own_part.c - see job_own_part.h. */
 #include "pserver/job/job_own_part.h"
 
-#include "framework/memory.h"
-#include "framework/path.h"
+#include "framework/base/memory.h"
+#include "framework/base/path.h"
 #include "pserver/job/job.h"
 #include "pserver/util/background.h"
 #include "pserver/util/wake.h"

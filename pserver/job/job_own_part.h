@@ -11,7 +11,7 @@
 #ifndef TR_PSERVER_JOB_OWN_PART_H
 #define TR_PSERVER_JOB_OWN_PART_H
 
-#include "framework/scope.h"
+#include "framework/tensors/scope.h"
 #include "pserver/job/job_parts.h"
 #include "pserver/job/job_shared.h"
 #include "storage/memory/trainer_vars.h"

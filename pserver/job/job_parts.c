@@ -1,7 +1,7 @@
 /* job_parts.c - see job_parts.h. */
 #include "pserver/job/job_parts.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job.h"
 
 #include <stdlib.h>

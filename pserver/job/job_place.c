@@ -1,7 +1,7 @@
 /* job_place.c - see job_place.h. */
 #include "pserver/job/job_place.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job_calls.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include "pserver/job/job_profile.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* job_pull.c - a trainer's parameters: asked for at the end of a step, waited for when they are needed.
  *
- * Memory that a pull will fill is "late" for all code that reads it (framework/late.h). The job's owner waits by driving the event loop.
+ * Memory that a pull will fill is "late" for all code that reads it (framework/tensors/late.h). The job's owner waits by driving the event loop.
  * Other threads of the process wait until the pull is done.
  *
  * What must stay true: nothing is pushed while a pull is under way (client.h), so a push finishes the pulls first. */
 #include "pserver/job/job_pull.h"
 
-#include "framework/late.h"
-#include "framework/memory.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/late.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_options.h"

@@ -1,7 +1,7 @@
 /* job_runlog.c - the figures of a rank as fields of JSON. They are read while other threads update them. */
 #include "pserver/job/job_runlog.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/util/wake.h"

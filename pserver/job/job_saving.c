@@ -1,7 +1,7 @@
 /* job_saving.c - see job_saving.h. */
 #include "pserver/job/job_saving.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/util/background.h"

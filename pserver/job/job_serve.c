@@ -1,7 +1,7 @@
 /* job_serve.c - see job_serve.h. */
 #include "pserver/job/job_serve.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/gathering.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_options.h"

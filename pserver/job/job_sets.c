@@ -1,9 +1,9 @@
 /* job_sets.c - see job_sets.h. */
 #include "pserver/job/job_sets.h"
 
-#include "framework/memory.h"
-#include "framework/scope.h"
-#include "framework/watched.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/scope.h"
+#include "framework/tensors/watched.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_view.h"

@@ -1,7 +1,7 @@
 /* job_sets.h - what a script sets between two steps: the servers' variables, of which this trainer has copies.
  *
  * The servers own the parameters, the optimizers' states and the learning rates. A trainer's scope has a variable of the same name for each. A value that a
- * script writes there is meant for the servers. The framework tells who writes (framework/watched.h); the operator send_sets, the first of each step, asks
+ * script writes there is meant for the servers. The framework tells who writes (framework/tensors/watched.h); the operator send_sets, the first of each step, asks
  * here what was set since the step before.
  *
  * Memory that was handed out (an array of NumPy that shares it, tr_tensor_data) may be written without a word. So a digest of its bytes is made when

@@ -1,7 +1,7 @@
 /* job_setup.c - the setup that trainers send to the servers. */
 #include "pserver/job/job_setup.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_compress.h"
 #include "pserver/job/job_facts.h"

@@ -1,8 +1,8 @@
 /* job_tables.c - the tables of a trainer: their setup, and reading and writing all of their rows. Steps are in job_rows.c. */
 #include "pserver/job/job_tables.h"
 
-#include "framework/memory.h"
-#include "framework/name.h"
+#include "framework/base/memory.h"
+#include "framework/base/name.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_geo.h"

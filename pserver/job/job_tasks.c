@@ -1,5 +1,5 @@
 /* job_tasks.c - a trainer's calls about tasks: checked here, carried out by the driver. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_pull.h"

@@ -1,7 +1,7 @@
 /* job_train.c - a trainer's calls: checked here, carried out by the communication thread (job_core.c). */
 #include "pserver/job/job_train.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_checkpoint.h"
 #include "pserver/job/job_commands.h"

@@ -1,7 +1,7 @@
 /* meter.c - see meter.h. */
 #include "pserver/observe/meter.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 

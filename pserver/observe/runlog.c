@@ -1,8 +1,8 @@
 /* runlog.c - see runlog.h. A process has one log, because it has one job. */
 #include "pserver/observe/runlog.h"
 
-#include "framework/fork_lock.h"
-#include "framework/number.h"
+#include "framework/base/fork_lock.h"
+#include "framework/base/number.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/util/wake.h"
 

@@ -11,7 +11,7 @@
 #ifndef TR_PSERVER_RUNLOG_H
 #define TR_PSERVER_RUNLOG_H
 
-#include "framework/text.h"
+#include "framework/base/text.h"
 
 enum { TR_RUNLOG_SCHEMA = 1 };
 

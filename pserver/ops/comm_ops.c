@@ -9,8 +9,8 @@
  * What must stay true: `send` copies a gradient unless the program promises, by zero_copy, not to touch its memory until the servers have
  * applied the step. That is until a waiting send_barrier or fetch_barrier lists the gradient in X. A persistable gradient stays untouched
  * until it is written after a recv_wait. */
-#include "framework/op.h"
-#include "framework/op_registry.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_compress.h"
 #include "pserver/job/job_fetched.h"

@@ -2,7 +2,7 @@
 #ifndef TR_PSERVER_COMM_OPS_H
 #define TR_PSERVER_COMM_OPS_H
 
-#include "framework/tensor.h"
+#include "framework/tensors/tensor.h"
 #include "pserver/trireme_dist.h"
 
 /* Find the job of this process, or a block of it. `op` is the operator's type, for messages. */

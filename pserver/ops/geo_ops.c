@@ -5,9 +5,9 @@
  *
  * What must stay true: between two exchanges Base holds the parameters as the servers sent them. During an exchange it holds the change,
  * which is sent from there. */
-#include "framework/op.h"
-#include "framework/op_registry.h"
-#include "framework/tensor.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
+#include "framework/tensors/tensor.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_fetched.h"
 #include "pserver/job/job_geo.h"

@@ -1,9 +1,9 @@
 /* rows_ops.c - the operators by which a trainer and the servers exchange rows of sparse tables: prefetch, push_sparse.
  *
  * They know tables by their names and hold none. Neither waits: a lookup waits for rows, send_barrier ends the step. */
-#include "framework/frame.h"
-#include "framework/op.h"
-#include "framework/tensor.h"
+#include "framework/operators/op.h"
+#include "framework/runs/frame.h"
+#include "framework/tensors/tensor.h"
 #include "pserver/job/job_rows.h"
 
 #include <string.h>

@@ -3,9 +3,9 @@
  * Each server sums its own values exactly. All servers exchange their sums, and each rounds the total. So all servers get the same
  * number, and it is the number that one process with all blocks computes. In mode sync all servers apply the same updates in the same
  * order, so all of them run this operator. The wait ends when a server dies or the job's time is up. */
-#include "framework/op.h"
-#include "framework/op_registry.h"
-#include "framework/tensor.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
+#include "framework/tensors/tensor.h"
 #include "kernels/check.h"
 #include "kernels/math/exact.h"
 #include "pserver/core/gathering.h"

@@ -1,6 +1,6 @@
 /* table_init_op.c - lookup_sparse_table_init: makes the object that the operators of table_ops.c read and update. */
-#include "framework/op.h"
-#include "framework/random.h"
+#include "framework/operators/op.h"
+#include "framework/tensors/random.h"
 #include "pserver/job/job_tables.h"
 #include "storage/table/table_var.h"
 

@@ -3,7 +3,7 @@
  * Their variable W holds an object (table_var.h), which lookup_sparse_table_init makes (table_init_op.c). In one process rows are looked
  * up and updated there. In a job whose servers have a table of W's name, a trainer's lookups ask the servers, and push_sparse (rows_ops.c)
  * takes the place of the update. Programs in a job differ in nothing else. */
-#include "framework/frame.h"
+#include "framework/runs/frame.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/selected_rows.h"

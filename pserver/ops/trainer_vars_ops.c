@@ -3,10 +3,10 @@
  *
  * Nothing is kept without TRIREME_STATE, which `trireme launch` sets: no later process would read it. Only where checkpoints have each trainer's
  * accumulators (job_own_part.h) there are copies in any case. */
-#include "framework/op.h"
-#include "framework/op_registry.h"
-#include "framework/scope.h"
-#include "framework/tensor.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
+#include "framework/tensors/scope.h"
+#include "framework/tensors/tensor.h"
 #include "pserver/job/job.h"
 #include "pserver/job/job_own_part.h"
 #include "pserver/ops/comm_ops.h"

@@ -1,7 +1,7 @@
 /* state.c - see state.h. The segment holds a header, two places for commits, the setup, and memory in order. */
 #include "pserver/state/state.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "storage/memory/segment.h"
 #include "storage/util/crc32c.h"
 

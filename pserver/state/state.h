@@ -11,7 +11,7 @@
 #ifndef TR_PSERVER_STATE_H
 #define TR_PSERVER_STATE_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* double_buffers.c - see double_buffers.h. */
 #include "pserver/store/double_buffers.h"
 
-#include "framework/memory.h"
-#include "framework/tensor.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/tensor.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef TR_PSERVER_DOUBLE_BUFFERS_H
 #define TR_PSERVER_DOUBLE_BUFFERS_H
 
-#include "framework/shape.h"
+#include "framework/tensors/shape.h"
 #include "framework/trireme.h"
 #include "pserver/state/state.h"
 

@@ -1,8 +1,8 @@
 /* frozen.c - see frozen.h. */
 #include "pserver/store/frozen.h"
 
-#include "framework/memory.h"
-#include "framework/threadpool.h"
+#include "framework/base/memory.h"
+#include "framework/threads/threadpool.h"
 #include "storage/table/table.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* server_program.c - a scope with first values, and a plan of updates. */
 #include "pserver/store/server_program.h"
 
-#include "framework/memory.h"
-#include "framework/name.h"
-#include "framework/program.h"
-#include "framework/tensor.h"
-#include "framework/threadpool.h"
+#include "framework/base/memory.h"
+#include "framework/base/name.h"
+#include "framework/programs/program.h"
+#include "framework/tensors/tensor.h"
+#include "framework/threads/threadpool.h"
 #include "pserver/store/compensate.h"
 #include "pserver/store/double_buffers.h"
 #include "pserver/store/update_plan.h"

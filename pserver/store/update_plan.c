@@ -1,11 +1,11 @@
 /* update_plan.c - see update_plan.h. */
 #include "pserver/store/update_plan.h"
 
-#include "framework/infer.h"
-#include "framework/memory.h"
-#include "framework/op_desc.h"
-#include "framework/program.h"
-#include "framework/tensor.h"
+#include "framework/base/memory.h"
+#include "framework/operators/infer.h"
+#include "framework/programs/op_desc.h"
+#include "framework/programs/program.h"
+#include "framework/tensors/tensor.h"
 #include "pserver/store/double_buffers.h"
 
 #include <stdlib.h>

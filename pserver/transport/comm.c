@@ -1,8 +1,8 @@
 /* comm.c - the calls of the thread that owns the loop: its start and end, commands, waiting, and the calls that a core makes. */
 #include "pserver/transport/comm_state.h"
 
-#include "framework/interrupt.h"
-#include "framework/memory.h"
+#include "framework/base/memory.h"
+#include "framework/threads/interrupt.h"
 
 #include <stdio.h>
 #include <stdlib.h>

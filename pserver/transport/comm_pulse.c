@@ -9,7 +9,7 @@
  * What must stay true: the transport has one user at a time. `comm->inside` says who that is: the driver; nobody (TR__AWAY); this thread
  * (TR__PULSE). The driver waits in tr__comm_back until this thread is outside. Of the loop this thread reads what the driver does not
  * change while it is away. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/transport/comm_state.h"
 
 #include <stdlib.h>

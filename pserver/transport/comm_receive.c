@@ -1,6 +1,6 @@
 /* comm_receive.c - callbacks of the transport. A header has come; a message is complete; a message of this rank was sent; a rank is
  * dead. All of them run on the driver's thread. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/observe/trace.h"
 #include "pserver/transport/comm_state.h"
 

@@ -1,6 +1,6 @@
 /* comm_thread.c - the communication thread: it starts MPI, makes the core when all ranks are known, drives, and ends after the last
  * goodbye. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/transport/comm_state.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* comm_watch.c - detects dead ranks from three sources: a time-out without messages (always), an error of MPI (if it gives one), and the
  * kernel for a process of this host. After a failure one of the living ranks prints the reason. */
-#include "framework/memory.h"
-#include "framework/number.h"
+#include "framework/base/memory.h"
+#include "framework/base/number.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/transport/comm_state.h"
 

@@ -1,6 +1,6 @@
 #include "pserver/transport/doorbell.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <fcntl.h>
 #include <stdio.h>

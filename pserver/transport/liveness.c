@@ -1,7 +1,7 @@
 /* liveness.c - see liveness.h. It keeps two times for each rank: when a message came from it, and when one was sent to it. */
 #include "pserver/transport/liveness.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 

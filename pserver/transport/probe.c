@@ -5,8 +5,8 @@
 #include "pserver/transport/transport.h"
 #include "pserver/util/wake.h"
 
-#include "framework/memory.h"
-#include "framework/number.h"
+#include "framework/base/memory.h"
+#include "framework/base/number.h"
 #include "framework/trireme.h"
 
 #include <sched.h>

@@ -13,7 +13,7 @@
 #ifndef TR_PSERVER_PROBE_H
 #define TR_PSERVER_PROBE_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
  *   - one receive posted for each peer, no MPI_ANY_SOURCE;
  *   - MPIX_Comm_get_failed before every MPI_Isend: streaming to a dead peer over tcp crashes;
  *   - at its first error a peer is dropped; its requests and their buffers are abandoned, never freed. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/transport/transport.h"
 
 #include <mpi.h>

@@ -4,7 +4,7 @@
 #ifndef TR_PSERVER_BACKGROUND_H
 #define TR_PSERVER_BACKGROUND_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

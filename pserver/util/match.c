@@ -1,7 +1,7 @@
 /* match.c - see match.h. */
 #include "pserver/util/match.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

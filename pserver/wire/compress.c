@@ -4,10 +4,10 @@
  * one rounding, with or without fused multiply-adds. */
 #include "pserver/wire/compress.h"
 
-#include "framework/compiler.h"
-#include "framework/number.h"
-#include "framework/status.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/base/number.h"
+#include "framework/base/status.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/cast.h"
 #include "pserver/wire/compress_sparse.h"
 #include "pserver/wire/wire.h"

@@ -1,8 +1,8 @@
 /* compress_sparse.c - see compress_sparse.h. */
 #include "pserver/wire/compress_sparse.h"
 
-#include "framework/compiler.h"
-#include "framework/threadpool.h"
+#include "framework/base/compiler.h"
+#include "framework/threads/threadpool.h"
 #include "kernels/math/cast.h"
 
 #include <math.h>

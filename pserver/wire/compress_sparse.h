@@ -4,7 +4,7 @@
 #ifndef TR_PSERVER_COMPRESS_SPARSE_H
 #define TR_PSERVER_COMPRESS_SPARSE_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 /* Bytes of the payload of `kept` of `count` values. */
 uint64_t  tr__sparse_bytes(int64_t count, int64_t kept);

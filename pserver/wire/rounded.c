@@ -2,7 +2,7 @@
  * the result reaches them. */
 #include "pserver/wire/rounded.h"
 
-#include "framework/half.h"
+#include "framework/tensors/half.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* wire.c - see wire.h. */
 #include "pserver/wire/wire.h"
 
-#include "framework/number.h"
+#include "framework/base/number.h"
 #include "storage/util/little_endian.h"
 
 #include <assert.h>

@@ -12,7 +12,7 @@
 #ifndef TR_PSERVER_WIRE_H
 #define TR_PSERVER_WIRE_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "pserver/trireme_tasks.h"
 #include "pserver/wire/messages.h"
 

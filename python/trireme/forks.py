@@ -1,7 +1,7 @@
 """Locks that are free in a child made by fork.
 
 A child has a copy of each lock, but only the thread that forked: a lock that another thread held would stay locked for ever. The core has
-``framework/fork_lock.h`` for the same.
+``framework/base/fork_lock.h`` for the same.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "framework/beside.h"
-#include "framework/memory.h"
-#include "framework/path.h"
+#include "framework/base/memory.h"
+#include "framework/base/path.h"
+#include "framework/tensors/beside.h"
 
 static const char PREFIX[] = ".began-";
 

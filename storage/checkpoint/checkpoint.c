@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "framework/memory.h"
-#include "framework/message.h"
-#include "framework/name.h"
+#include "framework/base/memory.h"
+#include "framework/base/message.h"
+#include "framework/base/name.h"
 #include "storage/util/little_endian.h"
 
 static const char MAGIC[8] = "TRIRECKP";

@@ -12,7 +12,7 @@
 #ifndef TR_STORAGE_CHECKPOINT_H
 #define TR_STORAGE_CHECKPOINT_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "storage/checkpoint/checkpoint_messages.h"
 #include "storage/trireme_checkpoint.h"
 

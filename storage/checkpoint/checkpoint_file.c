@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/beside.h"
-#include "framework/memory.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/beside.h"
 
 enum { WAITING = 8 };                 /* length of the queue, in pieces */
 static const uint64_t BEGIN_WITH = 8 << 20;

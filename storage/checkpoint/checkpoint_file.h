@@ -5,7 +5,7 @@
 #ifndef TR_STORAGE_CHECKPOINT_FILE_H
 #define TR_STORAGE_CHECKPOINT_FILE_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 typedef struct tr_checkpoint_file tr_checkpoint_file;
 

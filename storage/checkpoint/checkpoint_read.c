@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/dtype.h"
-#include "framework/memory.h"
-#include "framework/path.h"
-#include "framework/shape.h"
+#include "framework/base/memory.h"
+#include "framework/base/path.h"
+#include "framework/tensors/dtype.h"
+#include "framework/tensors/shape.h"
 
 /* A tensor of a part. */
 typedef struct piece {

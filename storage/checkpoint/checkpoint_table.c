@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
-#include "framework/name.h"
+#include "framework/base/memory.h"
+#include "framework/base/name.h"
 #include "storage/table/table_var.h"
 
 typedef Trireme__Checkpoint__Table about;

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "framework/dtype.h"
-#include "framework/memory.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/dtype.h"
 #include "storage/table/table_var.h"
 
 /* == a part ===================================================================================== */

@@ -1,8 +1,8 @@
 /* checksums.c - see trireme_checkpoint.h: a line for each file, sorted by name when they are read, and a line with the checksum of these lines. */
 #include "storage/checkpoint/checksums.h"
 
-#include "framework/memory.h"
-#include "framework/path.h"
+#include "framework/base/memory.h"
+#include "framework/base/path.h"
 #include "storage/table/row_file.h"
 #include "storage/util/crc32c.h"
 

@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "framework/beside.h"
-#include "framework/memory.h"
-#include "framework/status.h"
+#include "framework/base/memory.h"
+#include "framework/base/status.h"
+#include "framework/tensors/beside.h"
 
 static bool is_the_launchers(const struct stat *folder)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 /* == the list =================================================================================== */
 

@@ -1,9 +1,9 @@
 /* own_values.c - see own_values.h. */
 #include "storage/checkpoint/own_values.h"
 
-#include "framework/dtype.h"
-#include "framework/memory.h"
-#include "framework/status.h"
+#include "framework/base/memory.h"
+#include "framework/base/status.h"
+#include "framework/tensors/dtype.h"
 #include "storage/trireme_checkpoint.h"
 
 #include <stdlib.h>

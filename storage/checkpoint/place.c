@@ -1,8 +1,8 @@
 /* place.c - see place.h. */
 #include "storage/checkpoint/place.h"
 
-#include "framework/fork_lock.h"
-#include "framework/memory.h"
+#include "framework/base/fork_lock.h"
+#include "framework/base/memory.h"
 
 /* A folder that this process knows. It stays known until the process ends. */
 typedef struct known {

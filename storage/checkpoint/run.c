@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "framework/fork_lock.h"
-#include "framework/memory.h"
+#include "framework/base/fork_lock.h"
+#include "framework/base/memory.h"
 
 static tr_fork_lock      lock = TR_FORK_LOCK_INIT;
 static tr_checkpoint_run own;         /* of this process, once it is known; `command` is malloc'ed or NULL */

@@ -1,9 +1,9 @@
 /* snapshot.c - see snapshot.h. */
 #include "storage/checkpoint/snapshot.h"
 
-#include "framework/dtype.h"
-#include "framework/memory.h"
-#include "framework/threadpool.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/dtype.h"
+#include "framework/threads/threadpool.h"
 
 #include <stdlib.h>
 #include <string.h>

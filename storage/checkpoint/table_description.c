@@ -1,7 +1,7 @@
 /* table_description.c - see table_description.h. */
 #include "storage/checkpoint/table_description.h"
 
-#include "framework/name.h"
+#include "framework/base/name.h"
 #include "storage/table/slots.h"
 #include "storage/table/table_var.h"
 

@@ -2,7 +2,7 @@
 #ifndef TR_STORAGE_TABLE_DESCRIPTION_H
 #define TR_STORAGE_TABLE_DESCRIPTION_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "storage/trireme_table.h"
 #include "storage/checkpoint/checkpoint_messages.h"
 

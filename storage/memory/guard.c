@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "framework/fork_lock.h"
+#include "framework/base/fork_lock.h"
 
 static _Thread_local sigjmp_buf *volatile way_out;     /* of this thread's guarded call */
 static struct sigaction previous;

@@ -17,7 +17,7 @@
 #ifndef TR_STORAGE_SEGMENT_H
 #define TR_STORAGE_SEGMENT_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 typedef struct tr_segment tr_segment;
 

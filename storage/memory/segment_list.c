@@ -1,5 +1,5 @@
 /* segment_list.c - the names of segments that exist. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "storage/memory/segment.h"
 
 #include <dirent.h>

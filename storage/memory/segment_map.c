@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 /* Addresses that a segment that may move has at first, and how many times as many it gets when these are used up. */
 static const uint64_t FIRST_ROOM = (uint64_t)1 << 20;

@@ -9,7 +9,7 @@
 #ifndef TR_STORAGE_TRAINER_VARS_H
 #define TR_STORAGE_TRAINER_VARS_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* first_values.c - see first_values.h. */
 #include "storage/table/first_values.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "kernels/math/cast.h"
 
 /* An endless tensor of first values and the index of an element in it. */

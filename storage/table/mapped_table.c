@@ -1,7 +1,7 @@
 #include "storage/table/first_values.h"
 #include "storage/table/mapped_table.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "storage/memory/guard.h"
 #include "storage/table/table_state.h"
 

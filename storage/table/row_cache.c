@@ -1,7 +1,7 @@
 /* row_cache.c - see row_cache.h. The cache is an array of sets of WAYS places; a key's hash chooses the set. */
 #include "storage/table/row_cache.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef TR_STORAGE_ROW_CACHE_H
 #define TR_STORAGE_ROW_CACHE_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 typedef struct tr_row_cache tr_row_cache;
 

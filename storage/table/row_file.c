@@ -1,8 +1,8 @@
 /* row_file.c - reads a file of rows, copied or mapped. */
 #include "storage/table/row_file.h"
 
-#include "framework/memory.h"
-#include "framework/path.h"
+#include "framework/base/memory.h"
+#include "framework/base/path.h"
 #include "storage/util/crc32c.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* row_file_write.c - writes a file of rows: values as they come, then keys and index, and the header last. */
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "storage/table/row_file.h"
 #include "storage/util/crc32c.h"
 

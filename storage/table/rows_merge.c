@@ -1,7 +1,7 @@
 /* rows_merge.c - numbers the keys, then adds up the rows of each number. */
 #include "storage/table/rows_merge.h"
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 #include "storage/util/buffer.h"
 #include "storage/util/row_copy.h"
 

@@ -5,7 +5,7 @@
  * it is read, because the owner first keeps its content and sets the bit under the lock. */
 #include "storage/table/slots_snapshot.h"
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 
 #include <pthread.h>
 #include <sched.h>

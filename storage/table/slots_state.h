@@ -5,8 +5,8 @@
 
 #include "storage/table/slots.h"
 
-#include "framework/compiler.h"
-#include "framework/random.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/random.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 /* table.c - makes, attaches and frees a table, and describes it. */
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/table/table_state.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * A key that is counted has a row without payload among the candidates. If there is a snapshot, rows are made and removed under its
  * lock, because that changes the index. */
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/table/first_values.h"
 #include "storage/table/table_state.h"
 

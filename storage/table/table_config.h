@@ -2,7 +2,7 @@
 #ifndef TR_STORAGE_TABLE_CONFIG_H
 #define TR_STORAGE_TABLE_CONFIG_H
 
-#include "framework/dtype.h"
+#include "framework/tensors/dtype.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* table_rows.c - reads and writes rows: batches by key and by slot, whole shards as bytes, and the rows of a snapshot. */
-#include "framework/compiler.h"
-#include "framework/memory.h"
+#include "framework/base/compiler.h"
+#include "framework/base/memory.h"
 #include "kernels/math/cast.h"
 #include "storage/table/first_values.h"
 #include "storage/table/table_state.h"

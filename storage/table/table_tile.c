@@ -1,7 +1,7 @@
 #include "storage/table/table_tile.h"
 
-#include "framework/infer.h"
-#include "framework/program.h"
+#include "framework/operators/infer.h"
+#include "framework/programs/program.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef TR_STORAGE_TABLE_TILE_H
 #define TR_STORAGE_TABLE_TILE_H
 
-#include "framework/op.h"
+#include "framework/operators/op.h"
 #include "storage/table/table.h"
 
 typedef struct tr_table_tile tr_table_tile;

@@ -1,6 +1,6 @@
 #include "storage/table/table_var.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

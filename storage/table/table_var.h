@@ -5,7 +5,7 @@
 #ifndef TR_STORAGE_TABLE_VAR_H
 #define TR_STORAGE_TABLE_VAR_H
 
-#include "framework/scope.h"
+#include "framework/tensors/scope.h"
 #include "storage/table/mapped_table.h"
 #include "storage/table/rows_merge.h"
 #include "storage/table/table_tile.h"

@@ -1,8 +1,8 @@
 /* keyset.c - see keyset.h. At most half of the places of the hash table are taken. */
 #include "storage/util/keyset.h"
 
-#include "framework/compiler.h"
-#include "framework/random.h"
+#include "framework/base/compiler.h"
+#include "framework/tensors/random.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef TR_STORAGE_KEYSET_H
 #define TR_STORAGE_KEYSET_H
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 typedef struct tr_keyset {
     int64_t  *keys;                   /* the distinct keys */

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "framework/fork_lock.h"
+#include "framework/base/fork_lock.h"
 
 #ifdef __SANITIZE_THREAD__
 const char *__tsan_default_options(void);

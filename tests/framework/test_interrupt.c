@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-#include "framework/interrupt.h"
+#include "framework/threads/interrupt.h"
 
 static volatile sig_atomic_t seen, seen_in_time;
 

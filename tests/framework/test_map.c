@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "framework/map.h"
+#include "framework/base/map.h"
 
 enum { KEYS = 300 };
 

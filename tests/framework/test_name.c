@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "framework/name.h"
+#include "framework/base/name.h"
 
 TEST(text_is_a_name)
 {

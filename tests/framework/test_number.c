@@ -1,7 +1,7 @@
 /* test_number.c - numbers come out as strtod and strtoll have them, to the bit. */
 #include "tests/support/expect.h"
 
-#include "framework/number.h"
+#include "framework/base/number.h"
 
 #include <inttypes.h>
 #include <math.h>

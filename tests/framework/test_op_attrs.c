@@ -1,8 +1,9 @@
 /* test_op_attrs.c - records, what is derived from them, and attributes checked against them. */
 #include "tests/support/expect.h"
 
-#include "framework/op_attrs.h"
-#include "framework/op_registry.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_attrs.h"
+#include "framework/operators/op_registry.h"
 #include "proto/framework.pb-c.h"
 
 /* -- an operator with everything ------------------------------------------------------------------ */

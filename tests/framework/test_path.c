@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "framework/path.h"
+#include "framework/base/path.h"
 
 /* A new folder with the files `in/w` and `out/w` and these links in `in`. */
 static const char *make_folder(void)

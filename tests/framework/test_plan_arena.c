@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "framework/plan_arena.h"
-#include "framework/random.h"
+#include "framework/plans/plan_arena.h"
+#include "framework/tensors/random.h"
 
 enum { COUNT = 500 };
 

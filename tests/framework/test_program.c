@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "framework/program.h"
+#include "framework/programs/program.h"
 
 static tr_op_desc *op_of(const char *type, const char *in, const char *out)
 {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "framework/program.h"
+#include "framework/programs/program.h"
 #include "proto/framework.pb-c.h"
 
 typedef Paddle__Framework__Proto__ProgramDesc  pb_program;

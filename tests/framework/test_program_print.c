@@ -1,8 +1,9 @@
 /* test_program_print.c - programs as text. */
 #include "tests/support/expect.h"
 
-#include "framework/op_registry.h"
-#include "framework/program.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
+#include "framework/programs/program.h"
 
 /* -- two operators of our own ------------------------------------------------------------------ */
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 
 enum { N = 10007 };
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "framework/scope.h"
+#include "framework/tensors/scope.h"
 
 TEST(names_are_looked_up_in_the_parents_and_made_here)
 {

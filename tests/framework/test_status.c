@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 
 static tr_status inner(bool fails)
 {

@@ -1,8 +1,8 @@
 /* test_tensor.c - memory, sharing, sequences and rows of a tensor; shapes and types. */
 #include "tests/support/expect.h"
 
-#include "framework/dtype.h"
-#include "framework/tensor.h"
+#include "framework/tensors/dtype.h"
+#include "framework/tensors/tensor.h"
 
 #define DIMS(...) (const int64_t[]){__VA_ARGS__}
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "framework/tensor_io.h"
+#include "framework/tensors/tensor_io.h"
 
 /* -- the bytes ---------------------------------------------------------------------------------- */
 

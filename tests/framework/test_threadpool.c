@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "framework/threadpool.h"
-#include "framework/together.h"
+#include "framework/threads/threadpool.h"
+#include "framework/threads/together.h"
 #include "tests/support/expect.h"
 
 #ifdef __SANITIZE_THREAD__

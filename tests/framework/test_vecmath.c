@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "framework/random.h"
-#include "framework/vecmath.h"
+#include "framework/tensors/random.h"
+#include "framework/tensors/vecmath.h"
 
 enum { BLOCK = 256, STEP = 251 };
 

@@ -3,7 +3,7 @@
  *
  * The first byte of the input: bit 0: which of the two; bit 1: its sums are made right again, as if the damage had been written. The
  * rest damages its segment (damage.h). */
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 #include "pserver/state/state.h"
 #include "storage/memory/trainer_vars.h"
 #include "storage/util/crc32c.h"

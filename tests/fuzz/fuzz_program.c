@@ -1,6 +1,6 @@
 /* fuzz_program.c - programs from outside: whatever is read can be printed, copied and written, and what was written
  * is read again as the same. */
-#include "framework/program.h"
+#include "framework/programs/program.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 /* A run is interrupted after LOOP_MS, because a loop may have no end. One that an interrupt does not end is a finding, and
  * so is a process that has needed more than MAX_RESIDENT. */

@@ -1,5 +1,5 @@
 /* fuzz_tensor_io.c - tensor files from outside: records are read to the end, and each is written and read again. */
-#include "framework/tensor_io.h"
+#include "framework/tensors/tensor_io.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,8 @@
  * the caller may at any moment. Every operator must then compute what it computes from the right numbers. */
 #include "tests/support/expect.h"
 
+#include "framework/tensors/tensor.h"
+
 #include <dirent.h>
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "framework/op_text.h"
+#include "framework/formats/op_text.h"
 
 static double a[12] = {1, 2, 3, -1, 0.5, 2, 1, -2, 0.25, 3, 1, 1}, b[12] = {2, 1, -1, 1, 1, 0.5, 3, 2, -1, 1, 0.5, 2};
 

@@ -1,8 +1,8 @@
 /* test_locality.c - operators that say they work row by row, or point by point, do: a run on pieces gives the bits of a run on the whole. */
 #include "tests/support/op_check.h"
 
-#include "framework/op.h"
-#include "framework/op_registry.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
 
 #include <stdio.h>
 #include <stdlib.h>

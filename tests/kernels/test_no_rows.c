@@ -13,8 +13,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "framework/op_registry.h"
-#include "framework/tensor_finite.h"
+#include "framework/operators/op_registry.h"
+#include "framework/tensors/tensor_finite.h"
 #include "tests/support/run_case.h"
 
 #define FOLDER "tests/fuzz/corpus/run"

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-#include "framework/op_attrs.h"
-#include "framework/attr_def.h"
-#include "framework/op_registry.h"
+#include "framework/operators/op_attrs.h"
+#include "framework/operators/attr_def.h"
+#include "framework/operators/op_registry.h"
 
 static int start(void **state)
 {

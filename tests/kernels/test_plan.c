@@ -1,7 +1,7 @@
 /* test_plan.c - what a plan leaves out, fuses, shares and remembers; what it says when it cannot run. */
 #include "tests/support/net.h"
 
-#include "framework/compiler.h"
+#include "framework/base/compiler.h"
 
 static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 

@@ -1,7 +1,7 @@
 /* test_plan_update.c - an optimizer that runs with the product that makes its gradient: when, and with which bits. */
 #include "tests/support/net.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 
 enum { ROWS = 48, INNER = 80, COLS = 96, LONG = 1100 };      /* LONG rows: their sum is made in parts, in float32 and in bfloat16 */
 

@@ -6,10 +6,11 @@
 #include <dirent.h>
 #include <stdio.h>
 
-#include "framework/memory.h"
-#include "framework/op_registry.h"
-#include "framework/program.h"
-#include "framework/size.h"
+#include "framework/base/memory.h"
+#include "framework/base/size.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
+#include "framework/programs/program.h"
 #include "tests/support/run_case.h"
 
 static const double numbers[64] = {0.5, 0.25, 0.125};

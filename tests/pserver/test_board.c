@@ -1,7 +1,7 @@
 /* test_board.c - posts on a board, and what the next process finds of them. */
 #include "tests/support/expect.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "pserver/core/board.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* test_client_core.c - one trainer and two servers: what is sent when, what a ticket waits for. */
 #include "tests/support/expect.h"
 
-#include "framework/half.h"
+#include "framework/tensors/half.h"
 #include "proto/pserver.pb-c.h"
 #include "pserver/core/client.h"
 #include "pserver/job/job.h"

@@ -1,7 +1,7 @@
 /* test_compress.c - what a method sends is what it says, and what it leaves out is sent later. */
 #include "tests/support/expect.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "pserver/wire/compress.h"
 
 #include <math.h>

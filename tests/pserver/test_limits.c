@@ -1,7 +1,7 @@
 /* test_limits.c - a size that comes from a peer or from a file is held against a limit before memory of that size is asked for. */
 #include "tests/support/expect.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "proto/pserver.pb-c.h"
 #include "pserver/store/server_program.h"
 #include "pserver/wire/wire.h"

@@ -1,8 +1,8 @@
 /* test_rounded.c - parameters in bfloat16: each is rounded once, an answer becomes floats where it has arrived, and a server lends one copy. */
 #include "tests/support/expect.h"
 
-#include "framework/half.h"
-#include "framework/random.h"
+#include "framework/tensors/half.h"
+#include "framework/tensors/random.h"
 #include "pserver/core/rounded_params.h"
 
 #include <math.h>

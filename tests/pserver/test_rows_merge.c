@@ -1,7 +1,7 @@
 /* test_rows_merge.c - rows of several trainers are merged by the rule of dense gradients. */
 #include "tests/support/expect.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "pserver/core/weighted_mean.h"
 #include "storage/table/rows_merge.h"
 

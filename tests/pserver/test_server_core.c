@@ -1,7 +1,7 @@
 /* test_server_core.c - one server, two trainers, messages by hand: what is taken, what waits, what is refused. */
 #include "tests/support/server_rig.h"
 
-#include "framework/half.h"
+#include "framework/tensors/half.h"
 #include "pserver/wire/compress.h"
 #include "pserver/wire/rounded.h"
 #include "storage/util/little_endian.h"

@@ -1,7 +1,7 @@
 /* test_server_rows.c - one server with a table, two trainers, messages by hand: rows in and out. */
 #include "tests/support/server_rig.h"
 
-#include "framework/half.h"
+#include "framework/tensors/half.h"
 #include "pserver/core/server_rows.h"
 
 enum { WIDTH = 2, HINT = 1000 };

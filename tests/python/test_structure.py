@@ -270,7 +270,7 @@ def test_each_allocation_is_checked(floor):
             if not ALLOCATES.search(line):
                 continue
             where, below = f"{path.relative_to(ROOT)}: {line.strip()}", "\n".join(lines[number:number + 15]).split("\n}\n")[0]
-            assert path.parent.name in GROWS_WITH_DATA or "no memory" in path.read_text(), f"{where}: use tr__must_* (framework/memory.h)"
+            assert path.parent.name in GROWS_WITH_DATA or "no memory" in path.read_text(), f"{where}: use tr__must_* (framework/base/memory.h)"
             name = re.search(r"\*?([\w>.\[\]-]+) = [^=]*$", line[:ALLOCATES.search(line).start()])
             held = {re.escape(name[1]), re.escape("*" + name[1])} if name else set()
             assert "TR_ENOMEM" in below or any(re.search(CHECKS.format(one), below) for one in held), f"{where}: its result is not looked at"
@@ -321,10 +321,10 @@ def test_calls_that_depend_on_the_locale_are_found():
 
 @pytest.mark.parametrize("floor", ["framework", "kernels", "storage", "pserver", "serving", "trainer"])
 def test_numbers_are_read_and_written_in_the_c_locale(floor):
-    """A script may call setlocale: framework/number.h alone reads and writes floats. (The programs call main() and never setlocale.)"""
-    allowed = {"framework/number.c", "trainer/main.c", "pserver/trireme_pserver.c"}
+    """A script may call setlocale: framework/base/number.h alone reads and writes floats. (The programs call main() and never setlocale.)"""
+    allowed = {"framework/base/number.c", "trainer/main.c", "pserver/trireme_pserver.c"}
     found = {name: calls for name, text in sources(floor).items() if name not in allowed and (calls := locale_calls(text))}
-    assert not found, "use framework/number.h, or tr_text_add, tr_fail, tr__must_format"
+    assert not found, "use framework/base/number.h, or tr_text_add, tr_fail, tr__must_format"
 
 
 def test_python_reads_and_writes_numbers_without_the_locale():

@@ -1,7 +1,7 @@
 /* test_predictor.c - a saved model: run by several threads, without an allocation, and exchanged for a newer export while they run. */
 #include "tests/support/net.h"
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "pserver/trireme_dist.h"
 #include "serving/trireme_serving.h"
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/checkpoint/checkpoint.h"
 #include "storage/util/crc32c.h"
 

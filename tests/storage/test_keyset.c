@@ -1,7 +1,7 @@
 /* test_keyset.c - keys are numbered in the order in which they first came, and rows of equal keys become one. */
 #include "tests/support/expect.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/util/keyset.h"
 #include "storage/util/row_copy.h"
 

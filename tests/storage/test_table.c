@@ -2,7 +2,7 @@
 #include "tests/support/table_check.h"
 #include "tests/support/table_rig.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "kernels/math/cast.h"
 #include "storage/table/first_values.h"
 #include "storage/table/slots_state.h"

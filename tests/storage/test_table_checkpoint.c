@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/checkpoint/checkpoint.h"
 #include "storage/table/table_var.h"
 

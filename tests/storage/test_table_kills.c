@@ -2,7 +2,7 @@
 #include "tests/support/table_check.h"
 #include "tests/support/table_rig.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/table/undo.h"
 
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include "tests/support/table_check.h"
 #include "tests/support/table_rig.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 #include "storage/table/slots_state.h"
 #include "storage/table/table_state.h"
 

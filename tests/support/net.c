@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "framework/frame.h"
-#include "framework/memory.h"
+#include "framework/base/memory.h"
+#include "framework/runs/frame.h"
 #include "tests/support/run_case.h"
 
 void net_init(net *n)

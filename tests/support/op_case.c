@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/dtype.h"
-#include "framework/half.h"
+#include "framework/tensors/dtype.h"
+#include "framework/tensors/half.h"
 
 static const op_attr *find_attr(const op_case *c, const char *attr)
 {

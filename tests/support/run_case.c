@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
-#include "framework/tensor_io.h"
+#include "framework/base/memory.h"
+#include "framework/tensors/tensor_io.h"
 
 /* -- reading ---------------------------------------------------------------------------------- */
 

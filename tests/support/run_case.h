@@ -9,7 +9,8 @@
 #ifndef TR_TESTS_SUPPORT_RUN_CASE_H
 #define TR_TESTS_SUPPORT_RUN_CASE_H
 
-#include "framework/program.h"
+#include "framework/programs/program.h"
+#include "framework/tensors/scope.h"
 
 enum { RUN_CASE_MAX = 64 };               /* values, fetches */
 

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/attr.h"
-#include "framework/dtype.h"
-#include "framework/memory.h"
-#include "framework/op_registry.h"
-#include "framework/random.h"
+#include "framework/base/memory.h"
+#include "framework/operators/op.h"
+#include "framework/operators/op_registry.h"
+#include "framework/programs/attr.h"
+#include "framework/tensors/dtype.h"
+#include "framework/tensors/random.h"
 
 /* Makes the choices: at random, or those of a path. */
 typedef struct rng {

@@ -2,7 +2,7 @@
  * come before turns, and ties are broken by the order of creation. */
 #include "tests/support/simulator_state.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 #include <assert.h>
 #include <malloc.h>

@@ -1,7 +1,7 @@
 /* simulator_events.c - chance, the heap of events, and the next turn of each rank's two threads. */
 #include "tests/support/simulator_state.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 
 /* == chance ==================================================================================== */
 

@@ -3,7 +3,7 @@
  * A rank's process number is FIRST_PID + rank, and a handle of a process (machine.h) is its rank. */
 #include "tests/support/simulator_state.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "proto/pserver.pb-c.h"
 
 #include <stddef.h>

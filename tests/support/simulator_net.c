@@ -2,7 +2,7 @@
  * large payload follows when its place is known. A rank that MPI declares dead is dropped, with all of its messages under way. */
 #include "tests/support/simulator_state.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "storage/util/little_endian.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* table_rig.c - what tests of tables do with one. */
 #include "tests/support/table_rig.h"
 
-#include "framework/random.h"
+#include "framework/tensors/random.h"
 
 tr_table_config config_of(tr_dtype dtype)
 {

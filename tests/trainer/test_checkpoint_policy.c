@@ -1,7 +1,7 @@
 /* test_checkpoint_policy.c - when a checkpoint is due: each case is a row, or a few events and the answers to them. */
 #include "tests/support/expect.h"
 
-#include "framework/memory.h"
+#include "framework/base/memory.h"
 #include "trainer/checkpoint_policy.h"
 
 #define SECOND (int64_t)1000000000

@@ -1,7 +1,7 @@
 /* test_table.c - rows of tables become batches, whatever the arrays look like; a reader's failure is the dataset's. */
 #include "tests/support/expect.h"
 
-#include "framework/status.h"
+#include "framework/base/status.h"
 #include "trainer/trireme_trainer.h"
 
 #include <stdio.h>

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "framework/random.h"
-#include "framework/threadpool.h"
+#include "framework/tensors/random.h"
+#include "framework/threads/threadpool.h"
 
 static inline void *array_new(int64_t n, size_t item_size)
 {

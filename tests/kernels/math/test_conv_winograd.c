@@ -1,6 +1,6 @@
 /* Winograd's convolutions stay within the error that their header states, at each level of instructions, with the same bits on any
  * number of threads; the switch brings the other ways back. */
-#include "framework/precision.h"
+#include "framework/threads/precision.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv.h"
 #include "kernels/math/conv_folded.h"

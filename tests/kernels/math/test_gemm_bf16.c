@@ -9,7 +9,7 @@
 #include "kernels/math/gemm_bf16.h"
 #include "kernels/math/gemm_bf16_blocks.h"
 
-#include "framework/precision.h"
+#include "framework/threads/precision.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv.h"
 #include "tests/kernels/math/check.h"

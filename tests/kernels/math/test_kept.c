@@ -2,7 +2,7 @@
  * named memory is kept. */
 #include "kernels/math/kept.h"
 
-#include "framework/precision.h"
+#include "framework/threads/precision.h"
 #include "tests/kernels/math/check.h"
 
 #include <pthread.h>

@@ -1,0 +1,22 @@
+/* late.h - memory that is filled after the operator that had it filled has returned.
+ *
+ * A trainer asks for parameters at the end of a step and computes the next one while they come: each is waited for before its first
+ * reader (pserver/job/job_pull.c). Whoever looks into a variable in another way (a fetch, another program, a file, Python) asks here
+ * first, so that nobody sees a value that is old or half written; memory is not freed while something comes into it.
+ *
+ * What must stay true: the function that is set may be called by any thread, waits with a bound, and returns at once when nothing
+ * is on its way there. */
+#ifndef TR_FRAMEWORK_LATE_H
+#define TR_FRAMEWORK_LATE_H
+
+#include "framework/base/status.h"
+
+/* NULL `data`: all that is on its way. */
+typedef tr_status (*tr_late_fn)(const void *data, int64_t bytes);
+
+/* One at a time in a process; NULL: nothing comes late any more. */
+void      tr__late_set(tr_late_fn wait);
+tr_status tr__late_wait(const void *data, int64_t bytes);
+tr_status tr__late_wait_all(void);
+
+#endif
