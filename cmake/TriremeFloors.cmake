@@ -11,7 +11,8 @@ set(TR_FLOORS framework kernels storage pserver serving trainer)
 set(TR_KERNELS_FOLDERS math)
 set(TR_FRAMEWORK_FOLDERS base threads tensors programs operators formats gradients composites plans runs)
 set(TR_STORAGE_FOLDERS util memory table checkpoint)
-set(TR_PSERVER_FOLDERS util wire observe state core transport store job ops)
+set(TR_PSERVER_FOLDERS util wire observe state core/base core/board core/tasks core/client core/replica core/updates
+    core/snapshots core/members core/server transport store job ops)
 
 # Messages: proto/<name>.proto.
 set(TR_FRAMEWORK_PROTOS framework)

@@ -2,7 +2,7 @@
 #include "pserver/job/job_board.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/board.h"
+#include "pserver/core/board/board.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_options.h"

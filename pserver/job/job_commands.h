@@ -2,7 +2,7 @@
 #ifndef TR_PSERVER_JOB_COMMANDS_H
 #define TR_PSERVER_JOB_COMMANDS_H
 
-#include "pserver/core/client.h"
+#include "pserver/core/client/client.h"
 
 /* Kinds of commands, for a trainer's core and for a server's. */
 typedef enum tr__command {

@@ -4,8 +4,8 @@
 #ifndef TR_PSERVER_JOB_DRIVER_H
 #define TR_PSERVER_JOB_DRIVER_H
 
-#include "pserver/core/replica.h"
-#include "pserver/core/standby.h"
+#include "pserver/core/client/standby.h"
+#include "pserver/core/replica/replica.h"
 #include "pserver/job/job_shared.h"
 
 struct tr__job_driver {

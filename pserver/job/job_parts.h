@@ -4,8 +4,8 @@
 #ifndef TR_PSERVER_JOB_PARTS_H
 #define TR_PSERVER_JOB_PARTS_H
 
-#include "pserver/core/client.h"
-#include "pserver/core/places.h"
+#include "pserver/core/client/client.h"
+#include "pserver/core/snapshots/places.h"
 #include "storage/checkpoint/checkpoint.h"
 
 typedef struct tr__parts {

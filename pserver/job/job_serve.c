@@ -2,7 +2,7 @@
 #include "pserver/job/job_serve.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/gathering.h"
+#include "pserver/core/base/gathering.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_options.h"
 #include "pserver/job/job_pull.h"

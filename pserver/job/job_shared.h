@@ -5,8 +5,8 @@
 #ifndef TR_PSERVER_JOB_SHARED_H
 #define TR_PSERVER_JOB_SHARED_H
 
-#include "pserver/core/client.h"
-#include "pserver/core/server.h"
+#include "pserver/core/client/client.h"
+#include "pserver/core/server/server.h"
 #include "pserver/observe/meter.h"
 #include "pserver/store/server_program.h"
 #include "pserver/transport/comm.h"

@@ -8,7 +8,7 @@
 #include "framework/tensors/tensor.h"
 #include "kernels/check.h"
 #include "kernels/math/exact.h"
-#include "pserver/core/gathering.h"
+#include "pserver/core/base/gathering.h"
 #include "pserver/job/job_serve.h"
 #include "pserver/ops/comm_ops.h"
 #include "storage/util/little_endian.h"

@@ -14,7 +14,7 @@
 #ifndef TR_PSERVER_SERVER_PROGRAM_H
 #define TR_PSERVER_SERVER_PROGRAM_H
 
-#include "pserver/core/server.h"
+#include "pserver/core/server/server.h"
 #include "storage/trireme_checkpoint.h"
 
 typedef struct tr_server_program tr_server_program;

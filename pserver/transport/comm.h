@@ -18,8 +18,8 @@
 #ifndef TR_PSERVER_COMM_H
 #define TR_PSERVER_COMM_H
 
-#include "pserver/core/node.h"
-#include "pserver/core/roster.h"
+#include "pserver/core/base/node.h"
+#include "pserver/core/base/roster.h"
 #include "pserver/observe/traffic.h"
 #include "pserver/trireme_dist.h"
 

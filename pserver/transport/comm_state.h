@@ -7,7 +7,7 @@
 #ifndef TR_PSERVER_COMM_STATE_H
 #define TR_PSERVER_COMM_STATE_H
 
-#include "pserver/core/outbox.h"
+#include "pserver/core/base/outbox.h"
 #include "pserver/transport/comm.h"
 #include "pserver/transport/liveness.h"
 #include "pserver/transport/machine.h"

@@ -1,7 +1,7 @@
 /* machine.c - the real machine: Linux, and the launcher that started this process. */
 #include "pserver/transport/machine.h"
 
-#include "pserver/core/roster.h"
+#include "pserver/core/base/roster.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/util/wake.h"
 

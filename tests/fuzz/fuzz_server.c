@@ -2,8 +2,8 @@
  * what comes then is the input's. The server refuses or takes it, and its answers point at memory that is there.
  *
  * The input: a mode, then messages of 12 bytes and a payload (see `record`). */
-#include "pserver/core/outbox.h"
-#include "pserver/core/server.h"
+#include "pserver/core/base/outbox.h"
+#include "pserver/core/server/server.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "tests/support/expect.h"
 
 #include "framework/base/memory.h"
-#include "pserver/core/board.h"
+#include "pserver/core/board/board.h"
 
 #include <stdio.h>
 #include <stdlib.h>

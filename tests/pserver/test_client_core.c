@@ -3,7 +3,7 @@
 
 #include "framework/tensors/half.h"
 #include "proto/pserver.pb-c.h"
-#include "pserver/core/client.h"
+#include "pserver/core/client/client.h"
 #include "pserver/job/job.h"
 #include "pserver/job/job_place.h"
 #include "pserver/transport/comm_state.h"

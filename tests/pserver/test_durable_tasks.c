@@ -1,7 +1,7 @@
 /* test_durable_tasks.c - the tasks' state as the next process finds it: whole, or as good as none. */
 #include "tests/support/expect.h"
 
-#include "pserver/core/durable_tasks.h"
+#include "pserver/core/tasks/durable_tasks.h"
 
 #include <string.h>
 

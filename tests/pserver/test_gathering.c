@@ -1,7 +1,7 @@
 /* test_gathering.c - what servers have of something small, gathered by each: on a good network and on bad ones. */
 #include "tests/support/expect.h"
 
-#include "pserver/core/gathering.h"
+#include "pserver/core/base/gathering.h"
 
 #include <stdio.h>
 #include <stdlib.h>

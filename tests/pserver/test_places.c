@@ -1,7 +1,7 @@
 /* test_places.c - where trainers are in a checkpoint, by what servers say. */
 #include "tests/support/expect.h"
 
-#include "pserver/core/places.h"
+#include "pserver/core/snapshots/places.h"
 
 #include <string.h>
 

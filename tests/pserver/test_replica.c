@@ -1,9 +1,9 @@
 /* test_replica.c - a replica of one server of two, messages by hand: what is refused. What it computes: test_sim.c. */
 #include "tests/support/expect.h"
 
-#include "pserver/core/gathering.h"
-#include "pserver/core/replica.h"
-#include "pserver/core/replica_stream.h"
+#include "pserver/core/base/gathering.h"
+#include "pserver/core/replica/replica.h"
+#include "pserver/core/replica/replica_stream.h"
 
 enum { SERVER, OTHER, TRAINER, REPLICA, OTHERS_REPLICA, RANKS };
 

@@ -3,7 +3,7 @@
 
 #include "framework/tensors/half.h"
 #include "framework/tensors/random.h"
-#include "pserver/core/rounded_params.h"
+#include "pserver/core/updates/rounded_params.h"
 
 #include <math.h>
 #include <string.h>

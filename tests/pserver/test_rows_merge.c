@@ -2,7 +2,7 @@
 #include "tests/support/expect.h"
 
 #include "framework/tensors/random.h"
-#include "pserver/core/weighted_mean.h"
+#include "pserver/core/updates/weighted_mean.h"
 #include "storage/table/rows_merge.h"
 
 #include <math.h>

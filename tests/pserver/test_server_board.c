@@ -1,7 +1,7 @@
 /* test_server_board.c - one server, two trainers, messages by hand: collectives and notices. */
 #include "tests/support/durable_store.h"
 
-#include "pserver/core/board.h"
+#include "pserver/core/board/board.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "tests/support/server_rig.h"
 
 #include "framework/tensors/half.h"
-#include "pserver/core/server_rows.h"
+#include "pserver/core/updates/server_rows.h"
 
 enum { WIDTH = 2, HINT = 1000 };
 

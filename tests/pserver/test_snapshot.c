@@ -2,8 +2,8 @@
  * for ever. The state of a store is how many steps of each trainer it has applied. */
 #include "tests/support/snapshot_word.h"
 
-#include "pserver/core/client.h"
-#include "pserver/core/server.h"
+#include "pserver/core/client/client.h"
+#include "pserver/core/server/server.h"
 #include "tests/support/simulator.h"
 #include "proto/pserver.pb-c.h"
 

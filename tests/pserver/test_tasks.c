@@ -1,7 +1,7 @@
 /* test_tasks.c - every task is done in every pass, whoever dies or is slow; the state comes back from its bytes. */
 #include "tests/support/expect.h"
 
-#include "pserver/core/tasks.h"
+#include "pserver/core/tasks/tasks.h"
 
 #include <stdio.h>
 

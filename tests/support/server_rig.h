@@ -7,8 +7,8 @@
 
 #include "tests/support/expect.h"
 
-#include "pserver/core/outbox.h"
-#include "pserver/core/server.h"
+#include "pserver/core/base/outbox.h"
+#include "pserver/core/server/server.h"
 
 enum { SERVER, TRAINER0, TRAINER1, TRAINER2, RANKS, CHUNK = 4096 };
 

@@ -1,7 +1,7 @@
 /* sim_check.c - the sequential run, and the sums, that a job is compared with. */
 #include "tests/support/sim_state.h"
 
-#include "pserver/core/weighted_mean.h"
+#include "pserver/core/updates/weighted_mean.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

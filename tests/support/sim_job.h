@@ -9,10 +9,10 @@
 #ifndef TR_TESTS_SIM_JOB_H
 #define TR_TESTS_SIM_JOB_H
 
-#include "pserver/core/client.h"
-#include "pserver/core/replica.h"
-#include "pserver/core/server.h"
-#include "pserver/core/standby.h"
+#include "pserver/core/client/client.h"
+#include "pserver/core/client/standby.h"
+#include "pserver/core/replica/replica.h"
+#include "pserver/core/server/server.h"
 #include "tests/support/simulator.h"
 
 enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16,

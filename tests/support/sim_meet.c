@@ -5,7 +5,7 @@
  * all starts of the job, but where server 0's memory was lost. */
 #include "tests/support/sim_state.h"
 
-#include "pserver/core/board.h"
+#include "pserver/core/board/board.h"
 #include "storage/util/little_endian.h"
 
 #include <setjmp.h>

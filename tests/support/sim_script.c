@@ -1,7 +1,7 @@
 /* sim_script.c - trainers that do what a scenario says (tests/protocol), word by word. */
 #include "tests/support/sim_state.h"
 
-#include "pserver/core/board.h"
+#include "pserver/core/board/board.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "tests/support/snapshot_word.h"
 #include "tests/support/sim_state.h"
 
-#include "pserver/core/places.h"
+#include "pserver/core/snapshots/places.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * In geo a step is of several batches, and the last one of a task ends a step. */
 #include "tests/support/sim_state.h"
 
-#include "pserver/core/tasks.h"
+#include "pserver/core/tasks/tasks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,160 @@
+/* client_move.c - a trainer's side of failover: servers begin to serve, die, and are succeeded by standbys. Also the start of a replacement. */
+#include "pserver/core/client/client_move.h"
+
+#include "framework/base/memory.h"
+#include "pserver/core/client/client_requests.h"
+#include "pserver/core/client/client_snapshot.h"
+
+/* Have all servers settled the same steps of the dead trainer, and has no server a further step of it? Then the replacement repeats no step. */
+static bool has_equal_steps(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (client->stream[i].settled != client->step || client->stream[i].ended != client->step)
+            return false;
+    return true;
+}
+
+void tr_client_send_even(tr_client *client)
+{
+    if (!tr__client_is_set_up(client) || !tr__client_is_uneven(client) || !has_equal_steps(client))
+        return;
+    client->is_evened = true;
+    for (int i = 0; i < client->stream_count; i++)
+        client->stream[i].must_introduce = true;
+}
+
+/* The progress field of this replacement's REPLACE_DONE. A successor of a dead server does not get the JOIN that the dead server has acknowledged, so it
+ * needs this field. */
+static tr_replacement_progress progress_of(tr_client *client, int to)
+{
+    const tr__stream *s = tr__client_stream_of(client, to);
+
+    if (!client->block || !s)
+        return TR_REPLACEMENT_CALLED;
+    for (const tr__request *r = s->first; r; r = r->next)
+        if (r->wire.kind == TR_WIRE_JOIN && !r->is_done)
+            return TR_REPLACEMENT_CALLED;
+    return tr__client_is_uneven(client) ? TR_REPLACEMENT_JOINED : TR_REPLACEMENT_STEPPED;
+}
+
+tr_message tr__client_replace_done(tr_client *client, int to)
+{
+    return (tr_message){.peer = to, .wire = {
+        .kind = TR_WIRE_REPLACE_DONE, .epoch = client->epoch, .sender = (uint32_t)client->roster->self,
+        .replace_done = {.step = client->first_step, .trainer = (uint32_t)client->roster->rank[client->roster->self].index,
+                         .called = client->epoch, .progress = progress_of(client, to)}}};
+}
+
+static void on_state_of(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
+{
+    const int self = client->roster->rank[client->roster->self].index;
+    const bool was_serving = s->is_serving;
+    bool       is_all = true;
+
+    s->is_serving = true;
+    s->has_state = serving->has_updates;
+    s->updates = serving->updates;
+    s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
+    s->ended = (size_t)self < serving->n_ended ? serving->ended[self] : 0;
+    for (size_t i = 0; i < serving->n_settled; i++)
+        s->fastest = serving->settled[i] > s->fastest ? serving->settled[i] : s->fastest;
+    for (int i = 0; i < client->stream_count; i++)
+        is_all &= client->stream[i].is_serving;
+    if (serving->snapshot > client->snapshot_known)
+        client->snapshot_known = serving->snapshot;          /* the number of the next snapshot must differ */
+    if (is_all && !was_serving)
+        tr__client_op_count_down(client, 1);
+}
+
+/* Queue the requests that the new server lacks once more, under numbers from 1 on. */
+static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
+{
+    s->last_seq = 0;
+    s->in_flight = 0;
+    for (tr__request *r = s->first; r; r = r->next) {
+        const bool is_settled = (tr__client_is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && tr_wire_step(&r->wire) <= settled;
+        const bool is_missed = r->wire.kind == TR_WIRE_SNAPSHOT && r->wire.snapshot.step < settled;
+        r->is_flying = false;
+        if (is_settled || is_missed)
+            tr__client_finish(client, s, r);
+        if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.pull_rows.step < settled)
+            r->wire.pull_rows.step = settled;                /* this pull is a step old: the trainer sent it ahead and has not waited for it */
+        r->is_needed_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN ||
+                      (r->wire.kind == TR_WIRE_SNAPSHOT && !is_missed && r->wire.snapshot.number > s->snapshot_over);
+        r->sent_at = 0;
+        r->parts = r->placed = r->pending = 0;
+        r->has_gap = false;
+        r->left = r->size;
+        if (!r->is_done || r->is_needed_again)
+            r->wire.seq = ++s->last_seq;
+        else
+            r->wire.seq = s->last_seq;             /* a done request is not sent again, so its number only marks its place */
+    }
+    s->unsent = s->open = s->first;
+}
+
+/* Another rank serves in a server's place. This trainer may not know yet that the server died. */
+static void move_stream(tr_client *client, tr__stream *s, int peer, const Trireme__Pserver__Serving *serving)
+{
+    const int self = client->roster->rank[client->roster->self].index;
+
+    if (!serving->has_updates || (size_t)self >= serving->n_settled) {
+        tr__client_fail(client, tr_fail(TR_EPEER, "%s serves in the place of a server that died, without what that had",
+                                        tr_roster_name(client->roster, peer)));
+        return;
+    }
+    s->rank = peer;
+    s->is_orphan = s->awaits_replacement = false;
+    client->has_news = true;
+    s->must_introduce = tr__client_is_replacement(client);         /* the new server may not know this replacement */
+    if (!client->block) {
+        on_state_of(client, s, serving);
+        return;
+    }
+    send_again(client, s, serving->settled[self]);
+    if (client->own_snapshot && !s->answer.bytes && !tr__client_takes_snapshot(s))
+        tr__client_give_up_answer(s);
+}
+
+void tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, bytes, payload);
+
+    if (!serving || serving->server >= (uint32_t)client->stream_count) {
+        tr__client_fail(client, tr_fail(TR_EFORMAT, "%s says in a damaged message that it serves",
+                                        tr_roster_name(client->roster, peer)));
+    } else {
+        tr__stream *s = &client->stream[serving->server];
+        if (s->rank != peer)
+            move_stream(client, s, peer, serving);
+        else if (!s->is_serving)
+            on_state_of(client, s, serving);
+    }
+    if (serving)
+        trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
+static void fail_orphan(tr_client *client, const tr__stream *s, const char *why)
+{
+    tr__client_fail(client, tr_fail(TR_EPEER, "%s %s, and %s", tr_roster_name(client->roster, s->rank), s->how, why));
+}
+
+int64_t tr__client_watch_orphans(tr_client *client)
+{
+    int64_t at = INT64_MAX;
+
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        if (!s->is_orphan)
+            continue;
+        if (!s->orphan_since)
+            s->orphan_since = client->now;
+        if (tr_roster_standby_for(client->roster, s->rank) < 0)
+            fail_orphan(client, s, "no standby is left to take its place");
+        else if (client->now - s->orphan_since > client->options.patience)
+            fail_orphan(client, s, "no standby took its place in time");
+        else if (s->orphan_since + client->options.patience < at)
+            at = s->orphan_since + client->options.patience;
+    }
+    return client->status == TR_OK ? at + (at < INT64_MAX) : INT64_MAX;
+}

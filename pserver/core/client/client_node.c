@@ -1,0 +1,371 @@
+/* client_node.c - the boundary of a trainer's protocol core (client.h): its life, its streams to the servers, and the order in which it sends. */
+#include "framework/base/memory.h"
+#include "pserver/core/client/client_answers.h"
+#include "pserver/core/client/client_move.h"
+#include "pserver/core/client/client_requests.h"
+#include "pserver/core/client/client_snapshot.h"
+
+/* == life ========================================================================================= */
+
+tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *options)
+{
+    tr_client *client = tr__must_alloc(sizeof *client);
+
+    client->roster = roster;
+    client->options = *options;
+    client->epoch = roster->rank[roster->self].epoch;
+    client->introduced = -1;
+    client->op_first = 1;
+    client->op_capacity = 256;
+    client->op_left = tr__must_array(client->op_capacity, sizeof *client->op_left);
+    tr__client_op_begin(client);                              /* operation 1: it is done when all servers have sent SERVING */
+    client->stream_count = roster->servers;
+    client->has_news = true;
+    client->stream = tr__must_array((size_t)roster->servers, sizeof *client->stream);
+    client->global = tr__must_array((size_t)roster->servers, sizeof *client->global);
+    client->local_count = tr__must_array((size_t)roster->servers, sizeof *client->local_count);
+    for (int i = 0; i < client->stream_count; i++) {
+        client->stream[i].rank = roster->server_rank[i];
+        client->stream[i].end = &client->stream[i].first;
+    }
+    return client;
+}
+
+tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_options *options)
+{
+    tr_client *client = tr_client_new(roster, options);
+
+    client->introduced = 0;
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        s->initiator = TR_INITIATOR_NONE;                  /* servers may still be writing a snapshot that the dead trainer began */
+        s->is_orphan = roster->rank[s->rank].is_dead;
+        s->how = s->is_orphan ? tr__must_strdup("died") : NULL;
+    }
+    return client;
+}
+
+static void free_requests(tr__request *r)
+{
+    while (r) {
+        tr__request *next = r->next;
+        free(r->owned);
+        free(r->op);
+        free(r);
+        r = next;
+    }
+}
+
+void tr_client_free(tr_client *client)
+{
+    if (!client)
+        return;
+    for (int i = 0; i < client->stream_count; i++) {
+        free_requests(client->stream[i].first);
+        free(client->stream[i].pushes.item);
+        free(client->stream[i].pulls.item);
+        free(client->stream[i].answer.bytes);
+        free(client->global[i]);
+    }
+    for (int i = 0; i < client->stream_count; i++)
+        free(client->stream[i].how);
+    free_requests(client->spare);
+    free(client->stream);
+    free(client->global);
+    free(client->local_count);
+    free(client->block);
+    free(client->op_left);
+    for (uint32_t i = 0; i < client->task_count; i++)
+        free(client->task[i].payload);
+    free(client->task);
+    free(client->text);
+    free(client);
+}
+
+int tr_client_last_server(const tr_client *client)
+{
+    return atomic_load_explicit(&client->last_server, memory_order_relaxed);
+}
+
+uint64_t tr_client_done(const tr_client *client)
+{
+    return client->op_first - 1;
+}
+
+uint64_t tr_client_step(const tr_client *client)
+{
+    return client->step;
+}
+
+void tr_client_survive_trainers(tr_client *client)
+{
+    client->survives_trainers = true;
+}
+
+void tr_client_snapshot_with_all(tr_client *client)
+{
+    client->snapshots_all = true;
+}
+
+void tr_client_keep_settled(tr_client *client)
+{
+    client->keeps_settled = true;
+}
+
+void tr_client_abort(tr_client *client, const char *text)
+{
+    tr__client_fail(client, tr_fail(TR_EPEER, "%s", text));
+}
+
+/* == sending ====================================================================================== */
+
+static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
+{
+    if (s->must_introduce && !s->is_orphan) {
+        s->must_introduce = false;
+        *out = tr__client_replace_done(client, s->rank);
+        return true;
+    }
+    if (s->asks) {
+        s->asks = false;
+        const int peer = s->is_orphan ? tr_roster_standby_for(client->roster, s->rank) : s->rank;
+        *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING_ASK, .epoch = client->epoch,
+                                                   .sender = (uint32_t)client->roster->self}};
+        if (tr__client_is_replacement(client))            /* a server answers REPLACE_DONE by SERVING, as it answers SERVING_ASK */
+            *out = tr__client_replace_done(client, peer);
+        return true;
+    }
+    while (s->unsent && s->unsent->is_done && !s->unsent->is_needed_again)
+        s->unsent = s->unsent->next;
+    tr__request *r = s->unsent;
+    if (!r || s->is_orphan)
+        return false;
+    if (tr__client_is_push(r) && s->in_flight && s->in_flight + r->wire.bytes > client->options.window_bytes)
+        return false;
+    if (tr__client_is_push(r)) {
+        s->in_flight += r->wire.bytes;
+        r->is_flying = true;
+    }
+    s->unsent = r->next;
+    *out = (tr_message){.peer = s->rank, .wire = r->wire, .payload = r->payload};
+    if (r->sent_at && r->payload)                  /* an ACK of the first copy may free the payload while this copy waits to be sent */
+        out->payload = out->owned = memcpy(tr__must_bytes(r->wire.bytes + 1), r->payload, r->wire.bytes);
+    r->sent_at = client->now ? client->now : 1;
+    return true;
+}
+
+static bool next(void *self, tr_message *out)
+{
+    tr_client *client = self;
+
+    if (client->status != TR_OK)
+        return false;
+    if (client->introduced == client->roster->self)
+        client->introduced++;
+    if (tr__client_is_replacement(client) && client->introduced < client->roster->size) {
+        *out = tr__client_replace_done(client, client->introduced++);
+        return true;
+    }
+    for (int i = 0; i < client->stream_count; i++) {
+        const int at = (client->turn + i) % client->stream_count;
+        if (next_of(client, &client->stream[at], out)) {
+            client->turn = (at + 1) % client->stream_count;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Mark all requests that are not done to be sent again. */
+static void rewind_stream(const tr_client *client, tr__stream *s)
+{
+    s->must_introduce = tr__client_is_replacement(client);         /* the server may not know this replacement */
+    s->unsent = s->first;
+    s->in_flight = 0;
+    for (tr__request *r = s->first; r; r = r->next)
+        r->is_flying = false;
+}
+
+/* Decide whether to send SERVING_ASK: the SERVING of a server, or of the standby in its place, may have been lost. Returns the time of the next call. */
+static int64_t ask_who_serves(const tr_client *client, tr__stream *s, int64_t now)
+{
+    s->asks = false;
+    if (s->is_serving && !s->is_orphan)
+        return INT64_MAX;
+    if (now - s->asked_at >= client->options.retry) {
+        s->asks = s->asked_at != 0 && client->status == TR_OK;
+        s->asked_at = now ? now : 1;
+    }
+    return s->asked_at + client->options.retry;
+}
+
+static int64_t tick(void *self, int64_t now)
+{
+    tr_client *client = self;
+
+    client->now = now;
+    int64_t at = tr__client_watch_orphans(client);
+    if (!client->options.retry)
+        return at;
+    const int64_t answers = tr__client_ask_again_for_answers(client);
+    at = answers < at ? answers : at;
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream   *s = &client->stream[i];
+        const int64_t ask = ask_who_serves(client, s, now);
+        at = ask < at ? ask : at;
+        tr__request *r = tr__client_open(s);
+        while (r && r->is_done && !r->is_needed_again)
+            r = r->next;
+        if (!r || !r->sent_at || r == s->unsent)
+            continue;
+        if (now - r->sent_at >= client->options.retry)
+            rewind_stream(client, s);
+        else if (r->sent_at + client->options.retry < at)
+            at = r->sent_at + client->options.retry;
+    }
+    return at;
+}
+
+/* == when others die ============================================================================== */
+
+static tr_status status_of(const void *self, const char **text)
+{
+    const tr_client *client = self;
+    *text = client->text;
+    return client->status;
+}
+
+static void describe_request(const tr_wire *wire, int server, char *out, size_t size)
+{
+    const unsigned long long step = (unsigned long long)tr_wire_step(wire);   /* 0 for kinds without a step */
+
+    switch (wire->kind) {
+    case TR_WIRE_PULL:
+        snprintf(out, size, "its parameters of step %llu from server %d", step, server);
+        break;
+    case TR_WIRE_PULL_ROWS:
+        snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->pull_rows.table, step, server);
+        break;
+    case TR_WIRE_READ_ROWS:
+        snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->read_rows.table, step, server);
+        break;
+    case TR_WIRE_PUSH:
+    case TR_WIRE_PUSH_MANY:
+    case TR_WIRE_PUSH_COMPRESSED:
+    case TR_WIRE_PUSH_ROWS:
+    case TR_WIRE_STEP_END:
+        snprintf(out, size, "server %d to take its gradients of step %llu", server, step);
+        break;
+    case TR_WIRE_SNAPSHOT:
+        snprintf(out, size, "the snapshot of server %d after step %llu", server, step);
+        break;
+    case TR_WIRE_DRAIN:
+        snprintf(out, size, "server %d to say that the last checkpoint is made", server);
+        break;
+    case TR_WIRE_GOODBYE:
+        snprintf(out, size, "server %d to let it go after step %llu", server, step);
+        break;
+    case TR_WIRE_TASKS:
+    case TR_WIRE_TASK_ASK:
+    case TR_WIRE_TASK_END:
+    case TR_WIRE_SETTLED:
+        snprintf(out, size, "a task from server %d", server);
+        break;
+    case TR_WIRE_POST:
+        snprintf(out, size, "the other trainers in a collective");
+        break;
+    default:
+        snprintf(out, size, "the setup by server %d", server);
+    }
+}
+
+/* Describe what this trainer waits for: its oldest request that is not done. */
+static void describe(const void *self, char *out, size_t size)
+{
+    const tr_client *client = self;
+
+    out[0] = '\0';
+    for (int i = 0; i < client->stream_count; i++) {
+        const tr__request *r = client->stream[i].first;
+        while (r && r->is_done)
+            r = r->next;
+        if (r) {
+            describe_request(&r->wire, i, out, size);
+            return;
+        }
+    }
+}
+
+/* Has the server acknowledged the GOODBYE and everything before it? */
+static bool has_left(const tr_client *client, const tr__stream *s)
+{
+    bool is_done = client->has_left;
+
+    for (const tr__request *r = s->first; r && is_done; r = r->next)
+        is_done = r->is_done;
+    return is_done;
+}
+
+/* Only a server's death matters here. Whether a trainer's death matters is for the servers to decide: the trainer may have left already. */
+static void lost(void *self, int peer, const char *how)
+{
+    tr_client  *client = self;
+    char        waiting[256];
+    tr__stream *s = tr__client_stream_of(client, peer);
+
+    if (client->status != TR_OK || !s || has_left(client, s))
+        return;
+    if ((client->block || tr__client_is_replacement(client)) && tr_roster_standby_for(client->roster, peer) >= 0) {
+        s->is_orphan = true;
+        s->orphan_since = client->now;
+        free(s->how);
+        s->how = tr__must_strdup(how);
+        return;
+    }
+    const char *self_name = tr_roster_name(client->roster, client->roster->self);
+    describe(client, waiting, sizeof waiting);
+    if (waiting[0])
+        tr_fail(TR_EPEER, "%s %s; %s was waiting for %s", tr_roster_name(client->roster, peer), how, self_name, waiting);
+    else
+        tr_fail(TR_EPEER, "%s %s; %s had ended step %llu", tr_roster_name(client->roster, peer), how, self_name,
+                (unsigned long long)client->step);
+    tr__client_fail(client, TR_EPEER);
+}
+
+/* A server sends BYE when all trainers have left. So it has taken this trainer's GOODBYE, even if the acknowledgement was lost. */
+static void left(void *self, int peer)
+{
+    tr_client   *client = self;
+    tr__stream  *s = tr__client_stream_of(client, peer);
+    tr__request *r = s ? s->first : NULL;
+
+    while (r && r->is_done)
+        r = r->next;
+    if (r && r->wire.kind == TR_WIRE_GOODBYE)
+        tr__client_finish(client, s, r);
+}
+
+/* An owner that waits for the answer to its last pull needs no receipts. A server takes requests in order and acknowledges them before it answers the
+ * pull, so the awaited data arrives after the receipts and wakes this rank. Receipts matter to a trainer whose window is full, and to one that waits until
+ * all servers have settled its steps. */
+static bool awaits_receipts(const void *self, bool owner_waits)
+{
+    const tr_client *client = self;
+    bool             awaits_answer = false;
+
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        if (!tr__client_open(s))
+            continue;
+        if (s->unsent || (owner_waits && (s->last->is_done || !tr__client_is_pull(s->last))))
+            return true;
+        awaits_answer = true;
+    }
+    return client->task_count || (owner_waits && !awaits_answer);
+}
+
+tr_node tr_client_node(tr_client *client)
+{
+    return (tr_node){client, tr__client_place, tr__client_receive, lost, tick, next, status_of, describe,
+                     .awaits_receipts = awaits_receipts, .left = left};
+}

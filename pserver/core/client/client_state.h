@@ -1,0 +1,157 @@
+/* client_state.h - the base of a trainer's core: its state, and the questions about it that all of its files share.
+ *
+ * The files are layered, and a file calls only those before it: client_requests.h (requests and operations), client_snapshot.h (snapshots),
+ * client_tasks.h (leased tasks), client_calls.c (the calls of a trainer), client_move.h (failover and replacement), client_board.h (posts
+ * for other trainers), client_answers.h (messages of servers), client_node.c (life and sending). */
+#ifndef TR_PSERVER_CLIENT_STATE_H
+#define TR_PSERVER_CLIENT_STATE_H
+
+#include "pserver/core/client/client.h"
+#include "pserver/core/base/outbox.h"
+#include "pserver/wire/rounded.h"
+#include "proto/pserver.pb-c.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tr__request {
+    struct tr__request *next;
+    tr_wire             wire;
+    const uint8_t      *payload;
+    uint8_t            *owned;        /* the payload, if the client must free it; or NULL */
+    bool                is_done;
+    bool                is_needed_again;     /* done by a server that died; its successor has not acknowledged it */
+    bool                is_flying;    /* its bytes count in in_flight */
+    bool                has_gap;      /* pull: a message of the answer was lost before the newest one */
+    uint32_t            parts;        /* pull: messages of the answer that are received; pull of rows: received or placed */
+    uint32_t            placed;       /* pull: number of the last placed message of the answer, plus 1 */
+    uint32_t            pending;      /* pull: messages that are placed and not received yet */
+    int64_t             sent_at;
+    uint64_t            left, size;   /* pull: bytes that are missing, and bytes of the whole answer */
+    uint8_t            *to;           /* pull of rows: the rows are written here */
+    uint64_t           *clock;        /* pull of rows: tr_client_rows.clock */
+    tr_client_pack     *pack;         /* read of rows: the result */
+    tr_task            *answer;       /* TASK_ASK: the task is written here */
+    tr_client_post     *post;         /* POST: the caller's struct, which gets the answer */
+    uint64_t           *op;           /* of gathered calls: the operations that this request is part of, and behind them its payload */
+    uint32_t            op_count;     /* 0: this request is part of `only_op` */
+    uint32_t            op_room;      /* size of the memory at `op`; the next request in this struct uses it again */
+    uint64_t            only_op;
+} tr__request;
+
+/* A small push or a pull that waits until it can share a message with others. */
+typedef struct tr__gathered {
+    uint32_t    block;
+    const void *data;
+    uint64_t    op;
+} tr__gathered;
+
+typedef struct tr__list {
+    tr__gathered *item;
+    uint32_t      count, capacity;
+    uint64_t      bytes;              /* size of the message's payload */
+    uint64_t      wanted;             /* pulls: size of the answer */
+} tr__list;
+
+typedef struct tr__stream {
+    int               rank;
+    uint64_t          last_seq;
+    tr__request      *first, **end;   /* requests that are not done, or that a successor of this server would need */
+    tr__request      *last;           /* the last request, or NULL */
+    tr__request      *open;           /* all requests before this one are done */
+    tr__request      *unsent;         /* the first request that is to be sent, perhaps again */
+    uint64_t          in_flight;      /* pushed bytes that are sent and not done */
+    tr__list          pushes, pulls;
+    double            weight;         /* the weight of the gathered pushes */
+    bool              is_serving, has_state; /* SERVING: it has come; the server has a state of an earlier process */
+    uint64_t          updates, settled; /* SERVING: updates in the server's state; steps of this trainer that it has settled */
+    uint64_t          ended;          /* SERVING: steps of this trainer that the server has complete */
+    uint64_t          fastest;        /* SERVING: settled steps of the trainer that has most */
+    bool              is_orphan;      /* the server died, and no standby has taken its place yet */
+    int64_t           orphan_since;
+    char             *how;            /* how the server died, in words */
+    int64_t           asked_at;       /* when SERVING_ASK was sent last */
+    bool              asks;           /* SERVING_ASK must be sent */
+    bool              must_introduce; /* a replacement: REPLACE_DONE must be sent to this server */
+    uint32_t          snapshot_over;  /* this server gathers no snapshot up to this number any more */
+    bool              awaits_replacement;    /* the server waits for a trainer's replacement, and would decline a snapshot */
+    uint32_t          initiator;      /* the trainer that the server names as initiator, or TR_INITIATOR_... */
+    uint64_t          updates_now;    /* updates of the server, by its newest message */
+    tr_client_answer  answer;         /* the server's answer to the last snapshot; no bytes: it has not come */
+} tr__stream;
+
+/* A request to server 0 that waits until all servers have settled the steps before it. */
+typedef struct tr__task {
+    tr_client_task task;
+    uint8_t       *payload;           /* the payload of a DRAIN or GOODBYE */
+    size_t         bytes;
+    uint64_t       op;
+} tr__task;
+
+typedef struct tr__client_block {
+    int       server;
+    uint32_t  local;                  /* the number of the block on its server */
+    uint64_t  bytes;
+    uint8_t  *pull_to;
+    bool      is_rounded;             /* pulls of this block arrive in bfloat16 */
+} tr__client_block;
+
+struct tr_client {
+    const tr_roster    *roster;
+    tr_client_options   options;
+    uint32_t            epoch;
+    tr_status           status;
+    char               *text;
+    int64_t             now;
+    uint64_t            step;         /* steps that this trainer has ended */
+    bool                has_tasks;
+    bool                is_evened;    /* all servers have the same steps of this trainer (even_out) */
+    uint64_t            last_lease;   /* the number of the newest lease of this trainer */
+    uint64_t            report_at;    /* send SETTLED when all servers have settled so many steps; 0: no report is due */
+    tr__task           *task;         /* requests about tasks that wait to be sent, in order */
+    uint32_t            task_count, task_capacity;
+    bool                survives_trainers, keeps_settled, snapshots_all;
+    int                 introduced;   /* a replacement: ranks that have got its first REPLACE_DONE; -1: no replacement */
+    uint64_t            first_step;   /* steps that this trainer had ended before this process */
+    int                 stream_count, turn;
+    tr__stream         *stream;
+    uint32_t            block_count;
+    tr__client_block   *block;
+    uint32_t          **global;       /* server, number on that server -> block */
+    uint32_t           *local_count;
+    uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
+    uint32_t           *op_left;      /* of each operation: requests that are not done, plus 1 while requests are being added */
+    tr__request        *spare;        /* requests that were reaped, for the next ones */
+    bool                is_in_collective;   /* this trainer waits for others' posts, between two steps */
+    uint32_t            snapshot;          /* number of the last snapshot in which this trainer took part */
+    uint32_t            own_snapshot;      /* number of the last snapshot that this trainer has begun */
+    uint32_t            snapshot_known;    /* number of the newest snapshot that any server knows */
+    uint32_t            snapshot_before;   /* `snapshot_known` at this process's set-up: up to here its predecessor took part, if anyone did */
+    uint32_t            seen_snapshot;     /* number of the newest snapshot whose step is known */
+    uint64_t            seen_step;         /* the step of `seen_snapshot` */
+    uint32_t            snapshot_wanted, snapshot_initiator; /* the newest snapshot in which to take part, and its initiator */
+    uint32_t            stops;        /* the highest number of a training that another trainer asks to end */
+    bool                has_news;     /* a message of a server has come since the last tr_client_heard_from_server */
+    bool                is_draining, has_left;       /* DRAIN was sent; GOODBYE was sent */
+    int64_t             snapshot_asked_at;
+    uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
+    void               *pack_self;
+    atomic_int          last_server;  /* the server whose answer came last; other threads read it for reports */
+};
+
+/* == client_state.c == */
+void         tr__client_fail(tr_client *client, tr_status status);
+/* The stream to this server. NULL: the peer is no server. */
+tr__stream  *tr__client_stream_of(tr_client *client, int peer);
+bool         tr__client_is_replacement(const tr_client *client);
+/* Does the client know the job's blocks and policy (tr_client_setup_all)? */
+bool         tr__client_is_set_up(const tr_client *client);
+/* May some servers have a step that this trainer must still repeat for the others? */
+bool         tr__client_is_uneven(const tr_client *client);
+/* Steps that every server has settled. */
+uint64_t     tr__client_everywhere(const tr_client *client);
+
+#endif

@@ -1,0 +1,12 @@
+/* client_tasks.h - the trainer's side of leased tasks (server_tasks.h). */
+#ifndef TR_PSERVER_CLIENT_TASKS_H
+#define TR_PSERVER_CLIENT_TASKS_H
+
+#include "pserver/core/client/client_state.h"
+
+/* Queue a message to server 0 until all servers have settled the steps before it. The client frees the payload. */
+void tr__client_task_later(tr_client *client, const tr_client_task *task, uint8_t *payload, size_t bytes, uint64_t op);
+/* Send the queued messages whose steps all servers have settled. */
+void tr__client_send_tasks(tr_client *client);
+
+#endif

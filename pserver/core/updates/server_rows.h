@@ -1,0 +1,42 @@
+/* server_rows.h - sparse tables: rows are sent, and gradients of rows are stored until their step is applied.
+ *
+ * server_updates.c alone decides which trainers are in an update, for tables, too. This file lists the pieces of these trainers, trainer
+ * by trainer; the store merges them when it applies the update. A table has one copy, which an update changes in place. So rows are sent between two
+ * updates, never during one.
+ *
+ * A contribution has a piece for every table, also where that piece is empty, because the contribution's weight travels with it. */
+#ifndef TR_PSERVER_SERVER_ROWS_H
+#define TR_PSERVER_SERVER_ROWS_H
+
+#include "pserver/core/updates/server_state.h"
+
+/* After SETUP. TR_EFORMAT: a table's row size is invalid. */
+tr_status             tr__rows_new(tr_server *server);
+void                  tr__rows_free(tr_server *server);
+
+/* == gradients in == */
+/* PUSH_ROWS. Takes `payload` over if it is a buffer of the pool (`is_owned`). */
+tr_status             tr__rows_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
+/* The name of a table whose gradient the trainer has not pushed for its step. NULL: it has pushed all. */
+const char           *tr__rows_first_missing(const tr_server *server, const tr__trainer *trainer);
+/* The trainer has ended a step: count its later gradients for the next step. */
+void                  tr__rows_ended(tr_server *server, const tr__trainer *trainer);
+/* The trainer is dead: drop the gradients of a step that it has not ended, and its pulls. */
+void                  tr__rows_abandon(tr_server *server, const tr__trainer *trainer);
+/* The gradients for an update, one entry for each table: those that the trainers in `takes_part` sent for the step after their last settled one. */
+const tr_rows_update *tr__rows_update(tr_server *server, const bool *takes_part);
+/* The number of stored pieces of the trainer's gradients, of all steps. */
+uint64_t              tr__rows_stored(const tr_server *server, const tr__trainer *trainer);
+/* Drop the gradients of settled steps. */
+void                  tr__rows_forget_settled(tr_server *server);
+
+/* == rows out == */
+/* Handle PULL_ROWS and READ_ROWS; answer a repeated one again. */
+tr_status             tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+void                  tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* Answer all pulls that can be answered now. */
+void                  tr__rows_answer(tr_server *server);
+/* Handle WRITE_ROWS, which trainer 0 sends before the first step. */
+tr_status             tr__rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+
+#endif
