@@ -1,4 +1,4 @@
-# OpenBLAS is not linked: kernels/math/openblas.c opens it when the first product is computed, so that neither
+# OpenBLAS is not linked: kernels/math/products/openblas.c opens it when the first product is computed, so that neither
 # an import nor a server pays for it. The build says its name, the prefix of its functions and run paths.
 if(TR_SYSTEM_OPENBLAS)
     set(TR_BLAS_SONAME libopenblas.so.0)

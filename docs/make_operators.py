@@ -20,7 +20,7 @@ IGNORED = "accepted for old programs; no result depends on it"
 HEAD = """\
 # Operators
 
-<!-- Made by docs/make_operators.py: change the operators' records (kernels/*.c, pserver/*.c), then `make operators`. -->
+<!-- Made by docs/make_operators.py: change the operators' records (kernels/, pserver/ops/), then `make operators`. -->
 
 What each operator computes, what it takes and gives, and what may be set. `trireme.operator.<name>` is the operator as
 a Python function; most scripts use the layers (`trireme.layers`), which are made of these. `help(trireme.operator.mul)`

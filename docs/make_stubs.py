@@ -20,7 +20,7 @@ PATH = Path(__file__).parents[1] / "python" / "trireme" / "operator.pyi"
 
 HEAD = '''\
 # Types of trireme/operator.py, whose functions are made when they are first asked for.
-# Made by docs/make_stubs.py: change the operators' records (kernels/*.c, pserver/*.c), then `make operators`.
+# Made by docs/make_stubs.py: change the operators' records (kernels/, pserver/ops/), then `make operators`.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 

@@ -527,7 +527,7 @@ TR_API tr_status tr_num_threads_check(void);
  * there is no such name. Any thread may call it. */
 TR_API tr_status    tr_set_matmul_precision(const char *name);
 TR_API tr_precision tr_matmul_precision(void);
-/* Whether convolutions of floats may go by Winograd's way, which is faster and rounds more (kernels/math/conv_winograd.h). Until
+/* Whether convolutions of floats may go by Winograd's way, which is faster and rounds more (kernels/math/images/conv_winograd.h). Until
  * somebody sets it, it is what the environment's TRIREME_WINOGRAD says: "0" no, else yes. Any thread may call these. */
 TR_API void tr_set_winograd(bool allow);
 TR_API bool tr_winograd(void);

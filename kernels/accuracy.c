@@ -1,7 +1,7 @@
 /* accuracy.c - the share of rows whose label is among their k best guesses. */
 #include "kernels/check.h"
-#include "kernels/math/metric.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/training/metric.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* activation.c - functions of one number as operators:  Out = f(X), element by element.
  *
- * ACTIVATION turns a function of math/activation.h into two records, <name> and <name>_grad; what the gradient
+ * ACTIVATION turns a function of math/arrays/activation.h into two records, <name> and <name>_grad; what the gradient
  * reads (X, Out, or only the shape) comes from that header's list. To add an operator, add the function there,
  * its slope to activation_slopes.h unless it is made of straight lines, a line here, and two to ops.def.
  *
@@ -8,7 +8,7 @@
 #ifndef T
 
 #include "kernels/body_lines.h"
-#include "kernels/math/activation.h"
+#include "kernels/math/arrays/activation.h"
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
 #include "framework/operators/op.h"
@@ -20,7 +20,7 @@ enum { X };              enum { OUT };         /* slots of f: inputs, outputs */
 enum { READ, DOUT };     enum { DX };          /* of f_grad; READ is X or Out */
 
 typedef struct params {
-    float p, q;          /* as math/activation.h numbers them; 0 where a function has none */
+    float p, q;          /* as math/arrays/activation.h numbers them; 0 where a function has none */
 } params;
 
 #include "kernels/activation_slopes.h"
@@ -42,7 +42,7 @@ static const tr_slot_def out_slots[] = {{"Out", "like X"}, {NULL}};
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/activation.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- from function to operator ---------------------------------------------------------------- */
 

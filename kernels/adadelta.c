@@ -1,7 +1,7 @@
 /* adadelta.c - steps as large as the recent ones, without a learning rate. */
 #ifndef T
 
-#include "kernels/math/optimizer.h"
+#include "kernels/math/training/optimizer.h"
 #include "kernels/optimizer.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/adadelta.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(adadelta, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adadelta), .updates = true);

@@ -7,8 +7,8 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/sequence.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/sequences/sequence.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/add_position_encoding.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 static tr_status slope(tr_composite *c)

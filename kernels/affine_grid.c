@@ -72,7 +72,7 @@ static tr_status resize_output(const tr_run *io)
 static double place(int64_t i, int64_t n) { return n > 1 ? 2 * (double)i / (double)(n - 1) - 1 : -1; }
 
 #define TR_TEMPLATE "kernels/affine_grid.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

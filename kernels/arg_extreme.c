@@ -3,7 +3,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cut.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/reduce.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
@@ -41,7 +41,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/arg_extreme.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 #define ARG_OP(name, what)                                                                                              \
     static const tr_op_proto name##_proto = {                                                                           \

@@ -41,7 +41,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/argsort.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(argsort, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(argsort));
 

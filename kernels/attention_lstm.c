@@ -16,9 +16,9 @@
 #include "framework/threads/threadpool.h"
 #include "kernels/batch_order.h"
 #include "kernels/check.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/reduce.h"
-#include "kernels/math/softmax.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/arrays/softmax.h"
+#include "kernels/math/products/blas.h"
 #include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
@@ -92,7 +92,7 @@ static tr_status check_state(const tr_run *io, int slot, const tr_sequences *s)
 
 /* -- kernels: the end of this file, once for each type --------------------------------------------- */
 #define TR_TEMPLATE "kernels/attention_lstm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(attention_lstm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(attention_lstm));
 

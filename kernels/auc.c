@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/metric.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/training/metric.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { PREDICT, LABEL, STAT_POS, STAT_NEG };
@@ -95,7 +95,7 @@ static double area(const attrs *a, const int64_t *positive, const int64_t *negat
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/auc.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(auc, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(auc),

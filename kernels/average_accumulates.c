@@ -6,7 +6,7 @@
 #ifndef T
 
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 
 #include <string.h>
 
@@ -66,7 +66,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/average_accumulates.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(average_accumulates, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(average_accumulates),
                .inplace = {{SUM_1, SUM_1_OUT}, {SUM_2, SUM_2_OUT}, {SUM_3, SUM_3_OUT}}, .inplace_count = 3);

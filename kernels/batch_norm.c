@@ -20,8 +20,8 @@
 #include "kernels/batch_norm_slope.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/norm.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/norm.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, SCALE, BIAS, MEAN, VARIANCE };
@@ -121,7 +121,7 @@ static double total_count(const double *const *offers, int replicas)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/batch_norm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* SECOND is that of gradients of gradients. sync_batch_norm has none: its statistics are those of several programs. */

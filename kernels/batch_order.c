@@ -2,7 +2,7 @@
 #include "kernels/batch_order.h"
 
 #include "framework/plans/plan.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
 
 enum { NO_PADDING = -1 };
 

@@ -2,8 +2,8 @@
 #ifndef TR_KERNELS_BATCH_ORDER_H
 #define TR_KERNELS_BATCH_ORDER_H
 
-#include "kernels/math/activation.h"
-#include "kernels/math/recurrent.h"
+#include "kernels/math/arrays/activation.h"
+#include "kernels/math/sequences/recurrent.h"
 #include "kernels/sequence.h"
 
 /* The activations that a gate may have. */

@@ -74,7 +74,7 @@ static int64_t first_row(const tr_tensor *x, int level, int64_t index)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/beam_search.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration --------------------------------------------------------------------------------- */
 TR_REGISTER_OP(beam_search, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(beam_search),

@@ -11,7 +11,7 @@
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/loss.h"
+#include "kernels/math/training/loss.h"
 #include "kernels/selected_rows.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static tr_status infer_teacher(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/binary_loss.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradients and registration ------------------------------------------------------------------- */
 static const tr_grad_rule hinge_grad = {

@@ -8,8 +8,8 @@
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/labels.h"
-#include "kernels/math/loss.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/training/loss.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, LABEL };
@@ -35,7 +35,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/bpr_loss.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* The class of a row's label counts among the others as log(1 + exp(0)), which is taken out again. */

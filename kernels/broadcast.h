@@ -1,7 +1,7 @@
 /* broadcast.h - Fluid's axis rule, by which a smaller Y meets a larger X.
  *
  * Y's dimensions are a contiguous run of X's that begins at `axis` (-1: the run ends where X ends); dimensions of
- * 1 at either end of Y are repeated. Whatever the ranks, three counts are left, as math/elementwise.h wants them:
+ * 1 at either end of Y are repeated. Whatever the ranks, three counts are left, as math/arrays/elementwise.h wants them:
  *
  *     X [2, 3, 4, 5],  Y [3, 4],     axis 1:   pre 2, n 12, post 5
  *     X [2, 3, 4, 5],  Y [4, 5],     axis -1:  pre 6, n 20, post 1

@@ -1,5 +1,5 @@
 /* cast.c - Out = X as another data type. The gradient is the cast back. */
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/grad_ops.h"
 #include "kernels/check.h"
 

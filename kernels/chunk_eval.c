@@ -1,7 +1,7 @@
-/* chunk_eval.c - how many chunks, such as names in a text, were found rightly: see kernels/math/chunks.h. */
+/* chunk_eval.c - how many chunks, such as names in a text, were found rightly: see kernels/math/sequences/chunks.h. */
 #include "kernels/check.h"
-#include "kernels/math/chunks.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/sequences/chunks.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #ifndef T
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 #include "kernels/selected_rows.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -48,7 +48,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/clip.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

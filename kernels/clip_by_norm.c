@@ -5,8 +5,8 @@
  * them out. No gradient flows through it: it is applied to gradients. */
 #ifndef T
 
-#include "kernels/math/elementwise.h"
-#include "kernels/math/exact.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/exact.h"
 #include "kernels/selected_rows.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/clip_by_norm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */
 

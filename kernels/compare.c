@@ -3,7 +3,7 @@
  * Y may be smaller than X (see broadcast.h). No gradient flows through a comparison. */
 #ifndef T
 
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 #include "kernels/broadcast.h"
 #include "kernels/check.h"
 
@@ -36,7 +36,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/compare.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- from function to operator ---------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* -- interface: concat ---------------------------------------------------------------------------- */
 enum { X };

@@ -11,9 +11,9 @@
 #include "kernels/check.h"
 #include "kernels/conv_attrs.h"
 #include "kernels/image_attrs.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/reduce.h"
-#include "kernels/math/window.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/tools/window.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, FILTER, BIAS, RESIDUAL };
@@ -143,7 +143,7 @@ static tr_status infer_3d(const tr_infer *io) { return infer(io, 3); }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/conv.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 #define CONV(type_, proto_, check_, infer_)                                                                         \

@@ -1,5 +1,5 @@
 /* conv_attrs.h - what convolutions and transposed convolutions have in common: attributes, checks, the shape that
- * math/conv.h wants.
+ * math/images/conv.h wants.
  *
  * A transposed convolution is the gradient of a convolution's input: its Output is the image, its Input what the
  * convolution would make of it. So both are described by (image, filter, result). */
@@ -7,7 +7,7 @@
 #define TR_KERNELS_CONV_ATTRS_H
 
 #include "framework/operators/op.h"
-#include "kernels/math/conv.h"
+#include "kernels/math/images/conv.h"
 
 typedef struct tr_conv_attrs {
     tr_ints strides, paddings, dilations;

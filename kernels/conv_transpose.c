@@ -11,9 +11,9 @@
 #include "kernels/check.h"
 #include "kernels/conv_attrs.h"
 #include "kernels/image_attrs.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/products/blas.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, FILTER, BIAS };
@@ -145,7 +145,7 @@ static int64_t pixels_of(const tr_conv_shape *s) { return s->in[0] * s->in[1] * 
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/conv_transpose.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 #define TRANSPOSED(type_, proto_, check_, infer_)                                                                   \

@@ -7,7 +7,7 @@
 #include "framework/gradients/grad_second.h"
 #include "framework/tensors/random.h"
 #include "kernels/check.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 #include "kernels/part.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

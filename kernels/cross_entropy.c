@@ -9,7 +9,7 @@
 #include "kernels/check.h"
 #include "kernels/labels.h"
 #include "kernels/view.h"
-#include "kernels/math/softmax.h"
+#include "kernels/math/arrays/softmax.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, LABEL };
@@ -72,7 +72,7 @@ static tr_status infer2(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/cross_entropy.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* X@GRAD = -Y@GRAD / X where the label is, or -Y@GRAD Label / X. X counts only where it is divided by. */

@@ -7,7 +7,7 @@
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/grad_ops.h"
-#include "kernels/math/wrap.h"
+#include "kernels/math/tools/wrap.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
@@ -42,7 +42,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/cumsum.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static tr_status make_grad(tr_grad_maker *maker)

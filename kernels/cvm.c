@@ -68,7 +68,7 @@ static tr_status find_samples(tr_sequences *out, const tr_run *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/cvm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* What is left of X@GRAD without the two columns that CVM gives. */

@@ -11,8 +11,8 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/reduce.h"
 #include "kernels/scratch.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/data_norm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static tr_status slope(tr_composite *c)

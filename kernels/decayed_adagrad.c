@@ -1,7 +1,7 @@
 /* decayed_adagrad.c - Adagrad that forgets: the sum of squared gradients decays. */
 #ifndef T
 
-#include "kernels/math/optimizer.h"
+#include "kernels/math/training/optimizer.h"
 #include "kernels/optimizer.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/decayed_adagrad.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(decayed_adagrad, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(decayed_adagrad), .updates = true);

@@ -1,4 +1,4 @@
-/* dgc.c - deep gradient compression (kernels/math/dgc.h): dgc, and dgc_clip_by_norm, which clips a trainer's own gradient before it.
+/* dgc.c - deep gradient compression (kernels/math/training/dgc.h): dgc, and dgc_clip_by_norm, which clips a trainer's own gradient before it.
  *
  * Until step rampup_begin_step every value goes: Grad_out is the momentum, and the update subtracts it. From then on V accumulates
  * the momentum, and of it only the largest values go. So the update is plain gradient descent from the first step to the last, and U
@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/dgc.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/exact.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/exact.h"
+#include "kernels/math/training/dgc.h"
 
 /* -- interface of dgc -------------------------------------------------------------------------------- */
 enum { U, V, GRAD, CURRENT_STEP };
@@ -134,7 +134,7 @@ static int64_t sent_of(const attrs *a, double step, int64_t n)
 
 /* -- kernels: the end of this file, once for each type -------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/dgc.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------------------- */
 TR_REGISTER_OP(dgc, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(dgc), .check = check, .updates = true);

@@ -10,7 +10,7 @@
 #include "framework/gradients/grad_second.h"
 #include "framework/tensors/random.h"
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
@@ -69,7 +69,7 @@ static double kept_scale(const attrs *a)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/dropout.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

@@ -2,7 +2,7 @@
 #ifndef T
 
 #include "kernels/check.h"
-#include "kernels/math/edit_distance.h"
+#include "kernels/math/sequences/edit_distance.h"
 #include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
@@ -53,7 +53,7 @@ static tr_status check_sequences(const tr_run *io, const tr_sequences *hyps, con
 }
 
 #define TR_TEMPLATE "kernels/edit_distance.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- registration --------------------------------------------------------------------------------- */
 TR_REGISTER_OP(edit_distance, .proto = &proto, .infer = infer,

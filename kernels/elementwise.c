@@ -6,7 +6,7 @@
  * X may be selected rows where Y is one number: products and quotients are then taken of the rows held. */
 #ifndef T
 
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
@@ -63,7 +63,7 @@ static tr_cut counts(const tr_run *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/elementwise.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- from function to operator ---------------------------------------------------------------- */
 

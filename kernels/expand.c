@@ -8,8 +8,8 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/reduce.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
@@ -184,7 +184,7 @@ static tr_status run(const tr_run *io)
 }
 
 #define TR_TEMPLATE "kernels/expand.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 #define REGISTER(name, proto_, check_, infer_)                                                                        \

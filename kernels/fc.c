@@ -9,10 +9,10 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/activation.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/activation.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/products/blas.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 
@@ -80,7 +80,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/fc.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

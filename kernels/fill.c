@@ -3,8 +3,8 @@
 #include "kernels/fill.h"
 
 #include "kernels/batch_size_like.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/shapes.h"
 
 #include <string.h>

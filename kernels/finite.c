@@ -5,7 +5,7 @@
 #ifndef T
 
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 
 #include <math.h>
 
@@ -29,7 +29,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/finite.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* ftrl.c - follow the regularised leader: sparse weights for linear models. */
 #ifndef T
 
-#include "kernels/math/optimizer.h"
+#include "kernels/math/training/optimizer.h"
 #include "kernels/optimizer.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/ftrl.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(ftrl, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(ftrl), .updates = true);

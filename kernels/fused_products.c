@@ -12,7 +12,7 @@
 #include "kernels/check.h"
 #include "kernels/conv_attrs.h"
 #include "kernels/image_attrs.h"
-#include "kernels/math/activation.h"
+#include "kernels/math/arrays/activation.h"
 
 enum { X, Y };
 

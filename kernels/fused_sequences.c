@@ -4,7 +4,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/activation.h"
+#include "kernels/math/arrays/activation.h"
 #include "kernels/sequence.h"
 
 /* -- fused_embedding_seq_pool -------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/selected_rows.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static tr_status run(const tr_run *io)
 }
 
 #define TR_TEMPLATE "kernels/gather.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

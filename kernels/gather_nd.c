@@ -15,7 +15,7 @@
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, INDEX, UPDATES };
@@ -143,7 +143,7 @@ static tr_status gather_nd(const tr_run *io)
 }
 
 #define TR_TEMPLATE "kernels/gather_nd.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- gradients and registration --------------------------------------------------------------------- */
 static const tr_grad_rule gather_rule = {

@@ -41,7 +41,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/grid_sampler.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- parts, for second gradients: which elements are mixed is constant almost everywhere ----------- */
 

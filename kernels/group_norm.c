@@ -6,7 +6,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/norm.h"
+#include "kernels/math/arrays/norm.h"
 #include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/group_norm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static tr_status parts(tr_composite *c)

@@ -9,9 +9,9 @@
 #include "kernels/batch_order.h"
 #include "kernels/check.h"
 #include "kernels/gru_inputs.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/gru.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/sequences/gru.h"
 #include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/gru.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

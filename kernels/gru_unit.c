@@ -9,9 +9,9 @@
 #include "framework/composites/grad_body.h"
 #include "kernels/batch_order.h"
 #include "kernels/gru_inputs.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/gru.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/sequences/gru.h"
 #include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static tr_batches one_step(int64_t *start, int64_t rows)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/gru_unit.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- by other operators, for second gradients ------------------------------------------------------ */
 

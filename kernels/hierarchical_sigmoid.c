@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/rows.h"
-#include "kernels/math/tree_path.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/training/tree_path.h"
 #include "kernels/picked_grad.h"
 #include "kernels/scratch.h"
 
@@ -132,7 +132,7 @@ static tr_status find_paths(int64_t *node, uint8_t *turn, const tr_run *io, int6
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/hierarchical_sigmoid.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

@@ -1,7 +1,7 @@
 /* im2sequence.c - an image's patches, from left to right and from top to bottom, as the rows of a sequence.
  *
  * Padding is up, left, down, right. A window that begins inside the padded image belongs to it, so the last ones may reach
- * beyond its edge, where there are zeros. Fluid's formula says how many there are (kernels/math/window.h). Y, where it is given, holds each image's true height and width before it was
+ * beyond its edge, where there are zeros. Fluid's formula says how many there are (kernels/math/tools/window.h). Y, where it is given, holds each image's true height and width before it was
  * scaled down by out_stride: then images give sequences of different lengths. */
 #ifndef T
 
@@ -11,8 +11,8 @@
 #include "framework/gradients/grad_second.h"
 #include "framework/threads/threadpool.h"
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/window.h"
+#include "kernels/math/tools/cast.h"
+#include "kernels/math/tools/window.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ static tr_status find_sequences(tr_sequences *s, grid **grids, const tr_run *io)
 }
 
 #define TR_TEMPLATE "kernels/im2sequence.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {

@@ -11,7 +11,7 @@
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X };

@@ -5,7 +5,7 @@
 
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
-#include "kernels/math/wrap.h"
+#include "kernels/math/tools/wrap.h"
 #include "kernels/shapes.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -36,7 +36,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/increment.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

@@ -190,7 +190,7 @@ static void fill_taps(tap *taps, const attrs *a, bool is_nearest, int dimension,
 
 /* -- kernels: the end of this file, once for each type --------------------------------------------- */
 #define TR_TEMPLATE "kernels/interp.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 #define T uint8_t                    /* images as they are read; no gradient flows through them */
 #define NAME(x) x##_u8

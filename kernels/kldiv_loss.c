@@ -7,8 +7,8 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/loss.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/training/loss.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, TARGET };
@@ -52,7 +52,7 @@ static int64_t divisor(const attrs *a, const tr_tensor *x)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/kldiv_loss.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* Without the term that does not depend on X. */

@@ -13,8 +13,8 @@
 #include <math.h>
 
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/reduce.h"
 #include "kernels/optimizer.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/lamb.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(lamb, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lamb), .updates = true);

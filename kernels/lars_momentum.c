@@ -8,9 +8,9 @@
 
 #include "framework/threads/threadpool.h"
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/exact.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/exact.h"
+#include "kernels/math/arrays/reduce.h"
 #include "kernels/optimizer.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/lars_momentum.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lars_momentum), .updates = true);

@@ -9,7 +9,7 @@
 #include "framework/tensors/half.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
-#include "kernels/math/norm.h"
+#include "kernels/math/arrays/norm.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, SCALE, BIAS };
@@ -64,7 +64,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/layer_norm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 

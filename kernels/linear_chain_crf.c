@@ -8,10 +8,10 @@
 
 #include "framework/threads/precision.h"
 #include "kernels/check.h"
-#include "kernels/math/activation.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/crf.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/activation.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/sequences/crf.h"
 #include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
@@ -95,7 +95,7 @@ static size_t bytes_of(const tr_tensor *x)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/linear_chain_crf.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

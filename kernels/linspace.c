@@ -28,7 +28,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/linspace.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(linspace, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(linspace));
 

@@ -6,7 +6,7 @@
 #include "framework/gradients/grad_second.h"
 #include "kernels/view.h"
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/loss.h"
+#include "kernels/math/training/loss.h"
 #include "kernels/selected_rows.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/log_loss.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static tr_status parts(tr_composite *c)

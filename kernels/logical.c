@@ -1,6 +1,6 @@
 /* logical.c - and, or, xor and not of bools, element by element. */
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 #include "kernels/shapes.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

@@ -11,7 +11,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
 #include "kernels/selected_rows.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -106,7 +106,7 @@ static tr_status lookup_table(const tr_run *io)
 #define LOOKUPS {[TR_FP32] = lookup_table, [TR_FP64] = lookup_table, [TR_BF16] = lookup_table, [TR_FP16] = lookup_table}
 
 #define TR_TEMPLATE "kernels/lookup_table.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static tr_status make_second(tr_grad_maker *maker)

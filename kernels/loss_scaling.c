@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 #include "kernels/selected_rows.h"
 
 /* -- check_finite_and_unscale ------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static void update_numbers(const tr_run *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/loss_scaling.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* lstm.c - long short-term memory over sequences of any length, and lstmp: one with a projection of what is fed back.
  *
- * Sequences are gone through in batch order (kernels/math/recurrent.h), so that each time step is one product. Backward reads
+ * Sequences are gone through in batch order (kernels/math/sequences/recurrent.h), so that each time step is one product. Backward reads
  * the activated gates and the cells; cell_act(Cell) it makes again, so BatchCellPreAct is for old programs alone. The
  * two operators differ in their slots: `parts` says where things are. */
 #ifndef T
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/lstm.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/sequences/lstm.h"
 #include "kernels/scratch.h"
 #include "kernels/batch_order.h"
 
@@ -191,7 +191,7 @@ static size_t bytes_of(const tr_tensor *x)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/lstm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

@@ -6,7 +6,7 @@
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
 #include "kernels/check.h"
-#include "kernels/math/activation_scalar.h"
+#include "kernels/math/arrays/activation_scalar.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, C_PREV };
@@ -47,7 +47,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/lstm_unit.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static tr_status parts(tr_composite *c)

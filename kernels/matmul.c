@@ -10,7 +10,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/blas.h"
+#include "kernels/math/products/blas.h"
 
 #include <string.h>
 
@@ -130,7 +130,7 @@ static operands operands_of(const tr_run *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/matmul.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

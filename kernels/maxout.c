@@ -48,7 +48,7 @@ static int64_t pixels_of(const tr_tensor *x) { return x->shape.dim[2] * x->shape
 static int64_t planes_of_slice(int64_t items) { return 1 + 16384 / (items > 0 ? items : 1); }
 
 #define TR_TEMPLATE "kernels/maxout.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */
 /* The groups are windows of a volume that has the channels for its depth. */

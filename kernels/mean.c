@@ -4,7 +4,7 @@
 #ifndef T
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/reduce.h"
 #include "kernels/shapes.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -21,7 +21,7 @@ static const tr_op_proto proto = {
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/mean.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

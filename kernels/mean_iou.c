@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

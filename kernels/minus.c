@@ -3,7 +3,7 @@
 
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 #include "kernels/shapes.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -29,7 +29,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/minus.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
  * Velocity = mu Velocity + Grad; Param -= LearningRate Velocity, or with Nesterov LearningRate (Grad + mu Velocity). */
 #ifndef T
 
-#include "kernels/math/optimizer.h"
+#include "kernels/math/training/optimizer.h"
 #include "kernels/optimizer.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/momentum.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(momentum, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(momentum), .updates = true);

@@ -9,7 +9,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/blas.h"
+#include "kernels/math/products/blas.h"
 #include "kernels/optimizer.h"
 
 #include <float.h>
@@ -121,7 +121,7 @@ static sizes sizes_of(const tr_run *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/mul.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

@@ -9,8 +9,8 @@
 
 #include "framework/tensors/random.h"
 #include "kernels/check.h"
-#include "kernels/math/nce.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/training/nce.h"
 #include "kernels/picked_grad.h"
 #include "kernels/scratch.h"
 
@@ -176,7 +176,7 @@ static tr_status check_picks(const tr_run *io, const int64_t *id, const tr_sampl
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/nce.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

@@ -8,7 +8,7 @@
 
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
 #include "kernels/selected_rows.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/nonzero_rows.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

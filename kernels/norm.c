@@ -65,7 +65,7 @@ static tr_status infer_grad(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/norm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* X@GRAD = (Out@GRAD - Out (sum of Out Out@GRAD)) / Norm */

@@ -6,9 +6,9 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/math/activation.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/activation.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/reduce.h"
 #include "kernels/shapes.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -22,7 +22,7 @@ static const tr_slot_def out_slots[] = {{"Out", "[1]"}, {NULL}};
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/norms.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/shapes.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
 #include "framework/operators/op.h"
 #include "framework/operators/op_registry.h"
 #include "kernels/fusions.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/gemm_bf16.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/products/gemm_bf16.h"
 
 #define TR_OP(type) TR_DECLARE_OP(type);
 #include "kernels/ops.def"

@@ -10,7 +10,7 @@
 
 #include "framework/plans/plan.h"
 #include "kernels/check.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
 #include "kernels/selected_rows.h"
 
 enum { SWEEP_ITEMS = 1 << 16 };           /* of one range: 256 KiB of float32 */
@@ -97,7 +97,7 @@ static bool is_ascending(const int64_t *rows, int64_t count)
 }
 
 #define TR_TEMPLATE "kernels/optimizer.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 #else
 

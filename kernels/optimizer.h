@@ -16,7 +16,7 @@
 #define TR_KERNELS_OPTIMIZER_H
 
 #include "framework/operators/op.h"
-#include "kernels/math/optimizer.h"
+#include "kernels/math/training/optimizer.h"
 
 /* What an input is: a state shaped as Param, with the output slot it becomes; or, with TR_NUMBER_IN, one number. */
 typedef struct tr_optimizer_slot {
@@ -26,7 +26,7 @@ typedef struct tr_optimizer_slot {
 
 enum { TR_NUMBER_IN = -1 };
 
-/* Shapes of an optimizer; slots[0] is Param, its states follow in the order in which kernels/math/optimizer.h takes them.
+/* Shapes of an optimizer; slots[0] is Param, its states follow in the order in which kernels/math/training/optimizer.h takes them.
  * Absent inputs are passed over. */
 tr_status tr__optimizer_infer(const tr_infer *io, int grad, const tr_optimizer_slot *slots);
 /* Bring the state into the outputs, where it is not there already. */
@@ -37,7 +37,7 @@ double tr__optimizer_number(const tr_tensor *tensor);
 tr_status tr__optimizer_rate(double *out, const tr_run *io, int slot);
 
 #define TR_TEMPLATE "kernels/optimizer.h"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 #elif defined(T)
 

@@ -138,7 +138,7 @@ static int64_t planes_of_slice(const work *w)
 }
 
 #define TR_TEMPLATE "kernels/pad2d.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* Out's shape from Paddings, which may hold anything. */
 static tr_status resize(const tr_run *io)

@@ -1,7 +1,7 @@
 /* part.c - see part.h. */
 #include "kernels/part.h"
 
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* Strides of `x` in items, and the distance of item `begin` in bytes. */
 static int64_t lay_out(int64_t *strides, const tr_tensor *x, const int64_t *begin)

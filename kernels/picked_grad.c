@@ -54,7 +54,7 @@ static tr_status prepare(const tr_run *io, int slot, const tr_picked_groups *gro
 }
 
 #define TR_TEMPLATE "kernels/picked_grad.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 #else
 
 tr_status NAME(tr__picked_grad)(const tr_run *io, const T *dscore, const NAME(tr_picked) *p, int64_t *memory, int64_t height,

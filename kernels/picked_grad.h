@@ -6,7 +6,7 @@
 #define TR_KERNELS_PICKED_GRAD_H
 
 #include "framework/operators/op.h"
-#include "kernels/math/picked.h"
+#include "kernels/math/training/picked.h"
 
 enum { TR_PICKED_DX, TR_PICKED_DW, TR_PICKED_DBIAS };
 
@@ -16,7 +16,7 @@ tr_status tr__picked_check_bias(const tr_infer *io, const tr_meta *bias, tr_dtyp
 void      tr__picked_infer_grad(const tr_infer *io, const tr_meta *x, const tr_meta *w, const tr_meta *bias, bool is_sparse);
 
 #define TR_TEMPLATE "kernels/picked_grad.h"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 #elif defined(T)
 

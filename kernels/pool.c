@@ -15,8 +15,8 @@
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/image_attrs.h"
-#include "kernels/math/pool.h"
-#include "kernels/math/window.h"
+#include "kernels/math/images/pool.h"
+#include "kernels/math/tools/window.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
@@ -169,7 +169,7 @@ static tr_status check_places(const tr_run *io, const tr_tensor *mask)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/pool.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* The spatial dimensions of paddings that make ceil_mode superfluous: a window that begins within the plane then ends within it. */

@@ -76,7 +76,7 @@ static int compare(const void *a_, const void *b_)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/positive_negative_pair.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration --------------------------------------------------------------------------------- */
 TR_REGISTER_OP(positive_negative_pair, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(positive_negative_pair),

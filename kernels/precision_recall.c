@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static void count_row(double *state, int64_t guess, int64_t label, double weight
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/precision_recall.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration --------------------------------------------------------------------------------- */
 TR_REGISTER_OP(precision_recall, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(precision_recall), .inplace = {{STATES, ACCUM_STATES}},

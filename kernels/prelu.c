@@ -9,7 +9,7 @@
 #include "framework/threads/threadpool.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, ALPHA };
@@ -58,7 +58,7 @@ static tr_cut cut_of(const attrs *a, const tr_shape *x)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/prelu.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static tr_status parts(tr_composite *c)

@@ -9,7 +9,7 @@
 
 #include "framework/base/text.h"
 #include "kernels/grad_ops.h"
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/selected_rows.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
  * Moment += Grad^2; q = Param - LearningRate Grad / sqrt(Moment); then as proximal_gd. */
 #ifndef T
 
-#include "kernels/math/optimizer.h"
+#include "kernels/math/training/optimizer.h"
 #include "kernels/optimizer.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/proximal_adagrad.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(proximal_adagrad, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(proximal_adagrad), .updates = true);

@@ -3,7 +3,7 @@
 
 #include "framework/base/size.h"
 #include "kernels/check.h"
-#include "kernels/math/wrap.h"
+#include "kernels/math/tools/wrap.h"
 
 #include <math.h>
 
@@ -35,7 +35,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/range.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- registration ------------------------------------------------------------------------------- */
 

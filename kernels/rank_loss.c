@@ -6,7 +6,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/loss.h"
+#include "kernels/math/training/loss.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { LABEL, LEFT, RIGHT };
@@ -73,7 +73,7 @@ static tr_status infer_margin_grad(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/rank_loss.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradients and registration ------------------------------------------------------------------- */
 static tr_status rank_parts(tr_composite *c)

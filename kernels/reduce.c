@@ -1,6 +1,6 @@
 /* reduce.c - sums, means, products and extremes over some dimensions.
  *
- * The functions of math/reduce.h work on [pre][n][post], with the middle reduced. Dimensions that lie side by
+ * The functions of math/arrays/reduce.h work on [pre][n][post], with the middle reduced. Dimensions that lie side by
  * side (all of them, the last ones, the first ones) are that already; others are brought to the end first, and
  * gradients brought back.
  *
@@ -14,8 +14,8 @@
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
-#include "kernels/math/reduce.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/reduce.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 
@@ -133,7 +133,7 @@ static void from_end(void *out, const void *x, const tr_shape *shape, const layo
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/reduce.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- from function to operator ---------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* reverse.c - the elements of some dimensions in the opposite order. The gradient is the same operator. */
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };

@@ -3,7 +3,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/context.h"
+#include "kernels/math/sequences/context.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -33,7 +33,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/row_conv.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {

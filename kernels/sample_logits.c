@@ -14,8 +14,8 @@
 #include "framework/composites/grad_body.h"
 #include "framework/tensors/random.h"
 #include "kernels/check.h"
-#include "kernels/math/nce.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/training/nce.h"
 #include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static double expected_of(double p, int64_t count, int64_t tries)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/sample_logits.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* A row's scores are a plane, whose places are the classes. */

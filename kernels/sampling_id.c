@@ -45,7 +45,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/sampling_id.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(sampling_id, .proto = &proto, .infer = infer, .check = check, .kernels = TR_FLOAT_KERNELS(sampling_id),
                .is_random = true, .is_varying = true);

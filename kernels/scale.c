@@ -4,8 +4,8 @@
 #ifndef T
 
 #include "kernels/grad_ops.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/wrap.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/tools/wrap.h"
 #include "kernels/selected_rows.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -40,7 +40,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/scale.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

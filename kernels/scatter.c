@@ -6,8 +6,8 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/scratch.h"
 #include "kernels/selected_rows.h"
 
@@ -65,7 +65,7 @@ static tr_status read_ids(int64_t **ids, uint8_t **rows, const tr_run *io, const
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/scatter.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

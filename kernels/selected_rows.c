@@ -1,6 +1,6 @@
 /* selected_rows.c - see selected_rows.h. */
 #include "kernels/selected_rows.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/sequence.h"
+#include "kernels/math/sequences/sequence.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */

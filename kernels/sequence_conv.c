@@ -8,8 +8,8 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/context.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/sequences/context.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/sequence_conv.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 static tr_status make_second(tr_grad_maker *maker)

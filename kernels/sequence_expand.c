@@ -7,7 +7,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/sequence.h"
+#include "kernels/math/sequences/sequence.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static tr_status run_expand_as(const tr_run *io)
 }
 
 #define TR_TEMPLATE "kernels/sequence_expand.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradients and registration ----------------------------------------------------------------- */
 static const tr_grad_rule expand_rule = {

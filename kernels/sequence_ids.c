@@ -99,7 +99,7 @@ static tr_status flags_of(bool **is_kept, int64_t **offset, const tr_run *io, co
 }
 
 #define TR_TEMPLATE "kernels/sequence_ids.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- registration ------------------------------------------------------------------------------- */
 #define ID_KERNELS(name) {{[TR_INT32] = name##_i32, [TR_INT64] = name##_i64}}

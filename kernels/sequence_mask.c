@@ -1,7 +1,7 @@
 /* sequence_mask.c - lengths become rows of ones and zeros:  Y[..., j] = 1 if j < X[...], else 0. */
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/shapes.h"
 
 #include <string.h>

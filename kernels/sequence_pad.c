@@ -7,9 +7,9 @@
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/sequence.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/sequences/sequence.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/sequence.h"
 
 /* -- interface: sequence_pad -------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include "framework/gradients/grad_second.h"
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
-#include "kernels/math/sequence.h"
+#include "kernels/math/sequences/sequence.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static tr_status check_max_index(const tr_run *io, const tr_sequences *s)
 }
 
 #define TR_TEMPLATE "kernels/sequence_pool.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const char *const pool_names[] = {

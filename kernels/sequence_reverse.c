@@ -2,7 +2,7 @@
  * a gradient need not have any. */
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/sequence.h"
+#include "kernels/math/sequences/sequence.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */

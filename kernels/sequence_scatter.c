@@ -8,8 +8,8 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/wrap.h"
+#include "kernels/math/tools/cast.h"
+#include "kernels/math/tools/wrap.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static tr_status find_places(int64_t **out, tr_sequences *s, const tr_run *io, c
 }
 
 #define TR_TEMPLATE "kernels/sequence_scatter.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {

@@ -5,8 +5,8 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
-#include "kernels/math/sequence.h"
+#include "kernels/math/sequences/sequence.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */

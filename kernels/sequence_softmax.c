@@ -6,7 +6,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/sequence.h"
+#include "kernels/math/sequences/sequence.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ static tr_status infer_grad(const tr_infer *io)
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/sequence_softmax.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 static tr_status slope(tr_composite *c)

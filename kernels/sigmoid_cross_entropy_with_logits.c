@@ -7,7 +7,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/loss.h"
+#include "kernels/math/training/loss.h"
 #include "kernels/selected_rows.h"
 
 #include <inttypes.h>
@@ -43,7 +43,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/sigmoid_cross_entropy_with_logits.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 

@@ -62,7 +62,7 @@ static plane plane_of(const tr_shape *x, int axis)
 }
 
 #define TR_TEMPLATE "kernels/similarity_focus.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(similarity_focus, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(similarity_focus));
 

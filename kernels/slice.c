@@ -5,7 +5,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT };

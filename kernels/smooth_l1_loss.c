@@ -7,7 +7,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
-#include "kernels/math/loss.h"
+#include "kernels/math/training/loss.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, Y, INSIDE, OUTSIDE };
@@ -61,7 +61,7 @@ static tr_status infer_grad(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/smooth_l1_loss.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static tr_status weigh(tr_composite *c, const char *from, const char *weight, const char *to)

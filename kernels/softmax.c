@@ -8,8 +8,8 @@
 #include "framework/composites/grad_body.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
-#include "kernels/math/softmax.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/softmax.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
@@ -63,7 +63,7 @@ static void axis_from_end(void *out, const void *x, const tr_cut *c, int64_t ite
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/softmax.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* dX = Out (dOut - sum of Out dOut) */

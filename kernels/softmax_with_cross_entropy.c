@@ -10,7 +10,7 @@
 #include "kernels/body_lines.h"
 #include "kernels/check.h"
 #include "kernels/labels.h"
-#include "kernels/math/softmax.h"
+#include "kernels/math/arrays/softmax.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { LOGITS, LABEL };
@@ -55,7 +55,7 @@ static tr_status infer_grad(const tr_infer *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/softmax_with_cross_entropy.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 /* Logits@GRAD = Loss@GRAD (Softmax weight - Label), the weight of a row being the sum of its labels: 1, or 0 where it is ignored. */

@@ -86,7 +86,7 @@ static void window_of(int64_t *begin, int64_t *end, int64_t n, int64_t windows, 
 }
 
 #define TR_TEMPLATE "kernels/spp.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */
 static tr_status back(tr_composite *c)

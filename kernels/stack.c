@@ -6,7 +6,7 @@
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 
 /* -- interface: stack ----------------------------------------------------------------------------- */
 enum { X };

@@ -9,8 +9,8 @@
 
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
-#include "kernels/math/elementwise.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/elementwise.h"
+#include "kernels/math/arrays/rows.h"
 #include "kernels/selected_rows.h"
 
 #include <string.h>
@@ -79,7 +79,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/sum.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */
 

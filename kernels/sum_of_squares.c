@@ -1,12 +1,12 @@
 /* sum_of_squares.c - Out = the sum of the squares of all elements of all X, rounded once.
  *
- * The sum is exact before it is rounded (math/exact.h), so it is the same however its elements are cut into tensors: a
+ * The sum is exact before it is rounded (math/arrays/exact.h), so it is the same however its elements are cut into tensors: a
  * job whose servers hold parts of the parameters clips by the same global norm as one process (exchange_squares). No
  * gradient flows through it: it is applied to gradients. */
 #ifndef T
 
 #include "kernels/check.h"
-#include "kernels/math/exact.h"
+#include "kernels/math/arrays/exact.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 
@@ -31,7 +31,7 @@ static tr_status infer(const tr_infer *io)
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/sum_of_squares.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */
 

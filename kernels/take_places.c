@@ -58,7 +58,7 @@ static tr_status check_places(const tr_run *io, const char *type, const tr_shape
 }
 
 #define TR_TEMPLATE "kernels/take_places.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */
 static const tr_grad_rule grad = {

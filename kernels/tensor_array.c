@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 
 /* -- shapes ----------------------------------------------------------------------------------- */
 

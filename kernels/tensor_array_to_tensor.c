@@ -5,7 +5,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cut.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 #include "kernels/tensor_array.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/selected_rows.h"
 
 tr_status tr__file_path_check(const char *type, const char *path)

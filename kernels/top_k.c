@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "kernels/check.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/reduce.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, K };
@@ -66,7 +66,7 @@ static tr_status resize_outputs(const tr_run *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/top_k.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
 TR_REGISTER_OP(top_k, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(top_k));

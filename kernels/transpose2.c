@@ -3,7 +3,7 @@
  * The gradient is the inverse permutation; it needs no data of X. */
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 #include "kernels/view.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

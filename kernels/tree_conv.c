@@ -14,7 +14,7 @@
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
 #include "kernels/check.h"
-#include "kernels/math/blas.h"
+#include "kernels/math/products/blas.h"
 #include "kernels/scratch.h"
 
 #include <string.h>
@@ -123,7 +123,7 @@ static void weights_of(double weight[3], const member *m, int32_t max_depth)
 
 /* -- kernels: the end of this file, once for each type --------------------------------------------- */
 #define TR_TEMPLATE "kernels/tree_conv.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

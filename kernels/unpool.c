@@ -86,7 +86,7 @@ static tr_status check_places(const tr_tensor *indices, const tr_shape *out)
 
 /* -- kernels ---------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/unpool.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */
 static const tr_grad_rule grad = {

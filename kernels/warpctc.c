@@ -1,10 +1,10 @@
-/* warpctc.c - connectionist temporal classification: see kernels/math/ctc.h.
+/* warpctc.c - connectionist temporal classification: see kernels/math/sequences/ctc.h.
  *
  * Forward makes the gradient along with the cost, since both come from the same sums; backward only scales it. */
 #ifndef T
 
 #include "kernels/check.h"
-#include "kernels/math/ctc.h"
+#include "kernels/math/sequences/ctc.h"
 #include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
@@ -79,7 +79,7 @@ static tr_status check_labels(const tr_run *io)
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/warpctc.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
 static const tr_grad_rule grad = {

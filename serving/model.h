@@ -8,7 +8,7 @@
 #include "serving/export.h"
 
 #include "framework/trireme.h"
-#include "kernels/math/kept.h"
+#include "kernels/math/products/kept.h"
 
 /* The names that a model takes and gives. */
 typedef struct tr_model_ends {
@@ -24,7 +24,7 @@ typedef struct tr_model {
     bool          has_sums;           /* its files were compared with checksums */
     tr_program   *program;            /* without feed and fetch operators */
     tr_scope     *scope;              /* parameters and tables */
-    tr_kept      *kept;               /* parameters, which nobody writes, packed for products (kernels/math/kept.h) */
+    tr_kept      *kept;               /* parameters, which nobody writes, packed for products (kernels/math/products/kept.h) */
     tr_model_ends feeds, fetches;
     struct tr_runner *idle;           /* guarded by the predictor's lock (runner.h) */
 } tr_model;

@@ -2,7 +2,7 @@
 #include "pserver/job/job_finite.h"
 
 #include "framework/threads/threadpool.h"
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_send.h"
 #include "pserver/observe/runlog.h"

@@ -4,7 +4,7 @@
  * memory for two pulls and one push under way. */
 #include "pserver/job/job_rows.h"
 
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_finite.h"

@@ -5,7 +5,7 @@
  * takes the place of the update. Programs in a job differ in nothing else. */
 #include "framework/runs/frame.h"
 #include "kernels/check.h"
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "kernels/selected_rows.h"
 #include "pserver/job/job_rows.h"
 #include "pserver/job/job_tables.h"

@@ -8,7 +8,7 @@
 #include "framework/base/number.h"
 #include "framework/base/status.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "pserver/wire/compress_sparse.h"
 #include "pserver/wire/wire.h"
 #include "storage/util/little_endian.h"

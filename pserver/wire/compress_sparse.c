@@ -3,7 +3,7 @@
 
 #include "framework/base/compiler.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 
 #include <math.h>
 #include <string.h>

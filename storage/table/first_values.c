@@ -2,7 +2,7 @@
 #include "storage/table/first_values.h"
 
 #include "framework/tensors/random.h"
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 
 /* An endless tensor of first values and the index of an element in it. */
 typedef struct place {

@@ -1,6 +1,6 @@
 #include "storage/table/geo_rows.h"
 
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 
 #include <stdio.h>
 #include <stdlib.h>

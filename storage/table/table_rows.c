@@ -1,7 +1,7 @@
 /* table_rows.c - reads and writes rows: batches by key and by slot, whole shards as bytes, and the rows of a snapshot. */
 #include "framework/base/compiler.h"
 #include "framework/base/memory.h"
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "storage/table/first_values.h"
 #include "storage/table/table_state.h"
 #include "storage/util/row_copy.h"

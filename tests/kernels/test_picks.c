@@ -3,7 +3,7 @@
 #include "tests/support/op_check.h"
 #include "tests/support/op_rig.h"
 
-#include "kernels/math/xxhash.h"
+#include "kernels/math/tools/xxhash.h"
 
 #define THREE_QUESTIONS(name, op, cases, reference)                                                   \
     TEST(name##_matches_reference)   { EACH_OF(c, cases) check_forward(op, c, reference, 1e-6); }     \

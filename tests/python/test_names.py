@@ -41,7 +41,7 @@ OTHERS_OPTIONS = {"--interleave": "of numactl"}
 
 def pages() -> dict[str, str]:
     """The pages by their path, and without their blocks of code, of which tests run most."""
-    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / folder / "README.md" for folder in ("deploy", "benchmarks", "framework", "pserver", "storage"))]
+    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / folder / "README.md" for folder in ("deploy", "benchmarks", "framework", "kernels", "pserver", "storage"))]
     return {str(path.relative_to(ROOT)): re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S) for path in found
             if str(path.relative_to(ROOT)) not in FOREIGN}
 

@@ -3,7 +3,7 @@
 #include "tests/support/table_rig.h"
 
 #include "framework/tensors/random.h"
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 #include "storage/table/first_values.h"
 #include "storage/table/slots_state.h"
 #include "storage/table/table_report.h"

@@ -1,6 +1,6 @@
 /* test_activation.c - every function of the list against libm, every gradient against a central difference. */
 #ifndef T
-#include "kernels/math/activation.h"
+#include "kernels/math/arrays/activation.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -81,7 +81,7 @@ static void functions_have_names_and_say_what_their_gradients_read(void **state)
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_activation.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

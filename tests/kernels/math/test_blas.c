@@ -1,6 +1,6 @@
 /* test_blas.c - products match a plain triple loop for all transposes and are the same bits for any thread count. */
 #ifndef T
-#include "kernels/math/blas.h"
+#include "kernels/math/products/blas.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static void grids_depend_on_the_shape_and_cover_it(void **state)
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_blas.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

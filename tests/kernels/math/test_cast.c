@@ -1,5 +1,5 @@
 /* test_cast.c - every pair of types on values that both hold; 16-bit floats bit by bit. */
-#include "kernels/math/cast.h"
+#include "kernels/math/tools/cast.h"
 
 #include "tests/kernels/math/check.h"
 

@@ -1,11 +1,11 @@
 /* test_conv.c - convolutions and their gradients against seven nested loops; im2col and col2im are adjoint. */
 #ifndef T
-#include "kernels/math/conv.h"
+#include "kernels/math/images/conv.h"
 
-#include "kernels/math/blas.h"
-#include "kernels/math/depthwise_direct.h"
-#include "kernels/math/float_lanes.h"
-#include "kernels/math/window.h"
+#include "kernels/math/images/depthwise_direct.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/tools/float_lanes.h"
+#include "kernels/math/tools/window.h"
 #include "tests/kernels/math/check.h"
 
 #define CONV(b, ic, oc, g, ...) {.batch = b, .in_channels = ic, .out_channels = oc, .groups = g, __VA_ARGS__}
@@ -90,7 +90,7 @@ static void windows_have_fluids_places(void **state)
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_conv.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "kernels/math/blas.h"
-#include "kernels/math/conv.h"
-#include "kernels/math/conv_direct.h"
-#include "kernels/math/window.h"
+#include "kernels/math/images/conv.h"
+#include "kernels/math/images/conv_direct.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/tools/window.h"
 
 /* batch, channels, filters, groups; in; kernel; stride; pad; dilation */
 static const struct {
@@ -41,7 +41,7 @@ static const struct {
 static int64_t volume(const int64_t extent[3]) { return extent[0] * extent[1] * extent[2]; }
 
 #define TR_TEMPLATE "tests/kernels/math/test_conv_direct.h"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

@@ -1,12 +1,12 @@
 /* Winograd's convolutions stay within the error that their header states, at each level of instructions, with the same bits on any
  * number of threads; the switch brings the other ways back. */
 #include "framework/threads/precision.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/conv.h"
-#include "kernels/math/conv_folded.h"
-#include "kernels/math/conv_winograd.h"
-#include "kernels/math/float_lanes.h"
-#include "kernels/math/window.h"
+#include "kernels/math/images/conv.h"
+#include "kernels/math/images/conv_folded.h"
+#include "kernels/math/images/conv_winograd.h"
+#include "kernels/math/products/blas.h"
+#include "kernels/math/tools/float_lanes.h"
+#include "kernels/math/tools/window.h"
 #include "tests/kernels/math/check.h"
 
 static const struct {

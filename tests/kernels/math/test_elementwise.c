@@ -1,6 +1,6 @@
 /* test_elementwise.c - every operation and pattern of broadcasting against loops of scalars. */
 #ifndef T
-#include "kernels/math/elementwise.h"
+#include "kernels/math/arrays/elementwise.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -109,7 +109,7 @@ static void the_smallest_integer_does_not_trap(void **state)
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_elementwise.c"
-#include "kernels/math/each_number.h"
+#include "kernels/math/tools/each_number.h"
 
 int main(void)
 {

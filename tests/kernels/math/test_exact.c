@@ -1,6 +1,6 @@
 /* test_exact.c - sums of squares: exact ones, in any order, cut anywhere, of all magnitudes. */
 #ifndef T
-#include "kernels/math/exact.h"
+#include "kernels/math/arrays/exact.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -38,7 +38,7 @@ static void ties_go_to_the_even_one(void **state)
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_exact.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

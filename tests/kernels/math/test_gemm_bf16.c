@@ -4,14 +4,14 @@
  * Products of small integers are exact in every way, so there each way must give the very numbers of a triple loop. Products
  * of other numbers lie within the bound of gemm_bf16.h. */
 #define TR_BF16_MODEL
-#include "kernels/math/gemm_bf16_units.h"
+#include "kernels/math/products/gemm_bf16_units.h"
 
-#include "kernels/math/gemm_bf16.h"
-#include "kernels/math/gemm_bf16_blocks.h"
+#include "kernels/math/products/gemm_bf16.h"
+#include "kernels/math/products/gemm_bf16_blocks.h"
 
 #include "framework/threads/precision.h"
-#include "kernels/math/blas.h"
-#include "kernels/math/conv.h"
+#include "kernels/math/images/conv.h"
+#include "kernels/math/products/blas.h"
 #include "tests/kernels/math/check.h"
 
 static const int64_t shapes[][3] = {                          /* m, n, k */

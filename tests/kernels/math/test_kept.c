@@ -1,6 +1,6 @@
 /* test_kept.c - right sides of products that stay as they are. Products with kept panels equal those of tr_gemm, whichever thread packs the panels. Only
  * named memory is kept. */
-#include "kernels/math/kept.h"
+#include "kernels/math/products/kept.h"
 
 #include "framework/threads/precision.h"
 #include "tests/kernels/math/check.h"

@@ -1,6 +1,6 @@
 /* test_norm.c - batch, layer and group normalisation against their definitions, gradients against exact formulas. */
 #ifndef T
-#include "kernels/math/norm.h"
+#include "kernels/math/arrays/norm.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -10,7 +10,7 @@ static const int64_t batches[][3] = {                         /* pre, channels, 
 static const int64_t layers[][2] = {{0, 4}, {1, 1}, {3, 10}, {200, 128}, {5, 9000}};
 
 #define TR_TEMPLATE "tests/kernels/math/test_norm.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

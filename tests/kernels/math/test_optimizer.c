@@ -1,7 +1,7 @@
 /* test_optimizer.c - every formula against scalars in double, some steps long; cuts and rows change no bit. */
 #ifndef T
-#include "kernels/math/optimizer.h"
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
+#include "kernels/math/training/optimizer.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -55,7 +55,7 @@ static void exact_step(int which, double *p, double *s, double *u, double *v, do
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_optimizer.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

@@ -1,6 +1,6 @@
 /* test_pool.c - pools and their gradients against loops over every window. */
 #ifndef T
-#include "kernels/math/pool.h"
+#include "kernels/math/images/pool.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -60,7 +60,7 @@ static double size_of(const tr_pool_shape *s, int64_t o)
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_pool.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

@@ -1,8 +1,8 @@
 /* test_reduce.c - reductions over pre, n and post, their gradients, positions and whole sums. */
 #ifndef T
-#include "kernels/math/reduce.h"
+#include "kernels/math/arrays/reduce.h"
 
-#include "kernels/math/row_sums.h"
+#include "kernels/math/arrays/row_sums.h"
 #include "tests/kernels/math/check.h"
 
 static const int64_t counts[][3] = {                          /* pre, n, post */
@@ -55,7 +55,7 @@ static void integers_reduce_exactly(void **state)
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_reduce.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

@@ -1,6 +1,6 @@
 /* test_rows.c - gathers, scatters and groups against loops; sums in the order of the list. */
 #ifndef T
-#include "kernels/math/rows.h"
+#include "kernels/math/arrays/rows.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -74,7 +74,7 @@ static void groups_are_sorted_and_stable(void **state)
 }
 
 #define TR_TEMPLATE "tests/kernels/math/test_rows.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

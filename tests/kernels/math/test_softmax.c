@@ -1,6 +1,6 @@
 /* test_softmax.c - softmax and cross entropy against exact sums; gradients against the formulas and differences. */
 #ifndef T
-#include "kernels/math/softmax.h"
+#include "kernels/math/arrays/softmax.h"
 
 #include "tests/kernels/math/check.h"
 
@@ -8,7 +8,7 @@ static const int64_t shapes[][2] = {{0, 4}, {1, 1}, {3, 10}, {64, 10}, {100, 207
 enum { CASES = sizeof shapes / sizeof *shapes };
 
 #define TR_TEMPLATE "tests/kernels/math/test_softmax.c"
-#include "kernels/math/each_float.h"
+#include "kernels/math/tools/each_float.h"
 
 int main(void)
 {

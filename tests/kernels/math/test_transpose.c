@@ -1,5 +1,5 @@
 /* test_transpose.c - transposes and strided copies against index arithmetic, for every item size. */
-#include "kernels/math/transpose.h"
+#include "kernels/math/arrays/transpose.h"
 
 #include "tests/kernels/math/check.h"
 
