@@ -3,7 +3,7 @@
  * Made of elementwise_mul and elementwise_add. It stands for a batch normalization whose statistics do not change. */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X, SCALE, BIAS };

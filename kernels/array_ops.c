@@ -4,7 +4,7 @@
  * array keeps its memory from run to run. Gradients: see tensor_array.h. */
 #include <string.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/tensor_array.h"
 
 /* -- write_to_array --------------------------------------------------------------------------- */

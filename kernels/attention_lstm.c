@@ -14,12 +14,12 @@
 #include <string.h>
 
 #include "framework/threads/threadpool.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/batch_order.h"
-#include "kernels/check.h"
 #include "kernels/math/arrays/reduce.h"
 #include "kernels/math/arrays/softmax.h"
 #include "kernels/math/products/blas.h"
-#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/reduce.h"
 #include "kernels/math/training/metric.h"

@@ -5,7 +5,7 @@
  * window begins. The mean is the three sums over the two numbers of accumulates. */
 #ifndef T
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/elementwise.h"
 
 #include <string.h>

@@ -17,9 +17,9 @@
 
 #include "framework/composites/grad_body.h"
 #include "framework/runs/meeting.h"
+#include "kernels/base/check.h"
+#include "kernels/base/cut.h"
 #include "kernels/batch_norm_slope.h"
-#include "kernels/check.h"
-#include "kernels/cut.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/norm.h"
 

@@ -1,7 +1,7 @@
 /* batch_norm_slope.c - see batch_norm_slope.h. */
 #include "kernels/batch_norm_slope.h"
 
-#include "kernels/body_lines.h"
+#include "kernels/base/body_lines.h"
 
 int tr__batch_norm_axis(const tr_batch_norm_attrs *a, int rank)
 {

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/check.h"
-#include "kernels/scratch.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

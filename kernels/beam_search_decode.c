@@ -5,8 +5,8 @@
  * candidates again. */
 #include <string.h>
 
-#include "kernels/check.h"
-#include "kernels/scratch.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/tensor_array.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -10,9 +10,9 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/training/loss.h"
-#include "kernels/selected_rows.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, LABEL };

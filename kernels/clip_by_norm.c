@@ -5,9 +5,9 @@
  * them out. No gradient flows through it: it is applied to gradients. */
 #ifndef T
 
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/exact.h"
-#include "kernels/selected_rows.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
 
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/conv_attrs.h"
 #include "kernels/image_attrs.h"
 #include "kernels/math/arrays/reduce.h"

@@ -3,7 +3,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/base/size.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/tools/window.h"
 
 tr_status tr__conv_check(const char *type, const tr_conv_attrs *a, int spatial)

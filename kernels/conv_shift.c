@@ -6,7 +6,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 #include <string.h>
 

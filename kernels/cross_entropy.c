@@ -5,10 +5,10 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/body_lines.h"
-#include "kernels/check.h"
+#include "kernels/base/body_lines.h"
+#include "kernels/base/check.h"
 #include "kernels/labels.h"
-#include "kernels/view.h"
+#include "kernels/shapes/view.h"
 #include "kernels/math/arrays/softmax.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -10,10 +10,10 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/reduce.h"
-#include "kernels/scratch.h"
 
 #include <math.h>
 

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/exact.h"
 #include "kernels/math/training/dgc.h"

@@ -1,9 +1,9 @@
 /* edit_distance.c - how far sequences that a network made are from those it should have made. */
 #ifndef T
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/sequences/edit_distance.h"
-#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * Made of a product of matrices and a division by the number of pixels. */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, Y };

@@ -8,9 +8,9 @@
 #include "framework/base/size.h"
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/broadcast.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/conv_attrs.h"
+#include "kernels/elementwise/broadcast.h"
 #include "kernels/image_attrs.h"
 #include "kernels/math/arrays/activation.h"
 

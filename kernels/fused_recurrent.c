@@ -3,8 +3,8 @@
  * Each is a product or a look-up, and lstm or gru after it. Their outputs in batch order, which only Fluid's own kernels read, are
  * not filled. */
 #include "framework/composites/composite.h"
+#include "kernels/base/check.h"
 #include "kernels/batch_order.h"
-#include "kernels/check.h"
 
 /* -- fusion_lstm --------------------------------------------------------------------------------------- */
 enum { X, WEIGHT_X, WEIGHT_H, BIAS, H0, C0 };

@@ -3,7 +3,7 @@
 #include "framework/base/size.h"
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/activation.h"
 #include "kernels/sequence.h"
 

@@ -6,8 +6,8 @@
 
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/body_lines.h"
-#include "kernels/check.h"
+#include "kernels/base/body_lines.h"
+#include "kernels/base/check.h"
 
 #include <math.h>
 #include <string.h>

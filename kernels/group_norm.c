@@ -5,9 +5,9 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/arrays/norm.h"
-#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, SCALE, BIAS };

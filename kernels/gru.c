@@ -6,13 +6,13 @@
 
 #include <string.h>
 
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/batch_order.h"
-#include "kernels/check.h"
 #include "kernels/gru_inputs.h"
 #include "kernels/math/arrays/reduce.h"
 #include "kernels/math/products/blas.h"
 #include "kernels/math/sequences/gru.h"
-#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, H0, WEIGHT, BIAS };

@@ -2,7 +2,7 @@
 #ifndef TR_KERNELS_GRU_INPUTS_H
 #define TR_KERNELS_GRU_INPUTS_H
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 #define TR_GRU_INPUT_DOC  "float: the projected input, as update, reset, candidate"
 #define TR_GRU_WEIGHT_DOC "[width, 3 width], read as two matrices: [width, 2 width] for update and reset, then [width, width] for the candidate"

@@ -7,12 +7,12 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
+#include "kernels/base/scratch.h"
 #include "kernels/batch_order.h"
 #include "kernels/gru_inputs.h"
 #include "kernels/math/arrays/reduce.h"
 #include "kernels/math/products/blas.h"
 #include "kernels/math/sequences/gru.h"
-#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, PREVIOUS, WEIGHT, BIAS };

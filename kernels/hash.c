@@ -2,7 +2,7 @@
  *
  * As in Fluid, the bytes that are hashed are the first 4 of each id in memory, all told: of int64 ids the first half of the row. So a
  * model that was trained with Fluid finds the same rows of its tables. */
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/tools/xxhash.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

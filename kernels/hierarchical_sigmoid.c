@@ -7,11 +7,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/training/tree_path.h"
 #include "kernels/picked_grad.h"
-#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, W, LABEL, PATH_TABLE, PATH_CODE, BIAS };

@@ -10,7 +10,7 @@
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/tools/cast.h"
 #include "kernels/math/tools/window.h"
 #include "kernels/sequence.h"

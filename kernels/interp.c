@@ -16,7 +16,7 @@
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/reduce.h"
 #include "kernels/math/training/loss.h"
 

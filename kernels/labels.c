@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 tr_shape tr__labels_column(const tr_shape *scores)
 {

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/reduce.h"
 #include "kernels/optimizer.h"

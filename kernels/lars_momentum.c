@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "framework/threads/threadpool.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/exact.h"
 #include "kernels/math/arrays/reduce.h"

@@ -4,8 +4,8 @@
  * They say the same with other shapes: ids need no last dimension of 1, an axis may be given. */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
-#include "kernels/shapes.h"
+#include "kernels/base/check.h"
+#include "kernels/base/shapes.h"
 
 enum { X, Y };
 enum { OUT, SECOND };

@@ -2,8 +2,8 @@
  * log_softmax, mish, p_norm, silu. (Those with other forms of an operator stand in later_forms.c.) */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
-#include "kernels/shapes.h"
+#include "kernels/base/check.h"
+#include "kernels/base/shapes.h"
 
 #include <math.h>
 

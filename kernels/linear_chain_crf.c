@@ -7,12 +7,12 @@
 #include <inttypes.h>
 
 #include "framework/threads/precision.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/arrays/activation.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/products/blas.h"
 #include "kernels/math/sequences/crf.h"
-#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

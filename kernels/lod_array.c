@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "framework/runs/frame.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/lod_pick.h"
 #include "kernels/rank_table.h"
 #include "kernels/tensor_array.h"

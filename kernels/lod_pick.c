@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "kernels/selected_rows.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/tensor_array.h"
 
 /* -- parts ------------------------------------------------------------------------------------ */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/view.h"
-#include "kernels/check.h"
+#include "kernels/shapes/view.h"
+#include "kernels/base/check.h"
 #include "kernels/math/tools/cast.h"
 #include "kernels/sequence.h"
 

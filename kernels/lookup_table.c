@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/rows.h"
-#include "kernels/selected_rows.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { W, IDS };

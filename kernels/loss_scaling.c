@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/elementwise.h"
-#include "kernels/selected_rows.h"
 
 /* -- check_finite_and_unscale ------------------------------------------------------------------- */
 

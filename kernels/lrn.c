@@ -7,7 +7,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/image_attrs.h"
 
 #include <math.h>

@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/products/blas.h"
 #include "kernels/math/sequences/lstm.h"
-#include "kernels/scratch.h"
+#include "kernels/base/scratch.h"
 #include "kernels/batch_order.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

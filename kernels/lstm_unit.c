@@ -5,7 +5,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/activation_scalar.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

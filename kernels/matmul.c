@@ -9,7 +9,7 @@
 #ifndef T
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/products/blas.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X };

@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/tools/cast.h"
-#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { PREDICTIONS, LABELS, IN_WRONGS, IN_CORRECTS, IN_MEAN_IOU };

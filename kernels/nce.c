@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "framework/tensors/random.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/training/nce.h"
 #include "kernels/picked_grad.h"
-#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, LABEL, WEIGHT, BIAS, SAMPLE_WEIGHT, PROBS, ALIAS, ALIAS_PROBS };

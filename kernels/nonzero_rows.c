@@ -6,10 +6,10 @@
  * Out stands for the same tensor as X. So the gradient of X is Out's, dense or selected rows. */
 #ifndef T
 
-#include "kernels/check.h"
-#include "kernels/grad_ops.h"
+#include "kernels/base/check.h"
+#include "kernels/base/grad_ops.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/rows.h"
-#include "kernels/selected_rows.h"
 
 #include <string.h>
 

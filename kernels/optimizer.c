@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "framework/plans/plan.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/rows.h"
-#include "kernels/selected_rows.h"
 
 enum { SWEEP_ITEMS = 1 << 16 };           /* of one range: 256 KiB of float32 */
 

@@ -2,7 +2,7 @@
 #ifndef T
 #include "kernels/picked_grad.h"
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 #include <string.h>
 

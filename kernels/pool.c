@@ -13,7 +13,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/image_attrs.h"
 #include "kernels/math/images/pool.h"
 #include "kernels/math/tools/window.h"

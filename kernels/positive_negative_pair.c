@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "kernels/check.h"
-#include "kernels/scratch.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { SCORE, LABEL, QUERY, IN_POSITIVE, IN_NEGATIVE, IN_NEUTRAL, WEIGHT };

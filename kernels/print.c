@@ -8,9 +8,9 @@
 #include <strings.h>
 
 #include "framework/base/text.h"
-#include "kernels/grad_ops.h"
+#include "kernels/base/grad_ops.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/tools/cast.h"
-#include "kernels/selected_rows.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 

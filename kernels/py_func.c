@@ -8,8 +8,8 @@
 
 #include "framework/gradients/grad_walk.h"
 #include "framework/runs/call.h"
-#include "kernels/check.h"
-#include "kernels/grad_ops.h"
+#include "kernels/base/check.h"
+#include "kernels/base/grad_ops.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 

@@ -2,7 +2,7 @@
 #ifndef T
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/sequences/context.h"
 #include "kernels/sequence.h"
 

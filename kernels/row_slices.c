@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "framework/programs/program.h"
-#include "kernels/check.h"
-#include "kernels/selected_rows.h"
+#include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 
 enum { DOUT };                                    /* of a gradient operator: its input, */
 enum { DX };                                      /* its output */

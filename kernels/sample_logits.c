@@ -13,10 +13,10 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/tensors/random.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/training/nce.h"
-#include "kernels/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { LOGITS, LABELS, GIVEN_SAMPLES, GIVEN_PROBABILITIES };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/products/blas.h"
 #include "kernels/math/sequences/context.h"
 #include "kernels/sequence.h"

@@ -1,8 +1,8 @@
 /* sequence_ids.c - sequence_enumerate, sequence_erase and ctc_align: on sequences of numbers of words. */
 #ifndef T
 
-#include "kernels/check.h"
-#include "kernels/scratch.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */

@@ -9,8 +9,8 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/body_lines.h"
-#include "kernels/check.h"
+#include "kernels/base/body_lines.h"
+#include "kernels/base/check.h"
 #include "kernels/math/sequences/sequence.h"
 #include "kernels/sequence.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/tools/cast.h"
 #include "kernels/math/tools/wrap.h"
 #include "kernels/sequence.h"

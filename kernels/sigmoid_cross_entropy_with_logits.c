@@ -6,9 +6,9 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/training/loss.h"
-#include "kernels/selected_rows.h"
 
 #include <inttypes.h>
 

@@ -5,8 +5,8 @@
  * all others are 0. Of equal elements the first is taken. */
 #ifndef T
 
-#include "kernels/check.h"
-#include "kernels/scratch.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/body_lines.h"
-#include "kernels/check.h"
+#include "kernels/base/body_lines.h"
+#include "kernels/base/check.h"
 #include "kernels/labels.h"
 #include "kernels/math/arrays/softmax.h"
 

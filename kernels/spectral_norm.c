@@ -5,7 +5,7 @@
  * converged. U and V themselves stay as they are. */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 #include <stdio.h>
 #include <string.h>

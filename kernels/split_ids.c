@@ -2,10 +2,10 @@
  *
  * Fluid's transpiler puts these around a table that is spread over servers. In Trireme the client of the servers does that itself
  * (pserver/), so here they run within one process. Numbers have no gradient. That of selected rows is the sum of their parts' gradients. */
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/row_slices.h"
-#include "kernels/scratch.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * The gradient adds to each element of the array's gradient its part of Out@GRAD (tensor_array.h). */
 #include <inttypes.h>
 
-#include "kernels/check.h"
-#include "kernels/cut.h"
+#include "kernels/base/check.h"
+#include "kernels/base/cut.h"
 #include "kernels/math/arrays/transpose.h"
 #include "kernels/tensor_array.h"
 

@@ -3,8 +3,8 @@
 
 #include <unistd.h>
 
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/tools/cast.h"
-#include "kernels/selected_rows.h"
 
 tr_status tr__file_path_check(const char *type, const char *path)
 {

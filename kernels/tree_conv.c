@@ -13,9 +13,9 @@
 
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/products/blas.h"
-#include "kernels/scratch.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X, INDICES };

@@ -3,9 +3,9 @@
  * Forward makes the gradient along with the cost, since both come from the same sums; backward only scales it. */
 #ifndef T
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/scratch.h"
 #include "kernels/math/sequences/ctc.h"
-#include "kernels/scratch.h"
 #include "kernels/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */

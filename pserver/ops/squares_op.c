@@ -6,7 +6,7 @@
 #include "framework/operators/op.h"
 #include "framework/operators/op_registry.h"
 #include "framework/tensors/tensor.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 #include "kernels/math/arrays/exact.h"
 #include "pserver/core/base/gathering.h"
 #include "pserver/job/job_serve.h"

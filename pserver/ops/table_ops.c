@@ -4,9 +4,9 @@
  * up and updated there. In a job whose servers have a table of W's name, a trainer's lookups ask the servers, and push_sparse (rows_ops.c)
  * takes the place of the update. Programs in a job differ in nothing else. */
 #include "framework/runs/frame.h"
-#include "kernels/check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/tools/cast.h"
-#include "kernels/selected_rows.h"
 #include "pserver/job/job_rows.h"
 #include "pserver/job/job_tables.h"
 #include "storage/table/table_tile.h"

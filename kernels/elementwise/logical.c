@@ -1,0 +1,57 @@
+/* logical.c - and, or, xor and not of bools, element by element. */
+#include "kernels/base/check.h"
+#include "kernels/base/shapes.h"
+#include "kernels/math/arrays/elementwise.h"
+
+/* -- interface ------------------------------------------------------------------------------ */
+
+enum { X, Y };
+enum { OUT };
+
+static const tr_slot_def in_slots[] = {{"X", "any shape, bool"}, {"Y", "X's shape, bool"}, {NULL}};
+static const tr_slot_def out_slots[] = {{"Out", "X's shape, bool"}, {NULL}};
+
+/* -- shapes ----------------------------------------------------------------------------------- */
+
+static tr_status infer(const tr_infer *io)
+{
+    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
+    TR_TRY(tr__check_same_shape(io, "Y", &io->in[Y], "X", &io->in[X]));
+    return tr__infer_like_first(io);
+}
+
+/* -- kernels ---------------------------------------------------------------------------------- */
+
+static tr_status apply(const tr_run *io, tr_logical op)
+{
+    const tr_tensor *x = io->in[X], *y = io->in[Y];
+
+    tr_logical_apply(op, io->out[OUT]->data, x->data, y->data, tr_tensor_count(x));
+    return TR_OK;
+}
+
+static tr_status logical_not(const tr_run *io)
+{
+    tr_logical_not(io->out[OUT]->data, io->in[X]->data, tr_tensor_count(io->in[X]));
+    return TR_OK;
+}
+
+/* -- registration ------------------------------------------------------------------------------- */
+
+#define LOGICAL(name, op, formula)                                                                  \
+    static tr_status name(const tr_run *io) { return apply(io, TR_LOGICAL_##op); }                  \
+    static const tr_op_proto name##_proto = {.doc = formula, .in = in_slots, .out = out_slots};     \
+    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer, .kernels = {{[TR_BOOL] = name}}, \
+                   .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2);
+
+LOGICAL(logical_and, AND, "Out = X and Y")
+LOGICAL(logical_or,  OR,  "Out = X or Y, or both")
+LOGICAL(logical_xor, XOR, "Out = either X or Y")
+
+static const tr_op_proto not_proto = {
+    .doc = "Out = not X",
+    .in = TR_SLOTS({"X", "any shape, bool"}),
+    .out = out_slots,
+};
+TR_REGISTER_OP(logical_not, .locality = TR_POINTWISE, .proto = &not_proto, .infer = tr__infer_like_first,
+               .kernels = {{[TR_BOOL] = logical_not}}, .inplace = {{X, OUT}}, .inplace_count = 1);
