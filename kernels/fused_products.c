@@ -9,9 +9,9 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/base/check.h"
-#include "kernels/conv_attrs.h"
 #include "kernels/elementwise/broadcast.h"
-#include "kernels/image_attrs.h"
+#include "kernels/images/conv_attrs.h"
+#include "kernels/images/image_attrs.h"
 #include "kernels/math/arrays/activation.h"
 
 enum { X, Y };

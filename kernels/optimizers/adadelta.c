@@ -1,0 +1,63 @@
+/* adadelta.c - steps as large as the recent ones, without a learning rate. */
+#ifndef T
+
+#include "kernels/math/training/optimizer.h"
+#include "kernels/optimizers/optimizer.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PARAM, GRAD, SQUARED_GRAD, SQUARED_UPDATE };
+enum { PARAM_OUT, SQUARED_GRAD_OUT, SQUARED_UPDATE_OUT };
+
+typedef struct attrs {
+    float rho, epsilon;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "S = rho * S + (1 - rho) * Grad^2; step = -sqrt((U + epsilon) / (S + epsilon)) * Grad; U = rho * U + "
+           "(1 - rho) * step^2; ParamOut = Param + step; S is AvgSquaredGrad, U AvgSquaredUpdate.",
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
+                   {"AvgSquaredGrad", "like Param; mean squared gradient"},
+                   {"AvgSquaredUpdate", "like Param; mean squared step"}),
+    .out = TR_SLOTS({"ParamOut", "the same variable as Param"},
+                    {"AvgSquaredGradOut", "the same variable as AvgSquaredGrad"},
+                    {"AvgSquaredUpdateOut", "the same variable as AvgSquaredUpdate"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, rho, FLOAT, "decay of both means", .number = 0.95),
+                     TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
+    .attrs_size = sizeof(attrs),
+};
+
+static const tr_optimizer_slot slots[] = {
+    {"Param", PARAM, PARAM_OUT}, {"AvgSquaredGrad", SQUARED_GRAD, SQUARED_GRAD_OUT},
+    {"AvgSquaredUpdate", SQUARED_UPDATE, SQUARED_UPDATE_OUT},
+    {.name = NULL},
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    return tr__optimizer_infer(io, GRAD, slots);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/optimizers/adadelta.c"
+#include "kernels/math/tools/each_float.h"
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(adadelta, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adadelta), .updates = true);
+
+#else /* the kernel, for each T */
+
+static tr_status NAME(adadelta)(const tr_run *io)
+{
+    const attrs   *a = io->attrs;
+    T             *p = io->out[PARAM_OUT]->data;
+    T             *sg = io->out[SQUARED_GRAD_OUT]->data, *su = io->out[SQUARED_UPDATE_OUT]->data;
+    NAME(tr_sweep) s;
+
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    while (NAME(tr__sweep_next)(&s))
+        NAME(tr_adadelta)(p + s.begin, sg + s.begin, su + s.begin, s.from, s.g, a->rho, a->epsilon, s.count);
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* adagrad.c - a learning rate for each element that falls with the sum of its squared gradients.
+ *
+ * Moment += Grad^2; Param -= LearningRate Grad / (sqrt(Moment) + epsilon). Rows without a gradient do not change. */
+#ifndef T
+
+#include "kernels/math/training/optimizer.h"
+#include "kernels/optimizers/optimizer.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PARAM, GRAD, MOMENT, LEARNING_RATE };
+enum { PARAM_OUT, MOMENT_OUT };
+
+typedef struct attrs {
+    float epsilon;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Moment += Grad^2; ParamOut = Param - LearningRate * Grad / (sqrt(Moment) + epsilon).",
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
+                   {"Moment", "like Param; the sum of squared gradients"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
+    .attrs_size = sizeof(attrs),
+};
+
+static const tr_optimizer_slot slots[] = {
+    {"Param", PARAM, PARAM_OUT}, {"Moment", MOMENT, MOMENT_OUT},
+    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
+    {.name = NULL},
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    return tr__optimizer_infer(io, GRAD, slots);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/optimizers/adagrad.c"
+#include "kernels/math/tools/each_float.h"
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(adagrad, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adagrad), .updates = true);
+
+#else /* the kernel, for each T */
+
+static tr_status NAME(adagrad)(const tr_run *io)
+{
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
+    const attrs *a = io->attrs;
+    const T      lr = (T)rate;
+    T           *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data;
+    tr_grad_rows g;
+
+    if (!io->in[GRAD]->rows) {
+        const T *from[TR_OPTIMIZER_ARRAYS];
+        NAME(tr__optimizer_from)(from, io, slots);
+        NAME(tr_adagrad)(p, m, from, io->in[GRAD]->data, lr, a->epsilon, tr_tensor_count(io->in[PARAM]));
+        return TR_OK;
+    }
+    tr__optimizer_load(io, slots);
+    TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
+    NAME(tr_adagrad_rows)(p, m, &g, lr, a->epsilon);
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* adamax.c - Adam with the largest gradient so far in place of the mean squared one.
+ *
+ * Beta1Pow is beta1^t for step t; an operator of the program multiplies it. */
+#ifndef T
+
+#include "kernels/math/training/optimizer.h"
+#include "kernels/optimizers/optimizer.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PARAM, GRAD, LEARNING_RATE, MOMENT, INF_NORM, BETA1_POW };
+enum { PARAM_OUT, MOMENT_OUT, INF_NORM_OUT };
+
+typedef struct attrs {
+    float beta1, beta2, epsilon;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Moment = beta1 * Moment + (1 - beta1) * Grad; InfNorm = max(|Grad|, beta2 * InfNorm + epsilon); "
+           "ParamOut = Param - LearningRate / (1 - Beta1Pow) * Moment / InfNorm.",
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
+                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Moment", "like Param; mean gradient"},
+                   {"InfNorm", "like Param; largest gradient"}, {"Beta1Pow", "[1] float; beta1^t", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"},
+                    {"InfNormOut", "the same variable as InfNorm"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, beta1, FLOAT, "decay of Moment", .number = 0.9),
+                     TR_ATTR(attrs, beta2, FLOAT, "decay of InfNorm", .number = 0.999),
+                     TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-8)),
+    .attrs_size = sizeof(attrs),
+};
+
+static const tr_optimizer_slot slots[] = {
+    {"Param", PARAM, PARAM_OUT}, {"Moment", MOMENT, MOMENT_OUT},
+    {"InfNorm", INF_NORM, INF_NORM_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
+    {"Beta1Pow", BETA1_POW, TR_NUMBER_IN},
+    {.name = NULL},
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    return tr__optimizer_infer(io, GRAD, slots);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/optimizers/adamax.c"
+#include "kernels/math/tools/each_float.h"
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(adamax, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adamax), .updates = true);
+
+#else /* the kernel, for each T */
+
+static tr_status NAME(adamax)(const tr_run *io)
+{
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
+    const attrs   *a = io->attrs;
+    const T        lr = (T)rate;
+    const T        beta1_pow = (T)tr__optimizer_number(io->in[BETA1_POW]);
+    T             *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data, *u = io->out[INF_NORM_OUT]->data;
+    NAME(tr_sweep) s;
+
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    while (NAME(tr__sweep_next)(&s))
+        NAME(tr_adamax)(p + s.begin, m + s.begin, u + s.begin, s.from, s.g, lr, a->beta1, a->beta2, a->epsilon, beta1_pow,
+                        s.count);
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* momentum.c - gradient descent with momentum.
+ *
+ * Velocity = mu Velocity + Grad; Param -= LearningRate Velocity, or with Nesterov LearningRate (Grad + mu Velocity). */
+#ifndef T
+
+#include "kernels/math/training/optimizer.h"
+#include "kernels/optimizers/optimizer.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PARAM, GRAD, VELOCITY, LEARNING_RATE };
+enum { PARAM_OUT, VELOCITY_OUT };
+
+typedef struct attrs {
+    float mu;
+    bool  use_nesterov;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Velocity = mu * Velocity + Grad; ParamOut = Param - LearningRate * Velocity.",
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
+                   {"Velocity", "like Param; the running sum of gradients"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"VelocityOut", "the same variable as Velocity"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
+                     TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step")),
+    .attrs_size = sizeof(attrs),
+};
+
+static const tr_optimizer_slot slots[] = {
+    {"Param", PARAM, PARAM_OUT}, {"Velocity", VELOCITY, VELOCITY_OUT},
+    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
+    {.name = NULL},
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    return tr__optimizer_infer(io, GRAD, slots);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/optimizers/momentum.c"
+#include "kernels/math/tools/each_float.h"
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(momentum, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(momentum), .updates = true);
+
+#else /* the kernel, for each T */
+
+static tr_status NAME(momentum)(const tr_run *io)
+{
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
+    const attrs   *a = io->attrs;
+    const T        lr = (T)rate;
+    T             *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
+    NAME(tr_sweep) s;
+
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    while (NAME(tr__sweep_next)(&s))
+        NAME(tr_momentum)(p + s.begin, v + s.begin, s.from, s.g, lr, a->mu, a->use_nesterov, s.count);
+    return TR_OK;
+}
+
+#endif

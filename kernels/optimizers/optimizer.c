@@ -1,0 +1,191 @@
+/* optimizer.c - see optimizer.h. A sweep over a sparse gradient lays it out range by range, each of which stays in
+ * cache: a dense copy of a large table's gradient never exists. */
+#ifndef T
+
+#include "kernels/optimizers/optimizer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "framework/plans/plan.h"
+#include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
+#include "kernels/math/arrays/rows.h"
+
+enum { SWEEP_ITEMS = 1 << 16 };           /* of one range: 256 KiB of float32 */
+
+static tr_status check_grad(const tr_infer *io, const tr_meta *grad, const tr_meta *param)
+{
+    tr_shape whole = grad->shape;
+
+    TR_TRY(tr__check_dtype(io, "Grad", grad, param->dtype));
+    if (grad->kind == TR_KIND_SELECTED_ROWS && whole.rank > 0)
+        whole.dim[0] = grad->height;
+    if (!tr_shape_fits(&whole, &param->shape))
+        return tr_fail(TR_ESHAPE, "%s: Grad is %s%s, but Param is %s", io->type,
+                       grad->kind == TR_KIND_SELECTED_ROWS ? "rows of " : "", TR_SHAPE_STR(whole),
+                       TR_SHAPE_STR(param->shape));
+    return TR_OK;
+}
+
+tr_status tr__optimizer_infer(const tr_infer *io, int grad, const tr_optimizer_slot *slots)
+{
+    const tr_meta *param = &io->in[slots[0].in];
+
+    TR_TRY(tr__check_dense(io, "Param", param));
+    TR_TRY(check_grad(io, &io->in[grad], param));
+    for (const tr_optimizer_slot *s = slots; s->name; s++) {
+        const tr_meta *in = &io->in[s->in];
+        if (in->kind == TR_KIND_NONE)
+            continue;
+        if (s->out == TR_NUMBER_IN) {
+            TR_TRY(tr__check_one(io, s->name, in));
+            if (in->dtype != TR_FP32)
+                TR_TRY(tr__check_dtype(io, s->name, in, TR_FP64));
+            continue;
+        }
+        TR_TRY(tr__check_dtype(io, s->name, in, param->dtype));
+        TR_TRY(tr__check_same_shape(io, s->name, in, "Param", param));
+        io->out[s->out] = tr_meta_dense(param->dtype, param->shape);
+    }
+    return TR_OK;
+}
+
+void tr__optimizer_load(const tr_run *io, const tr_optimizer_slot *slots)
+{
+    for (const tr_optimizer_slot *s = slots; s->name; s++) {
+        const tr_tensor *in = io->in[s->in];
+        if (!in || s->out == TR_NUMBER_IN || !io->out[s->out] || io->out[s->out]->data == in->data)
+            continue;
+        memcpy(io->out[s->out]->data, in->data, (size_t)(tr_tensor_count(in) * tr_dtype_size(in->dtype)));
+    }
+}
+
+double tr__optimizer_number(const tr_tensor *tensor)
+{
+    return tensor->dtype == TR_FP64 ? *(const double *)tensor->data : (double)*(const float *)tensor->data;
+}
+
+tr_status tr__optimizer_rate(double *out, const tr_run *io, int slot)
+{
+    *out = tr__optimizer_number(io->in[slot]);
+    if (isfinite(*out) && *out >= 0)
+        return TR_OK;
+    return tr_fail(TR_ERANGE, "%s: the learning rate in '%s' is %g; it must be finite and at least 0", io->step->op->type,
+                   tr_run_in_name(io, slot, 0), *out);
+}
+
+static tr_status check_rows(const tr_run *io, int param, int grad)
+{
+    const tr_rows *rows = io->in[grad]->rows;
+    const int64_t  height = io->in[param]->shape.dim[0];
+    const int64_t  bad = tr_rows_check(rows->index, rows->count, height, -1);
+
+    if (bad < 0)
+        return TR_OK;
+    return tr_fail(TR_ERANGE, "'%s' holds row %" PRId64 " (at position %" PRId64 "), but '%s' has %" PRId64,
+                   tr_run_in_name(io, grad, 0), rows->index[bad], bad, tr_run_in_name(io, param, 0), height);
+}
+
+static bool is_ascending(const int64_t *rows, int64_t count)
+{
+    for (int64_t i = 1; i < count; i++)
+        if (rows[i] <= rows[i - 1])
+            return false;
+    return true;
+}
+
+#define TR_TEMPLATE "kernels/optimizers/optimizer.c"
+#include "kernels/math/tools/each_float.h"
+
+#else
+
+/* As tr__grad_rows; *extra is that much more scratch memory. */
+static tr_status NAME(merge)(tr_grad_rows *out, void **extra, const tr_run *io, int param, int grad_slot,
+                             size_t extra_bytes)
+{
+    const tr_tensor *grad = io->in[grad_slot];
+    const tr_rows   *rows = grad->rows;
+    tr_row_groups    g;
+
+    TR_TRY(check_rows(io, param, grad_slot));
+    *out = (tr_grad_rows){.values = grad->data, .rows = rows->index, .count = rows->count, .width = tr__rows_width(grad)};
+    if (is_ascending(rows->index, rows->count))
+        return tr_run_scratch(extra, io, extra_bytes);
+    TR_TRY(tr__rows_groups(&g, io, grad, extra_bytes));
+    out->rows = g.unique;
+    out->first = g.first;
+    out->order = g.order;
+    out->count = g.count;
+    *extra = g.extra;
+    return TR_OK;
+}
+
+tr_status NAME(tr__grad_rows)(tr_grad_rows *out, const tr_run *io, int param, int grad)
+{
+    void *extra;
+    return NAME(merge)(out, &extra, io, param, grad, 0);
+}
+
+void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *io, const tr_optimizer_slot *slots)
+{
+    int count = 0;
+
+    memset(from, 0, TR_OPTIMIZER_ARRAYS * sizeof *from);
+    for (const tr_optimizer_slot *s = slots; s->name; s++)
+        if (s->out != TR_NUMBER_IN && io->in[s->in])
+            from[count++] = io->in[s->in]->data;
+}
+
+tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_slot *slots, int grad)
+{
+    const tr_tensor *g = io->in[grad];
+    const int        param = slots[0].in;
+    void            *buffer;
+
+    *s = (NAME(tr_sweep)){.g = g->data, .numel = tr_tensor_count(io->in[param])};
+    s->step = s->numel;
+    if (!g->rows) {                                        /* one range */
+        NAME(tr__optimizer_from)(s->inputs, io, slots);
+        s->from = s->inputs;
+        return TR_OK;
+    }
+    tr__optimizer_load(io, slots);
+    const int64_t width = tr__rows_width(g);
+    const int64_t range_rows = width > 0 && width < SWEEP_ITEMS ? SWEEP_ITEMS / width : 1;
+    s->step = range_rows * width;
+    TR_TRY(NAME(merge)(&s->sparse, &buffer, io, param, grad, (size_t)s->step * sizeof(T)));
+    s->g = s->buffer = buffer;
+    return TR_OK;
+}
+
+/* Lay the rows that lie in [begin, begin + count) out in the buffer. */
+static void NAME(fill_buffer)(NAME(tr_sweep) *s)
+{
+    const int64_t width = s->sparse.width, first = s->begin / width, end = (s->begin + s->count) / width;
+
+    if (!s->buffer_is_zero)
+        memset(s->buffer, 0, (size_t)s->step * sizeof(T));
+    s->buffer_is_zero = true;
+    for (; s->next_row < s->sparse.count && s->sparse.rows[s->next_row] < end; s->next_row++) {
+        T       *to = s->buffer + (s->sparse.rows[s->next_row] - first) * width;
+        const T *row = NAME(tr_grad_row)(to, &s->sparse, s->next_row);
+        if (row != to)
+            memcpy(to, row, (size_t)width * sizeof(T));
+        s->buffer_is_zero = false;
+    }
+}
+
+bool NAME(tr__sweep_next)(NAME(tr_sweep) *s)
+{
+    s->begin += s->count;
+    if (s->begin >= s->numel)
+        return false;
+    s->count = s->numel - s->begin < s->step ? s->numel - s->begin : s->step;
+    if (s->buffer)
+        NAME(fill_buffer)(s);
+    return true;
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* optimizer.h - what the operators that update parameters have in common.
+ *
+ * An optimizer reads Param, Grad, its state and some numbers, and writes ParamOut and the state's outputs, which are
+ * the same variables, or on a parameter server others: the functions of kernels/math take both. Grad is dense or selected
+ * rows, whose numbers
+ * may repeat; equal ones are added up first, in a fixed order. A row that is not among them has the gradient 0, which
+ * still moves the state of most optimizers. tr_sweep hides the difference:
+ *
+ *     tr_sweep_f32 s;
+ *     TR_TRY(tr__sweep_begin_f32(&s, io, slots, GRAD));
+ *     while (tr__sweep_next_f32(&s))
+ *         tr_adagrad_f32(p + s.begin, m + s.begin, s.from, s.g, lr, epsilon, s.count);
+ *
+ * Where rows without a gradient do not change at all (SGD, Adagrad, lazy Adam), tr__grad_rows gives just the rows. */
+#ifndef TR_KERNELS_OPTIMIZER_H
+#define TR_KERNELS_OPTIMIZER_H
+
+#include "framework/operators/op.h"
+#include "kernels/math/training/optimizer.h"
+
+/* What an input is: a state shaped as Param, with the output slot it becomes; or, with TR_NUMBER_IN, one number. */
+typedef struct tr_optimizer_slot {
+    const char *name;                 /* NULL ends a list */
+    int         in, out;
+} tr_optimizer_slot;
+
+enum { TR_NUMBER_IN = -1 };
+
+/* Shapes of an optimizer; slots[0] is Param, its states follow in the order in which kernels/math/training/optimizer.h takes them.
+ * Absent inputs are passed over. */
+tr_status tr__optimizer_infer(const tr_infer *io, int grad, const tr_optimizer_slot *slots);
+/* Bring the state into the outputs, where it is not there already. */
+void tr__optimizer_load(const tr_run *io, const tr_optimizer_slot *slots);
+/* The number in a tensor of one element, float32 or float64. */
+double tr__optimizer_number(const tr_tensor *tensor);
+/* The learning rate in input `slot`, which must be finite and at least 0. */
+tr_status tr__optimizer_rate(double *out, const tr_run *io, int slot);
+
+#define TR_TEMPLATE "kernels/optimizers/optimizer.h"
+#include "kernels/math/tools/each_float.h"
+
+#elif defined(T)
+
+/* The rows of a sparse gradient, ascending, in scratch memory. */
+tr_status NAME(tr__grad_rows)(tr_grad_rows *out, const tr_run *io, int param, int grad);
+
+/* Where parameter and states are read. */
+void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *io, const tr_optimizer_slot *slots);
+
+/* A walk over all elements of a parameter in one or more ranges, each with its gradient. */
+typedef struct NAME(tr_sweep) {
+    const T     *g;                       /* gradient of the elements [begin, begin + count) */
+    const T     *const *from;             /* where they are read; NULL: in place */
+    int64_t      begin, count;
+    int64_t      numel, step;             /* of the parameter; of one range */
+    tr_grad_rows sparse;                  /* rows NULL: dense */
+    int64_t      next_row;                /* first of sparse.rows beyond the range */
+    T           *buffer;
+    bool         buffer_is_zero;
+    const T     *inputs[TR_OPTIMIZER_ARRAYS];
+} NAME(tr_sweep);
+
+tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_slot *slots, int grad);
+bool      NAME(tr__sweep_next)(NAME(tr_sweep) *s);
+
+#endif

@@ -1,0 +1,64 @@
+/* proximal_gd.c - gradient descent towards small and sparse weights.
+ *
+ * q = Param - LearningRate Grad; Param = sign(q) max(|q| - LearningRate l1, 0) / (1 + LearningRate l2). */
+#ifndef T
+
+#include "kernels/math/training/optimizer.h"
+#include "kernels/optimizers/optimizer.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PARAM, GRAD, LEARNING_RATE };
+enum { PARAM_OUT };
+
+typedef struct attrs {
+    float l1, l2;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "q = Param - LearningRate * Grad; ParamOut = sign(q) * max(|q| - LearningRate * l1, 0) / (1 + "
+           "LearningRate * l2).",
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
+                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, l1, FLOAT, "weight of the absolute values"),
+                     TR_ATTR(attrs, l2, FLOAT, "weight of the squares")),
+    .attrs_size = sizeof(attrs),
+};
+
+static const tr_optimizer_slot slots[] = {
+    {"Param", PARAM, PARAM_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
+    {.name = NULL},
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    return tr__optimizer_infer(io, GRAD, slots);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/optimizers/proximal_gd.c"
+#include "kernels/math/tools/each_float.h"
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(proximal_gd, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(proximal_gd), .updates = true);
+
+#else /* the kernel, for each T */
+
+static tr_status NAME(proximal_gd)(const tr_run *io)
+{
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
+    const attrs   *a = io->attrs;
+    const T        lr = (T)rate;
+    T             *p = io->out[PARAM_OUT]->data;
+    NAME(tr_sweep) s;
+
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    while (NAME(tr__sweep_next)(&s))
+        NAME(tr_proximal_gd)(p + s.begin, s.from, s.g, lr, a->l1, a->l2, s.count);
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,81 @@
+/* rmsprop.c - momentum over gradients divided by their root mean square.
+ *
+ * With `centered` the variance of the gradients takes the place of their mean square; MeanGrad is used only then. */
+#ifndef T
+
+#include "kernels/math/training/optimizer.h"
+#include "kernels/optimizers/optimizer.h"
+
+#include <string.h>
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PARAM, MEAN_SQUARE, MEAN_GRAD, LEARNING_RATE, GRAD, MOMENT };
+enum { PARAM_OUT, MOMENT_OUT, MEAN_SQUARE_OUT, MEAN_GRAD_OUT };
+
+typedef struct attrs {
+    float epsilon, decay, momentum;
+    bool  centered;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "MeanSquare = decay * MeanSquare + (1 - decay) * Grad^2; Moment = momentum * Moment + LearningRate * "
+           "Grad / sqrt(MeanSquare + epsilon); ParamOut = Param - Moment.",
+    .in = TR_SLOTS({"Param", "[...] float"}, {"MeanSquare", "like Param; mean squared gradient"},
+                   {"MeanGrad", "like Param; mean gradient, for `centered`", TR_SLOT_OPTIONAL},
+                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
+                   {"Moment", "like Param; the running step"}),
+    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"},
+                    {"MeanSquareOut", "the same variable as MeanSquare"},
+                    {"MeanGradOut", "the same variable as MeanGrad", TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-10),
+                     TR_ATTR(attrs, decay, FLOAT, "decay of the means", .number = 0.9),
+                     TR_ATTR(attrs, momentum, FLOAT, "the share of the step that stays"),
+                     TR_ATTR(attrs, centered, BOOL, "divide by the standard deviation")),
+    .attrs_size = sizeof(attrs),
+};
+
+static const tr_optimizer_slot slots[] = {
+    {"Param", PARAM, PARAM_OUT}, {"Moment", MOMENT, MOMENT_OUT}, {"MeanSquare", MEAN_SQUARE, MEAN_SQUARE_OUT},
+    {"MeanGrad", MEAN_GRAD, MEAN_GRAD_OUT},
+    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
+    {.name = NULL},
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    return tr__optimizer_infer(io, GRAD, slots);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/optimizers/rmsprop.c"
+#include "kernels/math/tools/each_float.h"
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(rmsprop, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(rmsprop), .updates = true);
+
+#else /* the kernel, for each T */
+
+static tr_status NAME(rmsprop)(const tr_run *io)
+{
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
+    const attrs   *a = io->attrs;
+    const T        lr = (T)rate;
+    T             *p = io->out[PARAM_OUT]->data, *v = io->out[MOMENT_OUT]->data, *ms = io->out[MEAN_SQUARE_OUT]->data;
+    T             *mg = io->out[MEAN_GRAD_OUT] ? io->out[MEAN_GRAD_OUT]->data : NULL;
+    NAME(tr_sweep) s;
+
+    if (a->centered && (!io->in[MEAN_GRAD] || !io->out[MEAN_GRAD_OUT]))
+        return tr_fail(TR_EINVAL, "rmsprop: centered needs MeanGrad and MeanGradOut");
+    if (!a->centered && mg && io->in[MEAN_GRAD] && io->in[MEAN_GRAD]->data != mg)     /* not used, but kept */
+        memcpy(mg, io->in[MEAN_GRAD]->data, (size_t)tr_tensor_count(io->in[PARAM]) * sizeof(T));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
+    while (NAME(tr__sweep_next)(&s))
+        NAME(tr_rmsprop)(p + s.begin, v + s.begin, ms + s.begin, a->centered ? mg + s.begin : NULL, s.from, s.g, lr,
+                         a->decay, a->momentum, a->epsilon, s.count);
+    return TR_OK;
+}
+
+#endif
