@@ -2,7 +2,7 @@
 #include "kernels/base/check.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/sequences/chunks.h"
-#include "kernels/sequence.h"
+#include "kernels/sequences/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INFERENCE, LABEL };

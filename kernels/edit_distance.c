@@ -4,7 +4,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
 #include "kernels/math/sequences/edit_distance.h"
-#include "kernels/sequence.h"
+#include "kernels/sequences/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { HYPS, REFS };

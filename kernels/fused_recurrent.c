@@ -4,7 +4,7 @@
  * not filled. */
 #include "framework/composites/composite.h"
 #include "kernels/base/check.h"
-#include "kernels/batch_order.h"
+#include "kernels/recurrent/batch_order.h"
 
 /* -- fusion_lstm --------------------------------------------------------------------------------------- */
 enum { X, WEIGHT_X, WEIGHT_H, BIAS, H0, C0 };

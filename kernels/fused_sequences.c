@@ -5,7 +5,7 @@
 #include "framework/composites/grad_body.h"
 #include "kernels/base/check.h"
 #include "kernels/math/arrays/activation.h"
-#include "kernels/sequence.h"
+#include "kernels/sequences/sequence.h"
 
 /* -- fused_embedding_seq_pool -------------------------------------------------------------------------- */
 enum { W, IDS };

@@ -13,7 +13,7 @@
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/products/blas.h"
 #include "kernels/math/sequences/crf.h"
-#include "kernels/sequence.h"
+#include "kernels/sequences/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { EMISSION, TRANSITION, LABEL };

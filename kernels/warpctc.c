@@ -6,7 +6,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
 #include "kernels/math/sequences/ctc.h"
-#include "kernels/sequence.h"
+#include "kernels/sequences/sequence.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { LOGITS, LABEL };
