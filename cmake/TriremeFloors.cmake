@@ -10,7 +10,7 @@
 set(TR_FLOORS framework kernels storage pserver serving trainer)
 set(TR_KERNELS_FOLDERS math/tools math/arrays math/products math/images math/sequences math/training base elementwise
     reductions creation shapes indexing optimizers dense normalization images sequences recurrent tables tensor_arrays
-    control_flow input_output)
+    control_flow input_output losses metrics forms)
 set(TR_FRAMEWORK_FOLDERS base threads tensors programs operators formats gradients composites plans runs)
 set(TR_STORAGE_FOLDERS util memory table checkpoint)
 set(TR_PSERVER_FOLDERS util wire observe state core/base core/board core/tasks core/client core/replica core/updates

@@ -164,6 +164,15 @@ def test_a_floor_sees_its_own_messages_and_those_above(floor):
     assert (floor == "trainer") == ({path.stem for path in (ROOT / "proto").glob("*.proto")} == set(seen))
 
 
+@pytest.mark.parametrize("floor", DIVIDED)
+def test_a_folder_has_neither_few_files_nor_many(floor):
+    counts: dict[str, int] = {}
+    for name in sources(floor):
+        counts[folder_of(name)] = counts.get(folder_of(name), 0) + 1
+    odd = {f"{floor}/{folder}" for folder, count in counts.items() if folder and not 4 <= count <= 40}
+    assert odd <= {"pserver/state", "pserver/job"}, "a folder is one noun, with what belongs to it"
+
+
 def test_a_noun_in_several_files_is_one_unit():
     files = {
         "trainer/a.h": "",

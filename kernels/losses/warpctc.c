@@ -78,7 +78,7 @@ static tr_status check_labels(const tr_run *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/warpctc.c"
+#define TR_TEMPLATE "kernels/losses/warpctc.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ static tr_status infer_grad(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/smooth_l1_loss.c"
+#define TR_TEMPLATE "kernels/losses/smooth_l1_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

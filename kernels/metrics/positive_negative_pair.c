@@ -75,7 +75,7 @@ static int compare(const void *a_, const void *b_)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/positive_negative_pair.c"
+#define TR_TEMPLATE "kernels/metrics/positive_negative_pair.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration --------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ tr_status tr__picked_check_bias(const tr_infer *io, const tr_meta *bias, tr_dtyp
 /* What the gradients are, from X, W and Bias (kind NONE: there is none). */
 void      tr__picked_infer_grad(const tr_infer *io, const tr_meta *x, const tr_meta *w, const tr_meta *bias, bool is_sparse);
 
-#define TR_TEMPLATE "kernels/picked_grad.h"
+#define TR_TEMPLATE "kernels/losses/picked_grad.h"
 #include "kernels/math/tools/each_float.h"
 
 #elif defined(T)

@@ -7,7 +7,7 @@
 #include "framework/composites/grad_body.h"
 #include "kernels/base/body_lines.h"
 #include "kernels/base/check.h"
-#include "kernels/labels.h"
+#include "kernels/losses/labels.h"
 #include "kernels/shapes/view.h"
 #include "kernels/math/arrays/softmax.h"
 
@@ -71,7 +71,7 @@ static tr_status infer2(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/cross_entropy.c"
+#define TR_TEMPLATE "kernels/losses/cross_entropy.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ static tr_status infer_teacher(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/binary_loss.c"
+#define TR_TEMPLATE "kernels/losses/binary_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradients and registration ------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* labels.c - see labels.h. */
-#include "kernels/labels.h"
+#include "kernels/losses/labels.h"
 
 #include <inttypes.h>
 

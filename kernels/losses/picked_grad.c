@@ -1,6 +1,6 @@
 /* picked_grad.c - see picked_grad.h. */
 #ifndef T
-#include "kernels/picked_grad.h"
+#include "kernels/losses/picked_grad.h"
 
 #include "kernels/base/check.h"
 
@@ -53,7 +53,7 @@ static tr_status prepare(const tr_run *io, int slot, const tr_picked_groups *gro
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/picked_grad.c"
+#define TR_TEMPLATE "kernels/losses/picked_grad.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -42,7 +42,7 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/sigmoid_cross_entropy_with_logits.c"
+#define TR_TEMPLATE "kernels/losses/sigmoid_cross_entropy_with_logits.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -94,7 +94,7 @@ static double area(const attrs *a, const int64_t *positive, const int64_t *negat
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/auc.c"
+#define TR_TEMPLATE "kernels/metrics/auc.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */

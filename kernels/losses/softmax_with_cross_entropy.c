@@ -9,7 +9,7 @@
 #include "framework/composites/grad_body.h"
 #include "kernels/base/body_lines.h"
 #include "kernels/base/check.h"
-#include "kernels/labels.h"
+#include "kernels/losses/labels.h"
 #include "kernels/math/arrays/softmax.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ static tr_status infer_grad(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/softmax_with_cross_entropy.c"
+#define TR_TEMPLATE "kernels/losses/softmax_with_cross_entropy.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -46,7 +46,7 @@ static tr_status infer_grad(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/huber_loss.c"
+#define TR_TEMPLATE "kernels/losses/huber_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -72,7 +72,7 @@ static tr_status infer_margin_grad(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/rank_loss.c"
+#define TR_TEMPLATE "kernels/losses/rank_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradients and registration ------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "framework/composites/grad_body.h"
 #include "kernels/base/body_lines.h"
 #include "kernels/base/check.h"
-#include "kernels/labels.h"
+#include "kernels/losses/labels.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/training/loss.h"
 
@@ -34,7 +34,7 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/bpr_loss.c"
+#define TR_TEMPLATE "kernels/losses/bpr_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -51,7 +51,7 @@ static int64_t divisor(const attrs *a, const tr_tensor *x)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/kldiv_loss.c"
+#define TR_TEMPLATE "kernels/losses/kldiv_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -10,9 +10,9 @@
 #include "framework/tensors/random.h"
 #include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
+#include "kernels/losses/picked_grad.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/training/nce.h"
-#include "kernels/picked_grad.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT, LABEL, WEIGHT, BIAS, SAMPLE_WEIGHT, PROBS, ALIAS, ALIAS_PROBS };
@@ -175,7 +175,7 @@ static tr_status check_picks(const tr_run *io, const int64_t *id, const tr_sampl
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/nce.c"
+#define TR_TEMPLATE "kernels/losses/nce.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/log_loss.c"
+#define TR_TEMPLATE "kernels/losses/log_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

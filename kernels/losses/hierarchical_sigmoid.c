@@ -9,9 +9,9 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
+#include "kernels/losses/picked_grad.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/training/tree_path.h"
-#include "kernels/picked_grad.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, W, LABEL, PATH_TABLE, PATH_CODE, BIAS };
@@ -131,7 +131,7 @@ static tr_status find_paths(int64_t *node, uint8_t *turn, const tr_run *io, int6
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/hierarchical_sigmoid.c"
+#define TR_TEMPLATE "kernels/losses/hierarchical_sigmoid.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
