@@ -169,6 +169,8 @@ def test_a_folder_has_neither_few_files_nor_many(floor):
     counts: dict[str, int] = {}
     for name in sources(floor):
         counts[folder_of(name)] = counts.get(folder_of(name), 0) + 1
+    own = {name.split("/")[-1] for name in sources(floor) if not folder_of(name)}
+    assert {name for name in own if not name.startswith("trireme")} <= {"ops.c", "fusions.c", "fusions.h"}, "each has a folder of its noun or family"
     odd = {f"{floor}/{folder}" for folder, count in counts.items() if folder and not 4 <= count <= 40}
     assert odd <= {"pserver/state", "pserver/job"}, "a folder is one noun, with what belongs to it"
 
