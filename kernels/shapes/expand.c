@@ -1,4 +1,5 @@
-/* expand.c - X repeated along its dimensions: expand and tile say how often, expand_v2 says the extents that dimensions of 1 shall have.
+/* expand.c - X repeated along its dimensions: expand and tile say how often, expand_v2 says the extents that dimensions of 1 shall have. expand_as
+ * and expand_as_v2 make X as large as another tensor.
  *
  * Dimensions that X lacks stand in front and are 1. Out seen with two dimensions for each of its own, [times][dim], is X with a stride
  * of 0 along the first. The gradient sums over the repetitions, one dimension after the other. How often is what the shapes say. */
@@ -12,9 +13,9 @@
 #include "kernels/math/arrays/transpose.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
-enum { X };
+enum { X, TARGET, TARGET_Y };
 enum { OUT };
-enum { G_X, G_DOUT };
+enum { G_X, G_DOUT };                 /* then the tensors that say how large Out is */
 enum { G_DX };
 
 typedef struct attrs {
@@ -34,6 +35,20 @@ PROTO(tile_proto, "Repeats X along its dimensions, as tiles. X or the list may b
       "dimension i is repeat_times[i] times X's", "repeat_times", "how often along each dimension");
 PROTO(v2_proto, "Repeats X along its dimensions of 1. The list may be longer than X has dimensions: those in front are new.",
       "of the extents `shape`", "shape", "the extent of each dimension; -1 keeps X's");
+
+#define TARGET_SLOT(name, how) {name, how, TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}
+
+static const tr_op_proto as_proto = {
+    .doc = "Repeats X along its dimensions, as tiles, until it is as large as another tensor.",
+    .in = TR_SLOTS({"X", "[...] of any type"}, {"target_tensor", "as many dimensions as X, each a multiple of X's; its elements do not count", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"Out", "of the shape of target_tensor"}), .attrs_size = sizeof(attrs),
+};
+static const tr_op_proto as_v2_proto = {
+    .doc = "Repeats X along its dimensions of 1 until it is as large as another tensor, which may have more dimensions, in front.",
+    .in = TR_SLOTS({"X", "[...] of any type"}, TARGET_SLOT("target_tensor", "whose shape counts"), TARGET_SLOT("Y", "the same, in later versions")),
+    .out = TR_SLOTS({"Out", "of the shape of target_tensor"}), .attrs_size = sizeof(attrs),
+    .attr = TR_ATTRS({.name = "target_shape", .type = TR_ATTR_INTS, .offset = offsetof(attrs, list), .comment = "the shape, where no tensor says it; -1 keeps X's"}),
+};
 
 static tr_status check(const void *attrs_)
 {
@@ -161,6 +176,55 @@ static tr_status infer_v2(const tr_infer *io)
     return put(io, &wide, times);
 }
 
+/* `target` has at least as many dimensions as X. */
+static tr_status infer_target(const tr_infer *io, const tr_shape *target, bool is_tiled)
+{
+    const tr_shape x = io->in[X].shape;
+    tr_shape       wide = widened(&x, target->rank);
+    int64_t        times[TR_MAX_RANK];
+
+    for (int d = 0; d < wide.rank; d++) {
+        const int64_t wanted = target->dim[d], is = wide.dim[d];
+        const bool    is_known = wanted >= 0 && is >= 0;
+        if (is_known && (is == 0 ? wanted != 0 : is_tiled ? wanted % is != 0 : is != 1 && is != wanted))
+            return tr_fail(TR_ESHAPE, "%s: X %s cannot become as large as %s along dimension %d; %s", io->type, TR_SHAPE_STR(x), tr_shape_str(target), d,
+                           is_tiled ? "it must be a multiple of X's" : "only dimensions of 1 are repeated");
+        times[d] = is_known && is > 0 ? wanted / is : 1;
+        if (!is_known)
+            wide.dim[d] = wanted;
+    }
+    return put(io, &wide, times);
+}
+
+static tr_status infer_as(const tr_infer *io)
+{
+    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
+    TR_TRY(tr__check_dense(io, "target_tensor", &io->in[TARGET]));
+    TR_TRY(tr__check_rank(io, "target_tensor", &io->in[TARGET], io->in[X].shape.rank));
+    return infer_target(io, &io->in[TARGET].shape, true);
+}
+
+static tr_status infer_as_v2(const tr_infer *io)
+{
+    const attrs *a = io->attrs;
+    const int    slot = io->in[TARGET].kind != TR_KIND_NONE ? TARGET : TARGET_Y;
+    tr_shape     target = widened(&io->in[X].shape, a->list.count <= TR_MAX_RANK ? a->list.count : TR_MAX_RANK);
+
+    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
+    for (int d = 0; d < target.rank; d++)
+        target.dim[d] = a->list.item[d] < 0 ? target.dim[d] : a->list.item[d];         /* -1 keeps X's */
+    if (io->in[slot].kind != TR_KIND_NONE) {
+        TR_TRY(tr__check_dense(io, slot == TARGET ? "target_tensor" : "Y", &io->in[slot]));
+        target = io->in[slot].shape;
+    }
+    if (target.rank < io->in[X].shape.rank)
+        return tr_fail(TR_ESHAPE, "%s: X %s has more dimensions than the shape that it shall have, %s; give target_tensor, Y or target_shape", io->type,
+                       TR_SHAPE_STR(io->in[X].shape), TR_SHAPE_STR(target));
+    return infer_target(io, &target, false);
+}
+
 /* -- kernels --------------------------------------------------------------------------------------- */
 static tr_status run(const tr_run *io)
 {
@@ -187,9 +251,10 @@ static tr_status run(const tr_run *io)
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-#define REGISTER(name, proto_, check_, infer_)                                                                        \
+#define REGISTER(name, proto_, check_, infer_, ...)                                                                   \
     static const tr_grad_rule name##_rule = {                                                                         \
-        .op = #name "_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)}, .second = tr__second_linear, \
+        .op = #name "_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT), ##__VA_ARGS__}, .makes = {TR_DIN(X)},            \
+        .second = tr__second_linear,                                                                                  \
     };                                                                                                                \
     TR_REGISTER_OP(name, .proto = &proto_, .check = check_, .infer = infer_, .run = run, .grad = &name##_rule);       \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .kernels = TR_FLOAT_KERNELS(expand_grad))
@@ -197,6 +262,8 @@ static tr_status run(const tr_run *io)
 REGISTER(expand, proto, check, infer);
 REGISTER(expand_v2, v2_proto, NULL, infer_v2);
 REGISTER(tile, tile_proto, check_tile, infer_tile);
+REGISTER(expand_as, as_proto, NULL, infer_as, TR_IN_SHAPE(TARGET));
+REGISTER(expand_as_v2, as_v2_proto, NULL, infer_as_v2, TR_IN_SHAPE(TARGET), TR_IN_SHAPE(TARGET_Y));
 
 #else /* the gradient, for each T */
 

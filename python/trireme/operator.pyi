@@ -192,19 +192,38 @@ def beam_search_decode(
         ) -> tuple[Variable, Variable]:
     """The sentences of a beam search, the best of each source first, each beginning with its first word."""
 
+def bicubic_interp(
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int = 0, out_w: int = 0, scale: float = 0.0,
+        interp_method: str = 'bilinear', data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Images in another size: each element is mixed of the sixteen nearest ones of X."""
+
+bicubic_interp_grad: Callable[..., Any]
+def bicubic_interp_v2(
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int = 0, out_w: int = 0, scale: Sequence[float] = (),
+        interp_method: str = 'bicubic', data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Images in another size: each element is mixed of the sixteen nearest ones of X."""
+
+bicubic_interp_v2_grad: Callable[..., Any]
 def bilinear_interp(
-        X: Slot, OutSize: Slot | None = None, *, Out: Output = ..., out_h: int, out_w: int, scale: float = 0.0,
-        interp_method: str = 'bilinear', align_corners: bool = True, align_mode: int = 1, op_role: int = ...,
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int, out_w: int, scale: float = 0.0, interp_method: str = 'bilinear',
+        data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
     """Images in another size: each element is mixed of the four nearest ones of X."""
 
 bilinear_interp_grad: Callable[..., Any]
 def bilinear_interp_v2(
-        X: Slot, OutSize: Slot | None = None, *, Out: Output = ..., out_h: int = 0, out_w: int = 0, out_d: int = 0,
-        scale: Sequence[float] = (), interp_method: str = 'bilinear', data_layout: str = 'NCHW',
-        align_corners: bool = True, align_mode: int = 1, op_role: int = ..., op_role_var: Sequence[str] = ...,
-        op_namescope: str = ..., name: str | None = None,
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int = 0, out_w: int = 0, scale: Sequence[float] = (),
+        interp_method: str = 'bilinear', data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
     """Images in another size: each element is mixed of the four nearest ones of X."""
 
@@ -602,6 +621,21 @@ def expand(
         ) -> Variable:
     """Repeats X along its dimensions, as tiles."""
 
+def expand_as(
+        X: Slot, target_tensor: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
+        op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Repeats X along its dimensions, as tiles, until it is as large as another tensor."""
+
+expand_as_grad: Callable[..., Any]
+def expand_as_v2(
+        X: Slot, target_tensor: Slot | None = None, Y: Slot | None = None, *, Out: Output = ...,
+        target_shape: Sequence[int] = (), op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
+        name: str | None = None,
+        ) -> Variable:
+    """Repeats X along its dimensions of 1 until it is as large as another tensor, which may have more dimensions, in front."""
+
+expand_as_v2_grad: Callable[..., Any]
 expand_grad: Callable[..., Any]
 def expand_v2(
         X: Slot, *, Out: Output = ..., shape: Sequence[int], op_role: int = ..., op_role_var: Sequence[str] = ...,
@@ -1070,6 +1104,24 @@ def linear_chain_crf(
     """Minus the log of the probability that a conditional random field gives each sequence of labels."""
 
 linear_chain_crf_grad: Callable[..., Any]
+def linear_interp(
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int = 0, out_w: int = 0, scale: float = 0.0,
+        interp_method: str = 'bilinear', data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Lines in another length: each element is mixed of the two nearest ones of X."""
+
+linear_interp_grad: Callable[..., Any]
+def linear_interp_v2(
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int = 0, out_w: int = 0, scale: Sequence[float] = (),
+        interp_method: str = 'linear', data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Lines in another length: each element is mixed of the two nearest ones of X."""
+
+linear_interp_v2_grad: Callable[..., Any]
 def linspace(
         Start: Slot, Stop: Slot, Num: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
         op_namescope: str = ..., name: str | None = None,
@@ -1393,18 +1445,19 @@ def nce(
 
 nce_grad: Callable[..., Any]
 def nearest_interp(
-        X: Slot, OutSize: Slot | None = None, *, Out: Output = ..., out_h: int, out_w: int, scale: float = 0.0,
-        interp_method: str = 'bilinear', align_corners: bool = True, align_mode: int = 1, op_role: int = ...,
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int, out_w: int, scale: float = 0.0, interp_method: str = 'bilinear',
+        data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1, op_role: int = ...,
         op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
     """Images in another size: each element is the nearest one of X."""
 
 nearest_interp_grad: Callable[..., Any]
 def nearest_interp_v2(
-        X: Slot, OutSize: Slot | None = None, *, Out: Output = ..., out_h: int = 0, out_w: int = 0, out_d: int = 0,
-        scale: Sequence[float] = (), interp_method: str = 'nearest', data_layout: str = 'NCHW',
-        align_corners: bool = True, align_mode: int = 1, op_role: int = ..., op_role_var: Sequence[str] = ...,
-        op_namescope: str = ..., name: str | None = None,
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int = 0, out_w: int = 0, scale: Sequence[float] = (),
+        interp_method: str = 'nearest', data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
     """Images in another size: each element is the nearest one of X."""
 
@@ -2307,6 +2360,24 @@ def tree_conv(
     """A tree-based convolution: each node's window is its descendants down to max_depth."""
 
 tree_conv_grad: Callable[..., Any]
+def trilinear_interp(
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int = 0, out_w: int = 0, scale: float = 0.0,
+        interp_method: str = 'bilinear', data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Volumes in another size: each element is mixed of the eight nearest ones of X."""
+
+trilinear_interp_grad: Callable[..., Any]
+def trilinear_interp_v2(
+        X: Slot, OutSize: Slot | None = None, SizeTensor: Slot | None = None, Scale: Slot | None = None, *,
+        Out: Output = ..., out_d: int = 0, out_h: int = 0, out_w: int = 0, scale: Sequence[float] = (),
+        interp_method: str = 'trilinear', data_layout: str = 'NCHW', align_corners: bool = True, align_mode: int = 1,
+        op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
+        ) -> Variable:
+    """Volumes in another size: each element is mixed of the eight nearest ones of X."""
+
+trilinear_interp_v2_grad: Callable[..., Any]
 def truncated_gaussian_random(
         *, Out: Output = ..., shape: Sequence[int], mean: float = 0.0, std: float = 1.0, seed: int = 0,
         dtype: DTypeLike = 5, op_role: int = ..., op_role_var: Sequence[str] = ..., op_namescope: str = ...,
@@ -2375,11 +2446,12 @@ def warpctc(
 
 warpctc_grad: Callable[..., Any]
 def where(
-        Condition: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
-        op_namescope: str = ..., name: str | None = None,
+        Condition: Slot, X: Slot | None = None, Y: Slot | None = None, *, Out: Output = ..., op_role: int = ...,
+        op_role_var: Sequence[str] = ..., op_namescope: str = ..., name: str | None = None,
         ) -> Variable:
-    """Row i of Out holds the indices of the i-th element of Condition that is true, in the order of the elements."""
+    """With X and Y, Out is X where Condition is true, and Y elsewhere."""
 
+where_grad: Callable[..., Any]
 def where_index(
         Condition: Slot, *, Out: Output = ..., op_role: int = ..., op_role_var: Sequence[str] = ...,
         op_namescope: str = ..., name: str | None = None,

@@ -1,5 +1,5 @@
-/* test_later_forms.c - operators of later versions of Fluid: lookup_table_v2, one_hot_v2, top_k_v2, matmul_v2, hard_swish and
- * flatten_contiguous_range. */
+/* test_later_forms.c - operators of later versions of Fluid: lookup_table_v2, one_hot_v2, top_k_v2, matmul_v2, hard_swish,
+ * flatten_contiguous_range, where of three inputs, expand_as and expand_as_v2. */
 #include "tests/support/op_check.h"
 
 /* -- references ---------------------------------------------------------------------------------- */
@@ -43,6 +43,27 @@ static void swish_reference(op_values *v)
         v->out[0].data[i] = v->in[0].data[i] * fmin(fmax(v->in[0].data[i] + 3, 0), 6) / 6;
 }
 
+static void chosen_reference(op_values *v)
+{
+    for (int64_t i = 0; i < v->out[0].count; i++)
+        v->out[0].data[i] = v->in[v->in[0].data[i] != 0 ? 1 : 2].data[i];
+}
+
+static void tiled_reference(op_values *v)              /* at most three dimensions, of which X has the last ones */
+{
+    const op_array *x = &v->in[0], *out = &v->out[0];
+
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t at = 0, step = 1, rest = i;
+        for (int d = 1; d <= x->rank; d++) {
+            at += rest % out->dims[out->rank - d] % x->dims[x->rank - d] * step;
+            rest /= out->dims[out->rank - d];
+            step *= x->dims[x->rank - d];
+        }
+        v->out[0].data[i] = x->data[at];
+    }
+}
+
 static void same_elements(op_values *v)
 {
     memcpy(v->out[0].data, v->in[0].data, (size_t)v->in[0].count * sizeof(double));
@@ -75,6 +96,24 @@ static const op_case flatten_cases[] = {
     {"no rows", {DIMS(0, 3, 2)}, {INT_ATTR("start_axis", 1)}, {DIMS(0, 6)}},
 };
 
+#define FLAGS(list, ...) {SIZE(__VA_ARGS__), .values = list, .is_typed = true, .dtype = TR_BOOL}
+static const op_case where_cases[] = {
+    {"a matrix", {FLAGS(LIST(1, 0, 0, 1, 1, 0), 2, 3), DIMS(2, 3), DIMS(2, 3)}, {}, {DIMS(2, 3)}},
+    {"all of Y", {FLAGS(LIST(0, 0), 2), DIMS(2), DIMS(2)}},
+    {"no rows", {FLAGS(LIST(0), 0, 3), DIMS(0, 3), DIMS(0, 3)}},
+};
+static const op_case as_cases[] = {
+    {"dimensions of 1", {DIMS(2, 1), CONSTANT(2, 3)}, {}, {DIMS(2, 3)}},
+    {"new dimensions", {DIMS(1, 3), CONSTANT(2, 4, 3)}, {}, {DIMS(2, 4, 3)}},
+    {"as large", {DIMS(2, 3), CONSTANT(2, 3)}},
+    {"no rows", {DIMS(0, 1), CONSTANT(0, 4)}, {}, {DIMS(0, 4)}},
+};
+static const op_case as_attr_cases[] = {{"an attribute", {DIMS(3, 1)}, {INTS_ATTR("target_shape", 2, 3, 2)}, {DIMS(2, 3, 2)}}};
+static const op_case multiple_cases[] = {
+    {"tiles", {DIMS(2, 3), CONSTANT(4, 3)}, {}, {DIMS(4, 3)}},
+    {"both", {DIMS(2, 1, 2), CONSTANT(4, 3, 4)}, {}, {DIMS(4, 3, 4)}},
+};
+
 /* -- tests ------------------------------------------------------------------------------------------- */
 
 #define QUESTIONS(name, op, cases, reference, step, tolerance)                                          \
@@ -85,6 +124,10 @@ QUESTIONS(lookup, "lookup_table_v2", lookup_cases, lookup_reference, 1e-5, 1e-7)
 QUESTIONS(product, "matmul_v2", product_cases, product_reference, 1e-5, 1e-7)
 QUESTIONS(swish, "hard_swish", swish_cases, swish_reference, 1e-6, 1e-6)
 QUESTIONS(flatten, "flatten_contiguous_range", flatten_cases, same_elements, 1e-5, 1e-7)
+QUESTIONS(where, "where", where_cases, chosen_reference, 1e-5, 1e-7)
+QUESTIONS(expand_as_v2, "expand_as_v2", as_cases, tiled_reference, 1e-5, 1e-7)
+QUESTIONS(expand_to, "expand_as_v2", as_attr_cases, tiled_reference, 1e-5, 1e-7)
+QUESTIONS(expand_as, "expand_as", multiple_cases, tiled_reference, 1e-5, 1e-7)
 TEST(one_hot_matches_reference) { EACH_OF(c, hot_cases) check_forward("one_hot_v2", c, hot_reference, 0); }
 
 /* Of rows: the largest elements, the first of equal ones first. */
@@ -133,15 +176,21 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "k is 4, but X [2, 3] has 3 elements", infer_shapes("top_k_v2", {DIMS(2, 3)}, {INT_ATTR("k", 4)}));
     EXPECT_FAIL(TR_ERANGE, "start_axis 2 is behind stop_axis 1",
                 infer_shapes("flatten_contiguous_range", {DIMS(2, 3, 4)}, {INT_ATTR("start_axis", 2), INT_ATTR("stop_axis", 1)}));
+    EXPECT_FAIL(TR_EINVAL, "where: X and Y belong together; Y is missing", infer_shapes("where", {BOOLS(2, 3), DIMS(2, 3)}));
+    EXPECT_FAIL(TR_ESHAPE, "Condition must be [2, 3], got [2]", infer_shapes("where", {BOOLS(2), DIMS(2, 3), DIMS(2, 3)}));
+    EXPECT_FAIL(TR_ESHAPE, "X [2, 3] cannot become as large as [2, 6] along dimension 1; only dimensions of 1 are repeated",
+                infer_shapes("expand_as_v2", {DIMS(2, 3), DIMS(2, 6)}));
+    EXPECT_FAIL(TR_ESHAPE, "it must be a multiple of X's", infer_shapes("expand_as", {DIMS(2, 3), DIMS(2, 4)}));
+    EXPECT_FAIL(TR_ESHAPE, "give target_tensor, Y or target_shape", infer_shapes("expand_as_v2", {DIMS(2, 3)}));
+    EXPECT_SHAPE("float32[?, 5]", "expand_as_v2", {DIMS(-1, 1), DIMS(-1, 5)});
 }
+
+#define BOTH(name) cmocka_unit_test(name##_matches_reference), cmocka_unit_test(name##_gradient_is_numeric)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lookup_matches_reference),  cmocka_unit_test(lookup_gradient_is_numeric),
-        cmocka_unit_test(product_matches_reference), cmocka_unit_test(product_gradient_is_numeric),
-        cmocka_unit_test(swish_matches_reference),   cmocka_unit_test(swish_gradient_is_numeric),
-        cmocka_unit_test(flatten_matches_reference), cmocka_unit_test(flatten_gradient_is_numeric),
+        BOTH(lookup), BOTH(product), BOTH(swish), BOTH(flatten), BOTH(where), BOTH(expand_as_v2), BOTH(expand_to), BOTH(expand_as),
         cmocka_unit_test(one_hot_matches_reference), cmocka_unit_test(top_matches_reference), cmocka_unit_test(the_largest_and_the_smallest_are_found_along_an_axis),
         cmocka_unit_test(mistakes_are_explained),
     };

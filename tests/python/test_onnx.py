@@ -96,6 +96,7 @@ def scaled(type: str, **attrs: Any) -> Any:
 OF_ANY_SIZE: list[tuple[str, Callable[[], Any]]] = [
     *[(f"{type}_{corners}_{mode}", lambda type=type, corners=corners, mode=mode: scaled(type, align_corners=corners, align_mode=mode))
       for type in ("bilinear_interp", "nearest_interp") for corners, mode in ((True, 1), (False, 1), (False, 0))],
+    ("bicubic_interp", lambda: made("bicubic_interp", image(2, -1, -1), out_h=0, out_w=0, scale=2.0, align_corners=False)),      # places that floats hit
     ("maxout", lambda: layers.maxout(image(6, -1, -1), 2)),
     ("space_to_depth", lambda: layers.space_to_depth(image(8, -1, -1), 2)),
     ("temporal_shift", lambda: layers.temporal_shift(image(8, -1, 4), 2)),
@@ -276,6 +277,17 @@ CASES: list[tuple[str, Callable[[], Any]]] = [
     ("where_index", lambda: layers.cast(made("where_index", layers.less_than(data(3), layers.fill_constant([1], "float32", 0.2)), slots=("Condition",)), "float32")),
     *[(f"{type}_of_{scale}", lambda type=type, scale=scale: made(type, data(2, 4, 6), scale=scale, align_corners=False, align_mode=0))
       for type in ("bilinear_interp_v2", "nearest_interp_v2") for scale in ([1.5, 2.0], [2.0, 0.5])],
+    *[(f"bicubic_interp_v2_of_{scale}", lambda scale=scale: made("bicubic_interp_v2", data(2, 4, 6), scale=scale, align_corners=False)) for scale in ([1.5, 2.0], [2.0, 0.5])],
+    *[(f"{type}_{corners}_{mode}_{size}", lambda type=type, shape=shape, corners=corners, mode=mode, size=size: made(
+          type, data(2, *shape), align_corners=corners, align_mode=mode, **dict(zip(("out_w", "out_h", "out_d"), [size, 3, 5]))))
+      for type, shape in (("linear_interp", [5]), ("linear_interp_v2", [5]), ("trilinear_interp", [3, 2, 5]), ("trilinear_interp_v2", [3, 2, 5]), ("bilinear_interp", [2, 5]))
+      for corners, mode in ((True, 1), (False, 1), (False, 0)) for size in (1, 7)],
+    ("resized_to_tensors", lambda: made("bilinear_interp", data(2, 4, 5), [layers.assign(np.array([n], "int32")) for n in (3, 7)], slots=("X", "SizeTensor"), out_h=0, out_w=0)),
+    ("resized_by_a_tensor", lambda: made("nearest_interp", data(2, 4, 5), layers.assign(np.array([1.5], "float32")), slots=("X", "Scale"), out_h=0, out_w=0)),
+    ("where_of_two", lambda: made("where", layers.less_than(data(3), layers.fill_constant([1], "float32", 0.2)), data(3), data(3, name="y"), slots=("Condition", "X", "Y"))),
+    ("expand_as", lambda: made("expand_as", data(1, 3), data(4, 6, name="y"), slots=("X", "target_tensor"))),
+    ("expand_as_v2", lambda: made("expand_as_v2", data(1, 3), data(4, 3, name="y"), slots=("X", "Y"))),
+    ("expand_as_v2_of_a_shape", lambda: made("expand_as_v2", data(1, 3), target_shape=[2, -1, 4, 3])),
     ("matmul_v2", lambda: made("matmul_v2", data(3, 4), data(5, 4, name="y"), trans_y=True)),
     ("flatten_contiguous_range", lambda: made("flatten_contiguous_range", data(3, 4, 2), start_axis=1, stop_axis=2)),
     ("lookup_table_v2", lambda: made("lookup_table_v2", parameter(7, 3), classes(), slots=("W", "Ids"))),
@@ -370,6 +382,7 @@ def test_each_operator_is_in_a_case_or_refused_with_a_reason() -> None:
     (lambda: made("spp", layers.data("x", [-1, 2, -1, 8], append_batch_size=False), pyramid_height=2, pooling_type="max"), "spp: .*the size of the images must be known"),
     (lambda: layers.adaptive_pool2d(layers.data("x", [-1, 2, -1, 8], append_batch_size=False), [4, 3], "avg"), "adaptive pools are exported of images of known sizes only"),
     (lambda: made("nearest_interp_v2", data(2, 5, 6), scale=[1.5, 1.5], align_corners=False), "nearest_interp_v2: its scale is .* whole after it"),
+    (lambda: made("bicubic_interp", data(2, 5, 6), out_h=1, out_w=3, align_corners=False), "bicubic_interp: .* a single row or column"),
     (lambda: layers.im2sequence(layers.data("x", [-1, 2, -1, 8], append_batch_size=False), 2), "im2sequence: .* images of known sizes alone"),
     (lambda: layers.maxout(layers.data("x", [-1, -1, 4, 3], append_batch_size=False), 2), r"the dimensions \[1\] must be known"),
 ], ids=lambda value: None if callable(value) else value[:12])

@@ -194,7 +194,7 @@ def test_the_size_may_be_fed(exe):
 
 @pytest.mark.parametrize(("make", "message"), [
     (lambda x: layers.image_resize(x), "image_resize: give out_shape or scale"),
-    (lambda x: layers.image_resize(x, [2, 2], resample="CUBIC"), "resample must be 'BILINEAR' or 'NEAREST'"),
+    (lambda x: layers.image_resize(x, [2, 2], resample="CUBIC"), "resample must be 'LINEAR', 'BILINEAR', 'TRILINEAR' or 'NEAREST'"),
     (lambda x: layers.image_resize(x, [2]), "out_shape must be"),
     (lambda x: layers.image_resize_short(layers.data("y", [3, -1, 4]), 4), "with known sides"),
     (lambda x: layers.group_norm(x, 3), "cannot be cut into 3 groups"),

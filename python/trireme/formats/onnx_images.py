@@ -29,13 +29,17 @@ def _like(graph: Graph, value: str, shape_of: str, out: str) -> str:
 # -- sizes -----------------------------------------------------------------------------------------------------------------
 
 
-@converts("bilinear_interp", "nearest_interp", "bilinear_interp_v2", "nearest_interp_v2")
+@converts(*(f"{method}_interp{form}" for method in ("linear", "bilinear", "nearest", "bicubic", "trilinear") for form in ("", "_v2")))
 def _interp(graph: Graph, op: Operator) -> None:
     x, out = op.input("X")[0], op.output("Out")[0]
-    sizes, corners, is_nearest = graph.shape(out)[2:], bool(op.attr("align_corners")), op.type.startswith("nearest_interp")
-    sides = graph.shape(x)[2:]
-    if _scales(op).size == 2 and not corners and not _has(op, "OutSize") and any(side < 0 or side * scale % 1 for side, scale in zip(sides, _scales(op))):
-        raise _refuse(op, f"its scale is {_scales(op).tolist()}, and {x!r} is {graph.shape(x)}; the sizes must be known, and whole after it")
+    sizes, sides, corners = graph.shape(out)[2:], graph.shape(x)[2:], bool(op.attr("align_corners"))
+    is_nearest, is_cubic, is_later = op.type.startswith("nearest"), op.type.startswith("bicubic"), op.type.endswith("_v2")
+    if is_later and not corners and not (_has(op, "OutSize") or _has(op, "SizeTensor")):
+        scales = _scales(op) if not _has(op, "Scale") else np.array([np.nan])
+        if scales[0] and any(side < 0 or not float(side * scale).is_integer() for side, scale in zip(sides, np.resize(scales, len(sides)))):
+            raise _refuse(op, f"its scale is {scales.tolist()}, and {x!r} is {graph.shape(x)}; the sizes must be known, and whole after it")
+    if is_cubic and not corners and any(size == 1 != side for size, side in zip(sizes, sides)):
+        raise _refuse(op, f"{out!r} is {graph.shape(out)}; a single row or column without align_corners lies elsewhere in ONNX")
     if is_nearest and min(*sizes, *sides) > 0 and not corners and not any(n % m for n, m in zip(sizes, sides)):
         wanted = graph.longs(sizes)                    # whole steps, which floats hit
     else:
@@ -44,26 +48,36 @@ def _interp(graph: Graph, op: Operator) -> None:
             _picked(graph, op, wanted, corners)
             return
     front = graph.add("Slice", [graph.add("Shape", [graph.name_of(x)]), graph.longs([0]), graph.longs([2])])
-    how = "align_corners" if corners else "asymmetric" if is_nearest or op.attr("align_mode") == 1 else "half_pixel"
-    inputs = [graph.name_of(x), "", "", graph.add("Concat", [front, wanted], axis=0)]
-    rounding = {"nearest_mode": "floor"} if is_nearest else {}
-    graph.add("Resize", inputs, _out(graph, op), mode="nearest" if is_nearest else "linear", coordinate_transformation_mode=how, **rounding)
+    is_whole = is_nearest or (op.attr("align_mode") == 1 and not is_cubic)
+    how = "align_corners" if corners else "asymmetric" if is_whole else "half_pixel" if is_cubic else "pytorch_half_pixel"     # the last is Fluid's of one element
+    rules: dict[str, Any] = {"mode": "nearest", "nearest_mode": "floor"} if is_nearest else {"mode": "cubic", "cubic_coeff_a": -0.75} if is_cubic else {"mode": "linear"}
+    value, row = graph.name_of(x), [graph.longs([1])] if len(sides) == 1 else []
+    if row:                                            # a line is an image of one row
+        value = graph.add("Unsqueeze", [value, graph.longs([2])])
+    resized = graph.add("Resize", [value, "", "", graph.add("Concat", [front, *row, wanted], axis=0)], None if row else _out(graph, op),
+                        coordinate_transformation_mode=how, **rules)
+    if row:
+        graph.add("Squeeze", [resized, graph.longs([2])], _out(graph, op))
 
 
 def _scales(op: Operator) -> np.ndarray:
-    """Of the height and the width; one: of both."""
-    return np.atleast_1d(np.float64(np.float32(op.attr("scale"))))
+    """Of each axis; one: of all."""
+    scales = np.atleast_1d(np.float32(op.attr("scale")))
+    return scales if scales.size else np.zeros(1, np.float32)
 
 
 def _wanted(graph: Graph, op: Operator, sizes: Sequence[int]) -> str:
-    """Height and width of the output: fed, known, or so many times those of the input."""
+    """The extents of the output: fed, known, or so many times those of the input."""
+    add, int64 = graph.add, int(graph.onnx.TensorProto.INT64)
+    if _has(op, "SizeTensor"):
+        return add("Cast", [add("Concat", [graph.name_of(name) for name in op.input("SizeTensor")], axis=0)], to=int64)
     if _has(op, "OutSize"):
-        return graph.add("Cast", [_in(graph, op, "OutSize")], to=int(graph.onnx.TensorProto.INT64))
+        return add("Cast", [_in(graph, op, "OutSize")], to=int64)
     if min(sizes) > 0:
         return graph.longs(sizes)
-    scale = graph.constant(_scales(op), np.float64)
-    sides = graph.add("Cast", [shape_of(graph, *extents(graph, _in(graph, op, "X"), [2, 3]))], to=int(graph.onnx.TensorProto.DOUBLE))
-    return graph.add("Cast", [graph.add("Floor", [graph.add("Mul", [sides, scale])])], to=int(graph.onnx.TensorProto.INT64))
+    scale = _in(graph, op, "Scale") if _has(op, "Scale") else graph.constant(_scales(op), np.float32)
+    sides = add("Cast", [shape_of(graph, *extents(graph, _in(graph, op, "X"), range(2, 2 + len(sizes))))], to=int(graph.onnx.TensorProto.FLOAT))
+    return add("Cast", [add("Floor", [add("Mul", [sides, scale])])], to=int64)
 
 
 def _picked(graph: Graph, op: Operator, wanted: str, corners: bool) -> None:

@@ -43,7 +43,21 @@ def _reduce_truth(graph: Graph, op: Operator) -> None:
 
 @converts("where", "where_index")
 def _where(graph: Graph, op: Operator) -> None:
+    if _has(op, "X"):
+        graph.add("Where", [_in(graph, op, slot) for slot in ("Condition", "X", "Y")], _out(graph, op))
+        return
     graph.add("Transpose", [graph.add("NonZero", [_in(graph, op, "Condition")])], _out(graph, op), perm=[1, 0])
+
+
+@converts("expand_as", "expand_as_v2")
+def _expand_as(graph: Graph, op: Operator) -> None:
+    x, add = _in(graph, op, "X"), graph.add
+    slot = next((slot for slot in ("target_tensor", "Y") if _has(op, slot)), None)
+    shape = add("Shape", [_in(graph, op, slot)]) if slot else graph.longs([max(extent, 1) for extent in op.attr("target_shape")])
+    if op.type == "expand_as":
+        add("Tile", [x, add("Div", [shape, add("Max", [add("Shape", [x]), graph.longs([1])])])], _out(graph, op))
+    else:
+        add("Expand", [x, shape], _out(graph, op))
 
 
 @converts("is_empty")

@@ -7,61 +7,99 @@ from typing import Any
 
 from ..framework import Variable
 from ..layer_helper import LayerHelper
+from .tensor import fill_constant
 
-_OPERATORS = {"BILINEAR": "bilinear_interp", "NEAREST": "nearest_interp"}
+_AXES = {"LINEAR": 1, "BILINEAR": 2, "NEAREST": 2, "TRILINEAR": 3}
 
 
-def image_resize(input: Variable, out_shape: Any = None, scale: float | None = None, name: str | None = None, resample: str = "BILINEAR",
-                 actual_shape: Variable | None = None, align_corners: bool = True, align_mode: int = 1) -> Variable:
+def image_resize(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, resample: str = "BILINEAR",
+                 actual_shape: Variable | None = None, align_corners: bool = True, align_mode: int = 1, data_format: str | None = None) -> Variable:
     """Return images [n, c, h, w] in another size.
 
-    The size is ``out_shape``, a list [height, width] or an int32 variable [2], or ``scale`` times the old one; ``actual_shape``, an
-    int32 variable [2], overrides both when it is run. ``resample`` is "BILINEAR" (mixed of the four nearest elements) or "NEAREST".
-    With ``align_corners`` the centres of the corners meet: ``s = k (m - 1) / (n - 1)`` is the place of element k of n among m.
-    Without, it is ``s = k m / n``, or ``(k + 1/2) m / n - 1/2`` of bilinear with ``align_mode`` 0.
+    The size is ``out_shape``, a list [height, width] of ints or int32 variables [1], or an int32 variable [2]; or ``scale`` times the old one, a
+    number or a float32 variable [1]. ``actual_shape``, an int32 variable [2], overrides both when it is run. ``resample`` is "BILINEAR" (mixed of the
+    four nearest elements) or "NEAREST"; "LINEAR" is for lines [n, c, w], "TRILINEAR" for volumes [n, c, d, h, w]. With ``align_corners`` the centres of
+    the corners meet: ``s = k (m - 1) / (n - 1)`` is the place of element k of n among m. Without, it is ``s = k m / n``, or
+    ``(k + 1/2) m / n - 1/2`` of linear ones with ``align_mode`` 0. ``data_format`` may name the order of dimensions that is taken anyway.
 
     >>> image = fluid.layers.data("image", [3, 8, 8])
     >>> fluid.layers.image_resize(image, [12, 16])
     Variable('image_resize_0.tmp_0', float32[?, 3, 12, 16])
     """
-    if resample not in _OPERATORS:
-        raise ValueError(f"image_resize: resample must be 'BILINEAR' or 'NEAREST', got {resample!r}")
+    if resample not in _AXES:
+        raise ValueError(f"image_resize: resample must be 'LINEAR', 'BILINEAR', 'TRILINEAR' or 'NEAREST', got {resample!r}")
     if out_shape is None and scale is None:
         raise ValueError("image_resize: give out_shape or scale")
     if align_mode not in (0, 1):
         raise ValueError(f"image_resize: align_mode must be 0 or 1, got {align_mode!r}")
+    axes = _AXES[resample]
+    order = ("NCW", "NCHW", "NCDHW")[axes - 1]
+    if data_format not in (None, order):
+        raise ValueError(f"image_resize: data_format must be {order!r}, got {data_format!r}; transpose the images before and after")
     attrs: dict[str, Any] = {"out_h": -1, "out_w": -1, "interp_method": resample.lower(), "align_corners": align_corners,
                              "align_mode": align_mode}
     inputs: dict[str, Any] = {"X": [input]}
     if isinstance(out_shape, Variable):
         inputs["OutSize"] = [out_shape]
     elif out_shape is not None:
-        if len(out_shape) != 2:
-            raise ValueError(f"image_resize: out_shape must be [height, width], got {out_shape!r}")
-        attrs["out_h"], attrs["out_w"] = (int(extent) for extent in out_shape)
+        _put_shape(inputs, attrs, list(out_shape), axes)
+    elif isinstance(scale, Variable):
+        inputs["Scale"] = [scale]
     else:
-        attrs["scale"] = float(scale)                      # type: ignore[arg-type]
+        attrs["scale"] = float(scale)
     if actual_shape is not None:
         inputs["OutSize"] = [actual_shape]
-    return LayerHelper("image_resize", name=name).append(_OPERATORS[resample], inputs, attrs)
+        inputs.pop("SizeTensor", None)                     # which would come first
+    return LayerHelper("image_resize", name=name).append(f"{resample.lower()}_interp", inputs, attrs)
 
 
-def resize_bilinear(input: Variable, out_shape: Any = None, scale: float | None = None, name: str | None = None,
-                    actual_shape: Variable | None = None, align_corners: bool = True, align_mode: int = 1) -> Variable:
+def _put_shape(inputs: dict[str, Any], attrs: dict[str, Any], extents: list[Any], axes: int) -> None:
+    """Into attributes; a list with variables is one of variables alone."""
+    names = ("depth", "height", "width")[-axes:]
+    if len(extents) != axes:
+        raise ValueError(f"image_resize: out_shape must be [{', '.join(names)}], got {extents!r}")
+    if any(isinstance(extent, Variable) for extent in extents):
+        inputs["SizeTensor"] = [extent if isinstance(extent, Variable) else fill_constant([1], "int32", int(extent)) for extent in extents]
+        return
+    for side, extent in zip(names, extents):
+        attrs[f"out_{side[0]}"] = int(extent)
+
+
+def resize_linear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Variable | None = None,
+                  align_corners: bool = True, align_mode: int = 1, data_format: str = "NCW") -> Variable:
+    """Return lines [n, c, w] in another length, mixed of the two nearest elements: see `image_resize`.
+
+    >>> fluid.layers.resize_linear(fluid.layers.data("line", [3, 8]), [12]).shape
+    (None, 3, 12)
+    """
+    return image_resize(input, out_shape, scale, name, "LINEAR", actual_shape, align_corners, align_mode, data_format)
+
+
+def resize_bilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Variable | None = None,
+                    align_corners: bool = True, align_mode: int = 1, data_format: str = "NCHW") -> Variable:
     """Return images [n, c, h, w] in another size, mixed of the four nearest elements: see `image_resize`.
 
     The size is ``out_shape`` or ``scale`` times the old one. ``align_mode`` 0 puts the centres of elements at halves, 1 at whole
-    numbers, where
-    ``align_corners`` is False.
+    numbers, where ``align_corners`` is False.
 
     >>> fluid.layers.resize_bilinear(fluid.layers.data("image", [3, 8, 8]), scale=1.5).shape
     (None, 3, 12, 12)
     """
-    return image_resize(input, out_shape, scale, name, "BILINEAR", actual_shape, align_corners, align_mode)
+    return image_resize(input, out_shape, scale, name, "BILINEAR", actual_shape, align_corners, align_mode, data_format)
 
 
-def resize_nearest(input: Variable, out_shape: Any = None, scale: float | None = None, name: str | None = None,
-                   actual_shape: Variable | None = None, align_corners: bool = True) -> Variable:
+def resize_trilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Variable | None = None,
+                     align_corners: bool = True, align_mode: int = 1, data_format: str = "NCDHW") -> Variable:
+    """Return volumes [n, c, d, h, w] in another size, mixed of the eight nearest elements: see `image_resize`.
+
+    >>> fluid.layers.resize_trilinear(fluid.layers.data("volume", [3, 4, 8, 8]), [2, 4, 6]).shape
+    (None, 3, 2, 4, 6)
+    """
+    return image_resize(input, out_shape, scale, name, "TRILINEAR", actual_shape, align_corners, align_mode, data_format)
+
+
+def resize_nearest(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Variable | None = None,
+                   align_corners: bool = True, data_format: str = "NCHW") -> Variable:
     """Return images [n, c, h, w] in another size, each element the nearest of the old ones: see `image_resize`.
 
     The size is ``out_shape`` or ``scale`` times the old one.
@@ -69,7 +107,7 @@ def resize_nearest(input: Variable, out_shape: Any = None, scale: float | None =
     >>> fluid.layers.resize_nearest(fluid.layers.data("image", [3, 8, 8]), [4, 6]).shape
     (None, 3, 4, 6)
     """
-    return image_resize(input, out_shape, scale, name, "NEAREST", actual_shape, align_corners)
+    return image_resize(input, out_shape, scale, name, "NEAREST", actual_shape, align_corners, data_format=data_format)
 
 
 def image_resize_short(input: Variable, out_short_len: int, resample: str = "BILINEAR") -> Variable:
@@ -117,4 +155,4 @@ def grid_sampler(x: Variable, grid: Variable, name: str | None = None) -> Variab
     return LayerHelper("grid_sampler", name=name).append("grid_sampler", {"X": [x], "Grid": [grid]}, slot="Output")
 
 
-__all__ = ["image_resize", "resize_bilinear", "resize_nearest", "image_resize_short", "affine_grid", "grid_sampler"]
+__all__ = ["image_resize", "resize_linear", "resize_bilinear", "resize_trilinear", "resize_nearest", "image_resize_short", "affine_grid", "grid_sampler"]

@@ -296,6 +296,16 @@ def expand(x: Variable, expand_times: Sequence[int], name: str | None = None) ->
     return LayerHelper("expand", name=name).append("expand", {"X": [x]}, {"expand_times": list(expand_times)})
 
 
+def expand_as(x: Variable, target_tensor: Variable, name: str | None = None) -> Variable:
+    """Return ``x`` repeated along its dimensions until it is as large as ``target_tensor``, whose extents are multiples of its own.
+
+    >>> x, like = fluid.layers.data("x", [1, 3]), fluid.layers.data("like", [4, 3])
+    >>> fluid.layers.expand_as(x, like)
+    Variable('expand_as_0.tmp_0', float32[?, 4, 3])
+    """
+    return LayerHelper("expand_as", name=name).append("expand_as", {"X": [x], "target_tensor": [target_tensor]})
+
+
 def slice(input: Variable, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> Variable:
     """Return the part [starts, ends) along ``axes``; negative numbers count from the end.
 
@@ -400,5 +410,5 @@ def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, 
 
 __all__ = ["create_tensor", "create_parameter", "create_global_var", "fill_constant", "fill_constant_batch_size_like",
            "zeros", "ones", "zeros_like", "assign", "cast", "concat", "split", "reshape", "transpose", "squeeze",
-           "unsqueeze", "flatten", "stack", "unstack", "expand", "slice", "gather", "one_hot", "shape", "argmax",
-           "argmin", "increment", "autoincreased_step_counter"]
+           "unsqueeze", "flatten", "stack", "unstack", "expand", "expand_as", "slice", "gather", "one_hot", "shape",
+           "argmax", "argmin", "increment", "autoincreased_step_counter"]
