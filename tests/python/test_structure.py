@@ -205,7 +205,7 @@ def test_no_file_is_too_long(floor):
 
 
 # Operators whose arithmetic has their name: kernels/ has the operator, kernels/math/ the functions on arrays.
-TWICE = {"activation.c", "cast.c", "conv.c", "dgc.c", "edit_distance.c", "elementwise.c", "gru.c", "lstm.c", "nce.c", "norm.c", "optimizer.c", "optimizer.h",
+TWICE = {"activation.c", "cast.c", "conv.c", "dgc.c", "edit_distance.c", "elementwise.c", "gru.c", "interp.c", "lstm.c", "nce.c", "norm.c", "optimizer.c", "optimizer.h",
          "pool.c", "reduce.c", "sequence.c", "sequence.h", "softmax.c"}
 
 
