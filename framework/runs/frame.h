@@ -41,9 +41,7 @@ tr_status tr__frame_run(tr_frame *frame);
 tr_status tr_frame_open(tr_frame **out, const tr_run *io, tr_frame *parent);
 void      tr_frame_close(tr_frame *frame);
 tr_status tr_frame_run(tr_frame *frame);
-/* The variable that `name` means inside the frame, at its end; NULL: none. For set-up, not for hot loops. */
-tr_var   *tr_frame_find(tr_frame *frame, const char *name);
-/* Its number in the plan's frames, at the block's begin or end; -1: no operator of the block names it. */
+/* A variable's number in the plan's frames, at the block's begin or end; -1: no operator of the block names it. */
 int       tr_plan_var_at_begin(const tr_plan *plan, const char *name);
 int       tr_plan_var_at_end(const tr_plan *plan, const char *name);
 

@@ -53,16 +53,6 @@ int tr_plan_var_at_end(const tr_plan *plan, const char *name)
     return (int)(intptr_t)tr_map_find(&plan->current, name) - 1;
 }
 
-tr_var *tr_frame_find(tr_frame *frame, const char *name)
-{
-    for (; frame; frame = frame->parent) {
-        const int v = tr_plan_var_at_end(frame->plan, name);
-        if (v >= 0)
-            return frame->var[v];
-    }
-    return NULL;
-}
-
 /* Of a stand-in (widened.h). Where the shape of the output was known, it has its memory already. */
 static tr_status resize_stand_in(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape)
 {

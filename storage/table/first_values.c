@@ -40,11 +40,6 @@ static void draw(const tr_table_config *c, float *out, int64_t n, place from)
     }
 }
 
-void tr_table_first_value(const tr_table_config *config, float *out, int64_t key)
-{
-    draw(config, out, config->width, place_of(config, key));
-}
-
 void tr__table_put_first_value(const tr_table_config *config, char *out, int64_t key)
 {
     enum { PIECE = 256 };

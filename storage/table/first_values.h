@@ -6,7 +6,5 @@
 
 /* Compute `width` values, in the table's type. */
 void tr__table_put_first_value(const tr_table_config *config, char *out, int64_t key);
-/* As float32 [width]. */
-void tr_table_first_value(const tr_table_config *config, float *out, int64_t key);
 
 #endif

@@ -2,6 +2,7 @@
 #include "tests/support/snapshot_word.h"
 #include "tests/support/durable_store.h"
 
+#include "pserver/core/updates/server_state.h"
 #include "pserver/trireme_tasks.h"
 
 /* The task that a trainer is given now; nothing else may be told to it. */
@@ -176,7 +177,7 @@ TEST(a_step_that_is_left_out_is_settled_without_an_update)
     tr_server_applied(r.server, TR_OK);
     make_step(&r, TRAINER1, 3);
     assert_int_equal(applying, 2);
-    assert_int_equal(tr_server_step(r.server), 2);
+    assert_int_equal(r.server->updates, 2);
     push_small(&r, TRAINER1, 4, 1);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 4, .is_idle = 1}}, NULL);
     EXPECT_REFUSED(&r, "leaves step 4 out, which it has begun");
@@ -423,7 +424,7 @@ TEST(a_snapshot_that_another_server_has_given_up_holds_up_nobody_and_trainer_0_i
     make_step(&r, TRAINER1, 1);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = target, .snapshot = {.number = 2}}, first);
     make_step(&r, TRAINER0, 1);
-    assert_int_equal(tr_server_step(r.server), 2);         /* neither is kept waiting */
+    assert_int_equal(r.server->updates, 2);         /* neither is kept waiting */
     done = take_snapshot_done(&r);
     assert_true(done && !done->has_part && done->error);
     trireme__pserver__snapshot_done__free_unpacked(done, NULL);

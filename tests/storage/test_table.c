@@ -21,6 +21,15 @@ static tr_table *make(const tr_table_config *config)
     return t;
 }
 
+/* The values of a key's row before its first update, as float32 [width]. */
+static void first_value_of(const tr_table_config *config, float *out, int64_t key)
+{
+    tr_table_config wide = *config;
+
+    wide.dtype = TR_FP32;
+    tr__table_put_first_value(&wide, (char *)out, key);
+}
+
 TEST(rows_are_found_while_the_table_grows)
 {
     enum { ROWS = 200000, STEP = 5000 };
@@ -42,7 +51,7 @@ TEST(rows_are_found_while_the_table_grows)
     EXPECT_OK(tr_table_check(t));
     tr_table_pull(t, got, keys, ROWS);
     for (int64_t i = 0; i < ROWS; i++) {
-        tr_table_first_value(&config, first, keys[i]);
+        first_value_of(&config, first, keys[i]);
         for (int c = 0; c < WIDTH; c++)
             assert_true(got[i * WIDTH + c] == first[c] + 2);
     }
@@ -85,7 +94,7 @@ static void expect_twins_told_apart(int64_t width)
     EXPECT_OK(tr_table_check(t));
     tr_table_pull(t, got, keys, ALL);
     for (int i = 0; i < ALL; i++) {
-        tr_table_first_value(&config, wanted, keys[i]);
+        first_value_of(&config, wanted, keys[i]);
         for (int c = 0; c < width; c++)
             assert_true(got[i * width + c] == (i < TWINS ? wanted[c] : (float)(i * 100 + c)));
     }
@@ -175,7 +184,7 @@ static void expect_rows_apart(int64_t width, tr_table_init init)
     config.width = width;
     config.init = init;
     for (int i = 0; i < BITS + SLOTS; i++)
-        tr_table_first_value(&config, row[i], (int64_t)(7 ^ (i < BITS ? (uint64_t)1 << i : (uint64_t)(i - BITS) << 54)));
+        first_value_of(&config, row[i], (int64_t)(7 ^ (i < BITS ? (uint64_t)1 << i : (uint64_t)(i - BITS) << 54)));
     /* the ten highest bits were changed twice, each alone: only these rows are equal */
     qsort(row, BITS + SLOTS, sizeof *row, by_row);
     int equal = 0;
@@ -250,7 +259,7 @@ TEST(half_precision_rows_are_rounded_values_of_float_rows)
         float                 first[WIDTH], first16[WIDTH];
 
         tr_table_pull(t, got, keys, 2);
-        tr_table_first_value(&config, first, keys[1]);
+        first_value_of(&config, first, keys[1]);
         tr_cast(want, dtypes[d], first, TR_FP32, WIDTH);
         assert_memory_equal(got + WIDTH, want, sizeof want);
         update(t, 1, keys, 2, 0.25f);
@@ -313,7 +322,7 @@ TEST(a_key_is_admitted_by_its_count)
 
     config.entry_count = 3;
     tr_table *t = make(&config);
-    tr_table_first_value(&config, first, 42);
+    first_value_of(&config, first, 42);
     for (uint64_t step = 1; step <= 3; step++) {
         tr_table_pull(t, got, keys, 1);
         for (int c = 0; c < WIDTH; c++)
@@ -401,7 +410,7 @@ TEST(rows_leave_by_age_and_by_number)
     assert_true(rows_of(t) <= 10 * TR_SHARDS && rows_of(t) > 9 * TR_SHARDS);
     float got[WIDTH], first[WIDTH];
     for (int i = 0; i < 500; i++) {                /* the last touched stayed */
-        tr_table_first_value(&config, first, keys[i]);
+        first_value_of(&config, first, keys[i]);
         tr_table_pull(t, got, &keys[i], 1);
         assert_true(got[0] == first[0] + 1 + 1);
     }

@@ -235,8 +235,8 @@ const int64_t *net_i64(const net *n, int i) { return data_of(n, i, TR_INT64); }
 
 tr_tensor *net_array_item(const net *n, const char *name, int64_t index)
 {
-    tr_var *var = tr_frame_find(n->plan->frame, name);
-    return var ? tr_var_array_item(var, index) : NULL;
+    const int v = tr_plan_var_at_end(n->plan, name);
+    return v < 0 ? NULL : tr_var_array_item(n->plan->frame->var[v], index);
 }
 
 static double loss_of_run(net *n)

@@ -165,16 +165,6 @@ TR_CLONES static void NAME(im2col)(T *columns, const T *image, const tr_conv_sha
                     NAME(patch_row)(columns, image, s, b, tap(s, 0, kz), tap(s, 1, ky), tap(s, 2, kx));
 }
 
-static NAME(band) NAME(whole)(const tr_conv_shape *s)
-{
-    return (NAME(band)){0, s->out[0] * s->out[1]};
-}
-
-void NAME(tr_im2col)(T *columns, const T *image, const tr_conv_shape *s, int64_t channels)
-{
-    NAME(im2col)(columns, image, s, channels, NAME(whole)(s));
-}
-
 TR_INLINE void NAME(add_patch_row)(T *plane, const T *in, const tr_conv_shape *s, NAME(band) b, int64_t dz, int64_t dy, int64_t dx)
 {
     const int64_t width = s->out[2], stride = s->stride[2];
@@ -201,11 +191,6 @@ TR_CLONES static void NAME(col2im)(T *image, const T *columns, const tr_conv_sha
             for (int64_t ky = 0; ky < s->kernel[1]; ky++)
                 for (int64_t kx = 0; kx < s->kernel[2]; kx++, columns += b.count * s->out[2])
                     NAME(add_patch_row)(image, columns, s, b, tap(s, 0, kz), tap(s, 1, ky), tap(s, 2, kx));
-}
-
-void NAME(tr_col2im)(T *image, const T *columns, const tr_conv_shape *s, int64_t channels)
-{
-    NAME(col2im)(image, columns, s, channels, NAME(whole)(s));
 }
 
 /* -- jobs over images --------------------------------------------------------------------------------------------------------------- */

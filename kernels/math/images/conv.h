@@ -15,11 +15,6 @@
 
 #elif defined(T)
 
-/* Of one image with `channels` channels: columns[c][kernel...][out...] = the patches, zero outside the image. */
-void NAME(tr_im2col)(T *columns, const T *image, const tr_conv_shape *s, int64_t channels);
-/* The adjoint: adds the columns to the image. */
-void NAME(tr_col2im)(T *image, const T *columns, const tr_conv_shape *s, int64_t channels);
-
 /* out = conv(x, filter) [+ bias[channel]]; bias may be NULL. */
 void NAME(tr_conv)(T *out, const T *x, const T *filter, const T *bias, const tr_conv_shape *s);
 /* dx = the gradient of x: overwritten, not added to. Also the forward pass of a transposed convolution, where

@@ -281,10 +281,9 @@ void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T l
         }                                                                                     \
     }
 
-WALK_ROWS(sgd,      false, NAME(sgd_one)(p + i, g[i], j.lr);)
-WALK_ROWS(momentum, false, NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, j.flag);)
-WALK_ROWS(adam,     NAME(tr_row_is_zero)(g, width), NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
-WALK_ROWS(adagrad,  false, NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
+WALK_ROWS(sgd,     false, NAME(sgd_one)(p + i, g[i], j.lr);)
+WALK_ROWS(adam,    NAME(tr_row_is_zero)(g, width), NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
+WALK_ROWS(adagrad, false, NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
 #undef WALK_ROWS
 
 /* A row costs more than its elements do: it is rarely in cache. */
@@ -298,12 +297,6 @@ void NAME(tr_sgd_rows)(T *p, const tr_grad_rows *g, T lr)
 {
     NAME(job) j = {.p = p, .grad = *g, .lr = lr};
     NAME(walk_rows)(&j, NAME(sgd_rows_range));
-}
-
-void NAME(tr_momentum_rows)(T *p, T *v, const tr_grad_rows *g, T lr, T mu, bool nesterov)
-{
-    NAME(job) j = {.p = p, .s = v, .grad = *g, .lr = lr, .a = mu, .flag = nesterov};
-    NAME(walk_rows)(&j, NAME(momentum_rows_range));
 }
 
 void NAME(tr_adam_rows)(T *p, T *m1, T *m2, const tr_grad_rows *g, T lr, T beta1, T beta2, T epsilon)

@@ -58,7 +58,6 @@ void NAME(tr_proximal_gd)(T *p, const T *const *from, const T *g, T lr, T l1, T 
 void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T lr, T l1, T l2, int64_t n);
 
 void NAME(tr_sgd_rows)(T *p, const tr_grad_rows *g, T lr);
-void NAME(tr_momentum_rows)(T *p, T *v, const tr_grad_rows *g, T lr, T mu, bool nesterov);
 void NAME(tr_adam_rows)(T *p, T *m1, T *m2, const tr_grad_rows *g, T lr, T beta1, T beta2, T epsilon);
 void NAME(tr_adagrad_rows)(T *p, T *m, const tr_grad_rows *g, T lr, T epsilon);
 

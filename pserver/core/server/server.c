@@ -147,11 +147,6 @@ bool tr_server_is_abandoned(const tr_server *server)
     return true;
 }
 
-uint64_t tr_server_step(const tr_server *server)
-{
-    return server->updates;
-}
-
 void tr_server_stats(const tr_server *server, tr_job_stats *stats)
 {
     tr__updates_stats(server, stats);

@@ -62,8 +62,6 @@ void       tr_server_written(tr_server *server, const uint8_t *part, size_t size
 bool       tr_server_is_done(const tr_server *server);
 /* Have all trainers died without a replacement? Then the state is for the next start of the job. */
 bool       tr_server_is_abandoned(const tr_server *server);
-/* Updates applied so far: in mode sync, steps. */
-uint64_t   tr_server_step(const tr_server *server);
 /* The update that is being applied needs a value of every server: begin a gathering (gathering.h). An error fails the core, as in a message. */
 void       tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all);
 /* The number of tr_server_share calls whose values are complete. */

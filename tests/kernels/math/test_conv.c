@@ -1,4 +1,4 @@
-/* test_conv.c - convolutions and their gradients against seven nested loops; im2col and col2im are adjoint. */
+/* test_conv.c - convolutions and their gradients against seven nested loops. */
 #ifndef T
 #include "kernels/math/images/conv.h"
 
@@ -95,7 +95,7 @@ static void windows_have_fluids_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_have_fluids_places), BOTH(convolutions_match), BOTH(columns_are_adjoint_to_images),
+        cmocka_unit_test(windows_have_fluids_places), BOTH(convolutions_match),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
@@ -154,30 +154,6 @@ static void NAME(convolutions_match)(void **state)
             tr__depthwise_direct_limit(level);
             NAME(check_conv)(&shapes[c]);
         }
-}
-
-/* <im2col(x), c> = <x, col2im(c)>, and im2col puts every patch where the reference reads it. */
-static void NAME(columns_are_adjoint_to_images)(void **state)
-{
-    (void)state;
-    for (int c = 0; c < CASES; c++) {
-        const tr_conv_shape *s = &shapes[c];
-        const int64_t in = volume(s->in), outs = volume(s->out), taps = volume(s->kernel), channels = 3;
-        T *x = NAME(random)(channels * in, 1, -1, 1), *cols = NAME(random)(channels * taps * outs, 2, -1, 1);
-        T *patches = array_new(channels * taps * outs, sizeof(T)), *image = calloc((size_t)(channels * in), sizeof(T));
-        double left = 0, right = 0;
-        NAME(tr_im2col)(patches, x, s, channels);
-        NAME(tr_col2im)(image, cols, s, channels);
-        for (int64_t i = 0; i < channels * taps * outs; i++) {
-            const int64_t at = place(s, i % outs, i / outs % taps);
-            assert_true(patches[i] == (at < 0 ? 0 : x[i / outs / taps * in + at]));
-            left += (double)patches[i] * (double)cols[i];
-        }
-        for (int64_t i = 0; i < channels * in; i++)
-            right += (double)image[i] * (double)x[i];
-        NAME(near)(left, right, (double)(channels * taps * outs), 4, "product", c);
-        free(x), free(cols), free(patches), free(image);
-    }
 }
 
 #endif

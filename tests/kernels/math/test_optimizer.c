@@ -8,6 +8,8 @@
 enum { SGD, MOMENTUM, NESTEROV, ADAM, ADAGRAD, DECAYED_ADAGRAD, ADAMAX, ADADELTA, RMSPROP, RMSPROP_CENTERED, FTRL, FTRL_POWER,
        PROXIMAL_GD, PROXIMAL_ADAGRAD, OPTIMIZERS };
 
+static const int BY_ROWS[] = {SGD, ADAM, ADAGRAD};      /* those that update some rows alone */
+
 static const double LR = 0.1, A = 0.9, B = 0.99, EPS = 1e-4, L1 = 0.01, L2 = 0.02;
 
 static double shrunk(double q, double lr)
@@ -182,11 +184,9 @@ static void NAME(elsewhere_changes_no_bit)(void **state)
 static void NAME(rows_step)(int which, NAME(state) *x, const tr_grad_rows *g)
 {
     switch (which) {
-    case SGD:      NAME(tr_sgd_rows)(x->p, g, (T)LR); break;
-    case MOMENTUM: NAME(tr_momentum_rows)(x->p, x->s, g, (T)LR, (T)A, false); break;
-    case NESTEROV: NAME(tr_momentum_rows)(x->p, x->s, g, (T)LR, (T)A, true); break;
-    case ADAM:     NAME(tr_adam_rows)(x->p, x->s, x->u, g, (T)LR, (T)A, (T)B, (T)EPS); break;
-    default:       NAME(tr_adagrad_rows)(x->p, x->s, g, (T)LR, (T)EPS);
+    case SGD:  NAME(tr_sgd_rows)(x->p, g, (T)LR); break;
+    case ADAM: NAME(tr_adam_rows)(x->p, x->s, x->u, g, (T)LR, (T)A, (T)B, (T)EPS); break;
+    default:   NAME(tr_adagrad_rows)(x->p, x->s, g, (T)LR, (T)EPS);
     }
 }
 
@@ -198,7 +198,8 @@ static void NAME(rows_change_no_bit)(void **state)
     int64_t rows[COUNT];
     for (int i = 0; i < COUNT; i++)
         rows[i] = (i * 7) % HEIGHT;
-    for (int which = SGD; which <= ADAGRAD; which++) {
+    for (size_t by = 0; by < TR_COUNT(BY_ROWS); by++) {
+        const int   which = BY_ROWS[by];
         NAME(state) dense = NAME(state_new)(HEIGHT * WIDTH), sparse = NAME(state_new)(HEIGHT * WIDTH), start = NAME(state_new)(HEIGHT * WIDTH);
         T          *g = array_new(COUNT * WIDTH, sizeof(T));
         bool        touched[HEIGHT] = {false};
@@ -231,7 +232,8 @@ static void NAME(equal_rows_are_added_up)(void **state)
     for (int i = 0; i < COUNT; i++)
         ids[i] = i % 5 == 0 ? 3 : (int64_t)i * 311 % HEIGHT;
     const int64_t groups = tr_rows_group(unique, first, order, work, ids, COUNT);
-    for (int which = SGD; which <= ADAGRAD; which++) {
+    for (size_t by = 0; by < TR_COUNT(BY_ROWS); by++) {
+        const int   which = BY_ROWS[by];
         NAME(state) want = NAME(state_new)(HEIGHT * WIDTH), have = NAME(state_new)(HEIGHT * WIDTH), start = NAME(state_new)(HEIGHT * WIDTH);
         T          *g = array_new(COUNT * WIDTH, sizeof(T)), *sums = array_new(COUNT * WIDTH, sizeof(T));
         for (int i = 0; i < COUNT * WIDTH; i++)
