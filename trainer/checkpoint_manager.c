@@ -19,6 +19,15 @@ static void note_signal(int number)
     asked = number;
 }
 
+/* A signal that was ignored when the program began stays ignored, as under nohup, and as in a script. */
+static void listen_to(int number)
+{
+    struct sigaction action;
+
+    if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+        signal(number, note_signal);
+}
+
 static bool is_on(const tr_checkpoint_manager *k)
 {
     return k->desc && k->desc->checkpoints.folder;
@@ -135,8 +144,8 @@ tr_status tr_checkpoint_manager_init(tr_checkpoint_manager *manager, const tr_sa
         return tr_fail(TR_EUNSUPPORTED, "the job does not say what a checkpoint of it holds: save it anew");
     TR_TRY(find_origin(manager));
     make_policy(manager);
-    signal(SIGTERM, note_signal);
-    signal(SIGUSR1, note_signal);
+    listen_to(SIGTERM);
+    listen_to(SIGUSR1);
     tr__launcher_tell_own("listens", NULL);
     return TR_OK;
 }

@@ -46,6 +46,20 @@ def test_beside_servers_it_goes_on_from_a_checkpoint(data, tmp_path):
     assert checkpoints.newest(tmp_path / "c").tables
 
 
+def test_a_signal_that_was_ignored_before_stays_ignored(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--epochs", 100000)
+    keep = f"--checkpoint {tmp_path / 'c'} --checkpoint-steps 20"
+    process = subprocess.Popen(["sh", "-c", f"trap '' TERM; exec {trainer_program()} {tmp_path / 'job'} {keep}"], env=environment(),
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_for(process, lambda: checkpoints.steps(tmp_path / "c"), "a checkpoint")
+    process.send_signal(signal.SIGTERM)
+    seen = checkpoints.steps(tmp_path / "c")[0]
+    wait_for(process, lambda: checkpoints.steps(tmp_path / "c")[0] >= seen + 40, "two more checkpoints")
+    process.send_signal(signal.SIGUSR1)
+    out, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 75 and "stopped by SIGUSR1 after step" in out, out
+
+
 @needs_mpi
 @pytest.mark.mpi
 def test_trainers_must_go_on_from_the_same_checkpoint(data, tmp_path):
