@@ -46,7 +46,7 @@ tr_batch *tr_batch_new(const tr_dataset *dataset)
 
 bool tr__dataset_is_shared(const tr_dataset *dataset)
 {
-    return dataset->parts > 1;
+    return dataset->parts > 1 && dataset->spec.split != TR_SPLIT_BATCHES;
 }
 
 /* == life ===================================================================================== */

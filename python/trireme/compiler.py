@@ -249,7 +249,7 @@ class CompiledProgram(Uncopied):
             results = self._run_slices(executor, program, feed, slices, names, scope, return_numpy)
         except BaseException as error:
             if executor._after_failure is not None:
-                executor._after_failure(error)
+                executor._after_failure(error, program)
             raise
         if executor._after_run is not None and names:
             executor._after_run(program, names, results)

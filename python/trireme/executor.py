@@ -413,7 +413,7 @@ class Executor(Handle):
         try:
             results = self._run_plain(program, feed, names, scope, return_numpy)
         except BaseException as error:
-            self._after_failure(error)
+            self._after_failure(error, program)
             raise
         if names:
             self._after_run(program, names, results)

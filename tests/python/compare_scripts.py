@@ -29,6 +29,7 @@ from script_maker import ROUNDING, Script, make_script
 REFUSALS = [
     "NotFiniteError: ",                                # one process trains on
     "InvalidArgumentError: the servers have the rows of table 'rows' since the first step",
+    "PeerError: rank .* failed in the middle of step .*a bad batch. A script can catch an error of the forward part",
 ]
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SHAPES, MORE = [(1, 1), (2, 1), (2, 2)], [(1, 2), (3, 2), (2, 3)]      # servers and trainers
@@ -60,10 +61,11 @@ def _difference(wanted: Outcome, found: Outcome, tolerance: tuple[float, float] 
     return ""
 
 
-def _of_model(outcome: Outcome) -> Outcome:
-    """Return what a trainer's own random numbers do not reach: statistics of its batches are its own, and so is what they go into."""
-    own = re.compile("loss|mean|variance|test|inferred")
-    return replace(outcome, notes=[one for one in outcome.notes if not own.match(one[0])])
+def _shared(outcome: Outcome, is_lockstep: bool) -> Outcome:
+    """Return what a trainer's own random numbers, or data, do not reach: statistics of its batches are its own, and so is what they go into. Where
+    trainers do not wait for each other, they share only what they count together."""
+    shared = re.compile("(?!loss|mean|variance|test|inferred)" if is_lockstep else "lines of tasks|sum")
+    return replace(outcome, notes=[one for one in outcome.notes if shared.match(one[0])])
 
 
 def _first_line(error: str) -> str:
@@ -73,7 +75,7 @@ def _first_line(error: str) -> str:
 def _judge(script: Script, wanted: Outcome, outcomes: list[Outcome], trainers: int) -> str:
     if not all(one.is_over for one in outcomes):
         return "does not end: " + ", ".join(f"{'trainer' if i < trainers else 'server'} {i % trainers}" for i, one in enumerate(outcomes) if not one.is_over)
-    errors = [one.error for one in outcomes[:trainers] if one.error and not one.error.startswith("PeerError: ")]
+    errors = [one.error for one in outcomes[:trainers] if one.error and (is_refused(one.error) or not one.error.startswith("PeerError: "))]
     if wanted.error:
         same = any(_first_line(error) == _first_line(wanted.error) for error in errors)
         return "" if same or any(map(is_refused, errors)) else f"ends by {errors}, not by {_first_line(wanted.error)}"
@@ -82,9 +84,13 @@ def _judge(script: Script, wanted: Outcome, outcomes: list[Outcome], trainers: i
         said = next((one.said for one in outcomes if one.error in unknown), "")
         return f"ends by {unknown or [one.error for one in outcomes[:trainers]]}\n{said}"
     tolerance = _tolerance(script, trainers)
-    if script.is_random and trainers > 1:              # each draws numbers of its own; they have one model all the same
-        wanted, tolerance = _of_model(outcomes[0]), None
-        outcomes = [_of_model(one) for one in outcomes]
+    if script.is_own and trainers > 1:                 # they have one model all the same
+        is_lockstep = script.shared_mode.startswith("sync")
+        counted = [one for one in wanted.notes if one[0] == "lines of tasks"]
+        if [one for one in outcomes[0].notes if one[0] == "lines of tasks"] != counted:
+            return f"trainers have read {outcomes[0].notes}, not {counted}"
+        wanted, tolerance = _shared(outcomes[0], is_lockstep), None
+        outcomes = [_shared(one, is_lockstep) for one in outcomes]
     for i, one in enumerate(outcomes[:trainers]):
         difference = _difference(wanted, one, tolerance, bool(errors))
         if difference:

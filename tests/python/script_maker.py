@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from script_tools import DATA, HEAD, PY_FUNC, TOOLS
+
 ROWS, WIDTH, KEYS = 8, 4, 12
 OPTIMIZERS = ["SGD({rate})", "Momentum({rate}, 0.9)", "Momentum({rate}, 0.9, use_nesterov=True)", "Adam({rate})", "Adagrad({rate})", "Adamax({rate})",
               "DecayedAdagrad({rate})", "RMSProp({rate})", "RMSProp({rate}, centered=True, momentum=0.5)", "Adadelta({rate})", "Ftrl({rate})",
@@ -32,7 +34,7 @@ class Script:
     run: str                           # runs them
     lone_mode: str                     # of jobs with one trainer
     shared_mode: str                   # of jobs with two
-    is_random: bool                    # it draws numbers that each trainer draws for itself
+    is_own: bool                       # trainers draw numbers, or read data, each for itself
     is_sliced: bool                    # trainers share each batch
     features: list[str] = field(default_factory=list)
 
@@ -45,8 +47,8 @@ class _Maker:
     def __init__(self, seed: int) -> None:
         self.random, self.features = random.Random(seed), []
         self.lines: list[str] = []
-        self.is_sliced, self.is_random, self.has_set = True, False, False
-        self.shared_mode = self.choose(SHARED_MODES, False)
+        self.is_sliced, self.is_own, self.has_set, self.has_tasks = True, False, False, False
+        self.shared_mode, self.lone_mode = self.choose(SHARED_MODES, False), self.choose(LONE_MODES, False)
 
     def often(self, share: float, feature: str = "") -> bool:
         found = self.random.random() < share
@@ -122,7 +124,7 @@ e = L.sequence_last_step(rnn())
             self.say("h = L.layer_norm(h)")
         elif kind < 0.35:
             self.features.append("dropout")
-            self.is_random = True
+            self.is_own = True
             self.say("h = L.dropout(h, 0.3, seed=11)" if self.often(0.5) else "h = L.dropout(h, 0.3)")
         elif kind < 0.45:
             self.features.append("IfElse")
@@ -167,11 +169,18 @@ h = L.array_read(array, n)
         if self.often(0.1, "fed persistable"):
             self.feeds.append("factor")
             self.say("factor = L.create_global_var([1], 1.0, 'float32', persistable=True, name='factor')\nh = L.elementwise_mul(h, factor)")
+        self.has_py_func = self.often(0.15, "py_func")
+        if self.has_py_func:
+            self.skips = not self.lone_mode.startswith(ROUNDING) and self.often(0.7)
+            self.say(PY_FUNC)
         self.say("p = L.fc(h, 1, param_attr='out.w', bias_attr='out.b')\nloss = L.mean(L.square_error_cost(p, y))")
         self.say("test = fluid.default_main_program().clone(for_test=True)")
+        self.has_reader = "factor" not in self.feeds and self.often(0.2)
+        if self.has_reader:
+            self.say(f"started = fluid.io.PyReader([{', '.join(self.feeds)}], capacity=2, iterable=False)")
 
     def optimizer(self) -> None:
-        rate = self.choose(RATES)
+        rate = self.choose(RATES if not self.has_py_func else RATES[:1])     # in one process a schedule counts runs that failed, too
         self.rate_is_constant = rate == "0.05"
         if self.often(0.35, "clip"):
             self.say(f"fluid.clip.set_gradient_clip({self.choose(CLIPS)})")
@@ -208,7 +217,7 @@ h = L.array_read(array, n)
         self.say(f"step({self.steps}, {cut}, {feeds}{how})")
 
     def action(self) -> None:
-        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average", "dataset", "meet", "rows", "apart", "apart", "mistake", "reader"], False)
+        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average", "dataset", "meet", "rows", "apart", "apart", "mistake", "reader", "dataset", "dataset", "started", "started", "started", "replicas", "bad batch", "bad batch", "bad batch"], False)
         if kind == "steps":
             for _ in range(self.random.randint(1, 3)):
                 self.step()
@@ -216,7 +225,7 @@ h = L.array_read(array, n)
             self.say("try_out()")
         elif kind == "look":
             self.say("look()")
-        elif kind in ("save", "infer") and self.has_table and self.saves:
+        elif kind in ("save", "infer") and (self.has_table and self.saves or self.has_py_func and kind == "infer"):
             self.step()                                # a table is written in 1,024 shards: once is enough
         elif kind == "save":
             self.features.append("save")
@@ -243,9 +252,8 @@ h = L.array_read(array, n)
             self.say("exe.run(fluid.default_startup_program())")
         elif kind == "average" and self.average:
             self.say("averaged()")
-        elif kind == "dataset" and set(self.feeds) <= {"x", "y", "ids"} and self.is_sliced and self.often(0.6, "a pass of a dataset"):
-            self.passes += 1
-            self.say(f"train_pass({self.passes}, {self.feeds}, {self.random.randint(1, 20)})")
+        elif kind == "dataset":
+            self.dataset()
         elif kind == "apart" and self.is_sliced and not self.average and self.often(0.8, "one trainer has more batches"):
             self.apart()
         elif kind == "mistake":
@@ -255,11 +263,57 @@ h = L.array_read(array, n)
             first, self.steps = self.steps + 1, self.steps + self.random.randint(1, 2)
             self.has_set = False
             self.say(f"read({first}, {self.steps}, {self.random.choice([1, 3, 4]) if self.is_sliced else ROWS})")
+        elif kind == "started" and self.has_reader:
+            self.started()
+        elif kind == "replicas":
+            self.replicas()
+        elif kind == "bad batch" and self.has_py_func:
+            self.bad_batch()
         elif kind == "meet":
             self.features.append("a collective")
             self.say("note('sum', D.all_reduce(1.0, op='mean'))\nD.barrier()")
         elif kind == "rows" and self.has_table and self.often(0.5, "rows by key between steps"):
             self.say("fluid.io.set_table_rows('rows', [2], np.ones((1, 3), 'float32'))")
+
+    def dataset(self) -> None:
+        """Passes over files."""
+        if not set(self.feeds) <= {"x", "y", "ids"}:
+            return
+        kind = self.choose(["batches", "in memory", "shuffled", "two data sets", "two data sets at once", "tested", "tasks", "tasks"], False)
+        if kind == "tasks":                            # trainers have batches of their own
+            self.has_tasks = self.is_own = True
+        elif not self.is_sliced:
+            return
+        self.features += ["a pass of a dataset", f"a dataset: {kind}"]
+        self.passes += 2
+        self.has_set = False
+        self.say(f"train_pass({self.passes}, {self.feeds}, {self.random.randint(1, 20)}, {kind!r}, {self.random.randint(1, 2)})")
+
+    def started(self) -> None:
+        """A pass of a reader that the program holds."""
+        kind = self.choose(["batches", "lists of samples", "samples"] if "seq" not in self.feeds else ["lists of samples"], False)
+        self.features.append(f"a started reader of {kind}")
+        first, self.steps = self.steps + 1, self.steps + self.random.randint(1, 3)
+        self.has_set = False
+        self.say(f"start({first}, {self.steps}, {self.random.choice([1, 3, 4]) if self.is_sliced else ROWS}, {kind!r}, {self.often(0.2, 'a reader is reset')})")
+
+    def replicas(self) -> None:
+        """A step of replicas of the program. Each has statistics, and a loss, of its slice."""
+        if "seq" in self.feeds and self.often(0.5):
+            return
+        kind = self.choose(["ParallelExecutor", "with_data_parallel"])
+        self.steps += 1
+        self.has_set = False
+        cut = self.random.choice([0, 1, 3, 4, ROWS]) if self.is_sliced else ROWS
+        self.say(f"step_of_replicas({self.steps}, {cut}, {[one for one in self.feeds if one != 'factor' or self.steps == 1]}, {kind!r})")
+
+    def bad_batch(self) -> None:
+        """A batch whose backward part raises; the script catches that, and takes the batch again."""
+        self.steps += 1
+        self.features.append("an exception in the backward part" + ", skipped" * self.skips)
+        who = self.random.choice([0, 1, 2]) if self.is_sliced else 2       # 2: all
+        cut = self.random.choice([1, 3, 4, 5]) if self.is_sliced else ROWS
+        self.say(f"bad_batch({self.steps}, {cut}, {[one for one in self.feeds if one != 'factor' or self.steps == 1]}, {who})")
 
     def apart(self) -> None:
         """Steps of one trainer, while the other one waits in a collective or a save."""
@@ -267,7 +321,7 @@ h = L.array_read(array, n)
         for _ in range(self.random.randint(1, 3)):
             self.steps += 1
             self.say(f"apart({self.steps}, {who}, {[one for one in self.feeds if one != 'factor' or self.steps == 1]})")
-        end = self.random.choice(["meet", "save", "infer"]) if who == 0 else "meet"
+        end = self.random.choice(["meet", "save", "infer"][:2 + (not self.has_py_func)]) if who == 0 else "meet"
         if end == "meet":
             self.say("D.barrier()")
         else:
@@ -282,6 +336,8 @@ h = L.array_read(array, n)
         build = self.text()
         self.say(TOOLS.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS, sliced=self.is_sliced, statistics=self.statistics, feeds=self.feeds, table=self.has_table))
         self.steps = self.saves = self.passes = 0
+        if self.has_py_func and self.skips:
+            self.say("if D.is_distributed():\n    D.set_on_nan('skip')")
         if self.often(0.15, "set before the first step"):
             self.say("scale_value('out.w', 2.0)")
         if self.has_table and self.often(0.3, "rows by key"):
@@ -294,117 +350,11 @@ h = L.array_read(array, n)
             self.action()
         self.step()
         self.say("look()\ntry_out()")
-        lone_mode = self.choose(LONE_MODES, False)
-        if "batch_norm" in self.features and lone_mode.startswith(ROUNDING):
-            lone_mode = "async"                        # the gradient of a bias ahead of batch_norm is rounding alone, which Adam makes a whole step of
-        return Script(seed, build, self.text(), lone_mode, self.shared_mode, self.is_random, self.is_sliced,
-                      self.features)
-
-
-HEAD = """
-import functools, os
-fluid.default_main_program().random_seed = fluid.default_startup_program().random_seed = 5
-"""
-
-DATA = """
-@functools.lru_cache(None)
-def data(number):
-    r = np.random.default_rng([{seed}, number])
-    a = r.normal(size=({rows}, {width})).astype("float32")
-    lengths = r.integers(1, 4, {rows})
-    return {{"x": a, "y": a.sum(1, keepdims=True), "ids": r.integers(0, {keys}, ({rows}, 1)), "factor": np.float32([0.5 + number % 3]),
-            "seq": [r.integers(0, {keys}, (n, 1)) for n in lengths]}}
-for number in (*range(1, 12), 1000):
-    data(number)
-"""
-
-TOOLS = """
-exe, me, count = fluid.Executor(), D.trainer_index(), D.trainer_count()
-exe.run(fluid.default_startup_program())
-main, scope = fluid.default_main_program(), fluid.global_scope()
-def feed_of(number, names, begin, end):
-    found = {{}}
-    for name in names:
-        value = data(number)[name]
-        if name == "seq":
-            value = value[begin:end]
-            flat = np.concatenate(value) if value else np.zeros((0, 1), "int64")
-            found[name] = fluid.create_lod_tensor(flat, [[len(one) for one in value]], fluid.CPUPlace())
-        else:
-            found[name] = value if name == "factor" else value[begin:end]
-    return found
-def step(number, cut, names, program=main):
-    begin, end = (0, {rows}) if count == 1 or not {sliced} else (0, cut) if me == 0 else (cut, {rows})
-    cost, = exe.run(program, feed=feed_of(number, names, begin, end), fetch_list=[loss])
-    note("loss of step %d" % number, np.array(cost))
-def read(first, last, cut):
-    reader = fluid.io.PyReader([main.global_block().var(one) for one in {feeds}], capacity=2, iterable=True)
-    begin, end = (0, {rows}) if count == 1 or not {sliced} else (0, cut) if me == 0 else (cut, {rows})
-    def batches():
-        for number in range(first, last + 1):
-            found = feed_of(number, {feeds}, begin, end)
-            yield [found[one] for one in {feeds}]
-    reader.decorate_batch_generator(batches, fluid.CPUPlace())
-    for feed in reader():
-        cost, = exe.run(main, feed=feed, fetch_list=[loss])
-        note("loss of a batch", np.array(cost))
-def mistake():
-    try:
-        exe.run(main, feed={{"y": data(1)["y"]}}, fetch_list=[loss])
-    except Exception as error:
-        note("mistake " + type(error).__name__, np.zeros(1))
-def apart(number, who, names):
-    if count == 1 or me == who:
-        exe.run(main, feed=feed_of(number, names, 0, {rows}))
-def value(name):
-    return np.array(scope.find_var(name).get_tensor())
-def parameters():
-    return [one.name for one in main.all_parameters() if one.name != "rows" or not {table}]
-def look():
-    for name in parameters() + {statistics}:
-        note(name, value(name))
-def try_out():
-    cost, out = exe.run(test, feed=feed_of(1000, [one for one in {feeds} if one != "factor"], 0, {rows}), fetch_list=[loss, p])
-    note("test", np.array(out))
-def set_value(name, new):
-    scope.find_var(name).get_tensor().set(np.array(new, "float32"), fluid.CPUPlace())
-def scale_value(name, by):
-    if scope.find_var(name) is not None:
-        set_value(name, value(name) * np.float32(by))
-def save(number):
-    fluid.io.save_persistables(exe, "%s/save%d" % (folder, number), main)
-    with fluid.scope_guard(fluid.Scope()):
-        exe.run(fluid.default_startup_program())
-        fluid.io.load_params(exe, "%s/save%d" % (folder, number), main)
-        for name in parameters():
-            note("saved " + name, np.array(fluid.global_scope().find_var(name).get_tensor()))
-    D.barrier()
-def load(number):
-    if os.path.exists("%s/save%d/out.w" % (folder, number)):
-        fluid.io.load_persistables(exe, "%s/save%d" % (folder, number), main)
-def infer(number):
-    names = [one for one in {feeds} if one not in ("y", "factor")]
-    fluid.io.save_inference_model("%s/infer%d" % (folder, number), names, [p], exe, main_program=test)
-    with fluid.scope_guard(fluid.Scope()):
-        program, names, targets = fluid.io.load_inference_model("%s/infer%d" % (folder, number), exe)
-        out, = exe.run(program, feed=feed_of(1000, names, 0, {rows}), fetch_list=targets)
-        note("inferred", np.array(out))
-    D.barrier()
-def averaged():
-    with average.apply(exe):
-        look()
-    look()
-def train_pass(number, names, lines):
-    path = "%s/pass%d.txt" % (folder, number)
-    if me == 0:
-        rows = [data(2000 + 10 * number + k // {rows}) for k in range(0, lines, {rows})]
-        with open(path, "w") as out:
-            for k in range(lines):
-                one = rows[k // {rows}]
-                out.write(" ".join("%d %s" % (one[name][k % {rows}].size, " ".join(repr(float(v)) if name != "ids" else str(v) for v in one[name][k % {rows}])) for name in names) + "\\n")
-    D.barrier()
-    exe.train_from_dataset(main, fluid.Dataset(path, "multislot", batch_size={rows}, slots=[main.global_block().var(one) for one in names]))
-"""
+        if "batch_norm" in self.features and self.lone_mode.startswith(ROUNDING):
+            self.lone_mode = "async"                   # the gradient of a bias ahead of batch_norm is rounding alone, which Adam makes a whole step of
+        if self.has_tasks and self.often(0.4, "leased tasks of two trainers"):
+            self.shared_mode = self.choose(["async", "ssp(1)"], False)
+        return Script(seed, build, self.text(), self.lone_mode, self.shared_mode, self.is_own, self.is_sliced, self.features)
 
 
 def make_script(seed: int) -> Script:

@@ -101,6 +101,17 @@ class CheckpointManager:
         self.count += steps
         self._is_apart = True
 
+    def after_failure(self, is_step: bool) -> None:
+        """A run has failed. Only steps that have ended count. ``is_step``: a step had begun in `before_step`."""
+        if self.result.flush is None:
+            self._count_steps()
+        elif is_step:
+            self.count -= 1
+
+    def _count_steps(self) -> None:
+        if self.result.flush is None:
+            self.count = lib.tr_job_step(self.job.ptr) - self.steps_on_servers
+
     def before_loop(self) -> None:
         self._loop_began = self.count
 
@@ -281,10 +292,6 @@ class _WritingCheckpointManager(CheckpointManager):
         self.count = self._loop_began + made
         if self._makes_them():
             self._look()
-
-    def _count_steps(self) -> None:
-        if self.result.flush is None:
-            self.count = lib.tr_job_step(self.job.ptr) - self.steps_on_servers
 
     def _position(self) -> bytes | None:
         return self.settings.position() if self.settings.position is not None else None

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
 from .._core import ffi, lib
 from ..errors import PeerError
 from . import job as jobs
 
+if TYPE_CHECKING:
+    from ..framework import Program
 
-def after_failure(error: BaseException) -> None:
-    """Called when a run in a job has failed with ``error``, which the script may catch.
+
+def after_failure(error: BaseException, program: Program | None = None) -> None:
+    """Called when a run of ``program`` (None: a loop) in a job has failed with ``error``, which the script may catch.
 
     Before its first gradient has been sent, a step can be made again, with another batch, too. After that the servers have a part of the step. No
     rule could complete it, and all others would wait for the rest. So the job ends here, and the error is shown now.
     """
     job = jobs._job
-    if job is None or job.ptr is None or not job.has_work or job.failure is not None or lib.tr_job_step_retract(job.ptr):
+    if job is None or job.ptr is None or not job.has_work or job.failure is not None:
+        return
+    if lib.tr_job_step_retract(job.ptr):
+        _count_anew(program)
         return
     if isinstance(error, PeerError) and error.status == "EPEER":   # the job has failed already
         return
@@ -28,6 +35,14 @@ def after_failure(error: BaseException) -> None:
     job.failure = (f"{name} failed in the middle of step {lib.tr_job_step(job.ptr) + 1}, of which it had sent gradients: {type(error).__name__}"
                    f"{': ' + said if said else ''}. A script can catch an error of the forward part and take another batch, but not one of the backward part")
     lib.tr_job_abort(job.ptr, job.failure.encode())
+
+
+def _count_anew(program: Program | None) -> None:
+    from .waiting import training_now
+
+    training = training_now()
+    if training is not None:
+        training.manager.after_failure(program is not None and program in (training.program, training.result.idle))
 
 
 __all__ = ["after_failure"]
