@@ -22,6 +22,7 @@ static const char *kind_text(tr_var_kind kind)
     case TR_KIND_ARRAY:         return "a tensor array";
     case TR_KIND_STEP_SCOPES:   return "step scopes";
     case TR_KIND_RANK_TABLE:    return "a rank table";
+    case TR_KIND_RAW:           return "a sparse table";
     default:                    return "another kind of variable";
     }
 }
@@ -113,6 +114,19 @@ tr_status tr__op_check_given(const tr_infer_frame *frame, const tr_op *op)
         }
     }
     return TR_OK;
+}
+
+int tr__op_wrong_kind(const tr_infer_frame *frame)
+{
+    int argument = 0;
+
+    for (int s = 0; s < frame->in_slots; s++)
+        for (int i = 0; i < frame->list[s].count; i++, argument++) {
+            const tr_meta *meta = &frame->list[s].item[i];
+            if (tr__meta_is_there(meta) && !takes_kind(tr__infer_frame_slot(frame, s), meta->kind))
+                return argument;
+        }
+    return -1;
 }
 
 /* -- types ------------------------------------------------------------------------------------- */

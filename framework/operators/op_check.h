@@ -19,6 +19,8 @@
 tr_status tr__op_check_slots(const tr_infer_frame *frame, const tr_op *op);
 /* Before inference: are they of a kind and size that the operator takes? */
 tr_status tr__op_check_given(const tr_infer_frame *frame, const tr_op *op);
+/* The first input argument, counted through all slots, whose kind the operator does not take; -1: it takes all. */
+int       tr__op_wrong_kind(const tr_infer_frame *frame);
 /* After it: types and sizes of all. */
 tr_status tr__op_check_made(const tr_infer_frame *frame, const tr_op *op);
 

@@ -1,6 +1,8 @@
 /* plan.c - see plan.h. */
 #include "framework/plans/plan.h"
 
+#include "framework/operators/op_check.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,4 +149,15 @@ const char *tr__step_text(const tr_plan *plan, const tr_step *step)
              step->composite ? "part of '" : "", step->composite ? step->composite : "", step->composite ? "', " : "",
              plan->block->index, step->op_index, *origin ? ", at " : "", origin);
     return text;
+}
+
+tr_status tr__step_name_argument(tr_status status, const tr_plan *plan, const tr_step *step, const tr_infer_frame *frame)
+{
+    const int a = status == TR_OK ? -1 : tr__op_wrong_kind(frame);
+
+    if (a < 0 || step->arg[a] < 0)
+        return status;
+    return tr_context(status, frame->meta[a].kind == TR_KIND_RAW
+                      ? "the sparse table is '%s': give the operator rows that lookup_table (layers.embedding) has looked up in it"
+                      : "it is '%s'", plan->var[step->arg[a]].name);
 }

@@ -133,5 +133,7 @@ void      tr__step_deinit(tr_step *step);
 bool      tr__step_reads_data(const tr_step *step, int arg);       /* not only its shape */
 /* "operator 'mul' (block 0, operator 3, at train.py:12)" into a buffer of the thread. */
 const char *tr__step_text(const tr_plan *plan, const tr_step *step);
+/* A failed inference: the trail names the variable whose kind the operator does not take, and says what to do. */
+tr_status   tr__step_name_argument(tr_status status, const tr_plan *plan, const tr_step *step, const tr_infer_frame *frame);
 
 #endif

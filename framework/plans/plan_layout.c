@@ -258,7 +258,7 @@ static tr_status infer_step(inference *f, int index)
         return TR_OK;
     TR_TRY(tr__infer_frame_init(&frame, step->op, step->count));
     fill_frame(&frame, f, step);
-    status = tr__infer_frame_run(&frame, step->op, step->attrs);
+    status = tr__step_name_argument(tr__infer_frame_run(&frame, step->op, step->attrs), f->plan, step, &frame);
     if (status == TR_OK && is_certain)
         status = take_outputs(f, step, index, frame.meta);
     else if (status == TR_OK)

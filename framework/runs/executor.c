@@ -234,6 +234,9 @@ static tr_status give_fetch(tr_tensor *out, const tr_plan *plan, int fetch)
     const int v = plan->fetch_var[fetch];
     tr_var   *var = plan->frame->var[v];
 
+    if (var->kind == TR_KIND_RAW)
+        return tr_fail(TR_EUNSUPPORTED, "fetch '%s': it is a sparse table, and a fetch gives tensors; fetch rows that lookup_table (layers.embedding) "
+                       "has looked up in it, or save the table (io.save_persistables)", plan->fetch_name[fetch]);
     if (var->kind != TR_KIND_TENSOR && var->kind != TR_KIND_SELECTED_ROWS)
         return tr_fail(TR_EUNSUPPORTED, "fetch '%s': it is no tensor", plan->fetch_name[fetch]);
     if (var->tensor.dtype == TR_DTYPE_NONE)

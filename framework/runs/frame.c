@@ -334,7 +334,7 @@ static tr_status infer_dynamic(const tr_frame *frame, const tr_step *step)
         return TR_OK;
     step->infer->is_inferred = false;
     fill_outputs(frame, step);
-    TR_TRY(tr__infer_frame_run(step->infer, step->op, step->attrs));
+    TR_TRY(tr__step_name_argument(tr__infer_frame_run(step->infer, step->op, step->attrs), frame->plan, step, step->infer));
     for (int a = 0; a < step->arg_count; a++)
         if (step->arg[a] >= 0)
             TR_TRY(tr__plan_var_check(&frame->plan->var[step->arg[a]], &step->infer->meta[a]));

@@ -170,3 +170,20 @@ def test_a_table_of_another_width_is_refused(block):
     out = look_up(block, table(block), ids_of(block), width=4)
     with pytest.raises(ValueError, match="'w' has rows of 3 values, 4 are wanted"):
         run({"ids": np.array([[7]])}, out)
+
+
+@pytest.mark.parametrize("operator", [fluid.layers.mean, lambda w: fluid.layers.fc(w, 2), lambda w: fluid.layers.scale(w, 2.0), fluid.layers.shape,
+                                      lambda w: fluid.layers.concat([fluid.layers.ones([1, WIDTH], "float32"), w])])
+def test_a_table_in_the_place_of_a_tensor_is_named(block, operator):
+    w = fluid.layers.embedding(ids_of(block), [100, WIDTH], is_sparse=True, is_distributed=True, param_attr="w") and block.var("w")
+    out = operator(w)
+    fluid.Executor().run(fluid.default_startup_program())
+    with pytest.raises(TriremeError, match=r"input (X|Input) must be a dense tensor.*, got a sparse table\s+the sparse table is 'w': give the operator rows"):
+        fluid.Executor().run(feed={"ids": np.array([[7]])}, fetch_list=[out])
+
+
+def test_a_table_that_is_fetched_is_named(block):
+    out = look_up(block, table(block), ids_of(block))
+    fluid.Executor().run(fluid.default_startup_program())
+    with pytest.raises(TriremeError, match="fetch 'w': it is a sparse table, and a fetch gives tensors; fetch rows that lookup_table"):
+        fluid.Executor().run(feed={"ids": np.array([[7]])}, fetch_list=[out, "w"])
