@@ -51,10 +51,18 @@ check: build lint
 	$(PYTHON) -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not mpi and not soak" tests/python; python=$$?; \
 	wait $$core; core=$$?; tail -n 12 build/$(PRESET)/check.log; exit $$(( core || python ))
 
+# $(call held,schema) files
+held = $(BIN)/check-jsonschema --quiet --builtin-schema vendor.$(1)
+
 # What finds faults in Python, and in files that other programs read, without running anything. pyproject.toml has the rules.
 lint: setup
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy
+	@$(call held,github-workflows) .github/workflows/*.yml
+	@$(call held,github-issue-forms) $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	@$(call held,github-issue-config) .github/ISSUE_TEMPLATE/config.yml
+	@$(call held,dependabot) .github/dependabot.yml
+	@$(call held,citation-file-format) --force-filetype yaml CITATION.cff
 
 asan tsan ubsan: setup
 	$(call built,$@)

@@ -22,6 +22,32 @@ def run(*command: object, folder: Path = ROOT) -> str:
     return done.stdout + done.stderr
 
 
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_use_actions_of_one_commit_and_make(path):
+    """A tag of an action may move; a commit does not. What a workflow runs can be run anywhere."""
+    text = path.read_text()
+    used = re.findall(r"uses: (\S+)(.*)", text)
+    assert used and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name) and re.fullmatch(r"  # v\d+\.\d+\.\d+", version) for name, version in used)
+    assert "permissions:\n  contents: read\n" in text and len(re.findall("timeout-minutes:", text)) == len(re.findall("runs-on:", text))
+    targets = set(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split())
+    assert {*re.findall(r"run: make (\w+)$", text, re.M)} <= targets
+
+
+def test_a_citation_names_the_version_that_is_built():
+    version = re.search(r"project\(trireme VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_what_is_pinned_twice_has_one_version():
+    pins = {}
+    for path in (ROOT / "requirements").glob("*.txt"):
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)$", path.read_text(), re.M):
+            assert pins.setdefault(re.sub(r"[-_.]+", "-", name).lower(), version) == version, f"{path.name}: {name}"
+
+
 FAULTS = {
     "F821": "def f(x: Operator) -> int:\n    return 1\n",
     "F401": "import os\n",
@@ -69,7 +95,7 @@ def test_modules_that_are_not_strict_yet_become_fewer(tmp_path):
     for one in mypy["overrides"]:
         lines += [line for name in one["module"] for line in (f"[mypy-{name}]", "ignore_missing_imports = true")]
     (tmp_path / "mypy.ini").write_text("\n".join(lines))
-    text = run("mypy", "--config-file", tmp_path / "mypy.ini", "--cache-dir", tmp_path, "python/trireme")
+    text = run("mypy", "--config-file", tmp_path / "mypy.ini", "--cache-dir", ROOT / "build" / "mypy-all", "python/trireme")
     wrong = {("trireme." + name.replace("/", ".")).removesuffix(".__init__") for name in re.findall(r"^python/trireme/([\w/]+)\.pyi?:\d+: error", text, re.M)}
     assert "error" in text or not listed, text
     assert not wrong - set(listed), f"these are not strict:\n{text}"
