@@ -170,8 +170,18 @@ TR_API tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_ta
  * `since`: only rows that a later update of their server changed; 0: all. Free *out by tr_free. TR_ERANGE: `shard`, `count` or `since`. */
 TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int count, int64_t since);
 /* Put packed rows into the table of a variable. `clear`: remove its present rows first. In a job the first step begins with the rows of
- * trainer 0. After the first step the call fails. */
+ * trainer 0. After the first step the call fails, and tr_job_set_rows takes its place. */
 TR_API tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear);
+
+/* Set rows between two steps, when the servers have those of this variable (tr_job_has_rows). All trainers do the following, between the same two steps:
+ * 1. each calls tr_job_set_rows_begin, which waits until its steps are settled (TR_EUNSUPPORTED: the mode allows no such rows)
+ * 2. they come together (trireme_board.h); one of them calls tr_job_set_rows, which gives the servers the rows of the table of this name in the scope `source`.
+ *    `clear`: all other rows go, and ages count as in that table
+ * 3. they come together again, and each calls tr_job_set_rows_end, which forgets the rows that this trainer has kept. */
+TR_API bool      tr_job_has_rows(const tr_scope *scope, const char *name);
+TR_API tr_status tr_job_set_rows_begin(const tr_scope *scope, const char *name);
+TR_API tr_status tr_job_set_rows(const tr_scope *scope, const char *name, const tr_scope *source, bool clear);
+TR_API tr_status tr_job_set_rows_end(const tr_scope *scope, const char *name);
 
 /* -- memory of a table, and its most frequent keys -------------------------------------------------- */
 

@@ -47,6 +47,7 @@ typedef struct tr_table_part {
     int64_t          index_bytes;
     int64_t          journal_bytes;   /* of the undo log of an update */
     int64_t          bytes;           /* memory of this process for the table in all */
+    int64_t          updates;         /* the table's clock, by which rows age: updates of this table, before this job, too */
     int64_t          hot_count;
     tr_table_hot_key hot[TR_TABLE_HOT_KEYS];     /* in order of falling `updates`; of equal ones the smaller key first */
 } tr_table_part;

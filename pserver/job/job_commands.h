@@ -6,7 +6,7 @@
 
 /* Kinds of commands, for a trainer's core and for a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__SET, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS,
+    TR__SETUP, TR__SET, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__WRITE_ROWS,
     TR__STAY, TR__GOODBYE, TR__ABORT, TR__SNAPSHOT, TR__REST, TR__FLUSH,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE, TR__POST, TR__EVEN
 } tr__command;
@@ -32,6 +32,14 @@ typedef struct tr__read_call {
     uint32_t       shard, since;
     tr_client_pack pack;
 } tr__read_call;
+
+/* The data of TR__WRITE_ROWS. The command frees it. */
+typedef struct tr__write_call {
+    int            server;
+    bool           clears;
+    uint64_t       clock;
+    tr_client_pack rows;
+} tr__write_call;
 
 /* The data of TR__SETUP. It must stay alive until the ticket is done. */
 typedef struct tr__setup_call {

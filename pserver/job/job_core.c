@@ -183,6 +183,12 @@ static void set(tr_client *client, tr__set_call *call)
     free(call);
 }
 
+static void write_rows(tr_client *client, tr__write_call *call)
+{
+    tr_client_write_rows(client, call->server, &call->rows, call->clears, call->clock);
+    free(call);
+}
+
 static void read_rows(tr_client *client, tr__read_call *call)
 {
     tr_client_read_rows(client, call->server, call->shard, call->since, &call->pack);
@@ -215,6 +221,7 @@ static void trainer_command(tr__job_driver *d, const tr_command *command)
     case TR__PULL:            pull(client, command->data); break;
     case TR__PULL_ROWS:       tr_client_pull_rows(client, command->data); break;
     case TR__READ_ROWS:       read_rows(client, command->data); break;
+    case TR__WRITE_ROWS:      write_rows(client, command->data); break;
     case TR__PUSH_ROWS:       tr_client_push_rows(client, command->data); break;
     case TR__STAY:            tr_client_drain(client); break;
     case TR__GOODBYE:         tr_client_goodbye(client); break;

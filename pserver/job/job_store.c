@@ -131,9 +131,9 @@ static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, boo
     return tr_server_program_read_rows(((tr__job_driver *)self)->shared->program, index, shard, are_candidates, out, bytes);
 }
 
-static tr_status store_write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status store_write_rows(void *self, const tr_form_write_rows *what, const void *rows, uint64_t bytes)
 {
-    return tr_server_program_write_rows(((tr__job_driver *)self)->shared->program, index, rows, bytes, are_candidates);
+    return tr_server_program_write_rows(((tr__job_driver *)self)->shared->program, what, rows, bytes);
 }
 
 static tr_status store_piece(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)

@@ -130,13 +130,27 @@ const char *tr__job_first_missing_table(const tr_job *job)
     return NULL;
 }
 
+/* Where trainers do not step together, servers have made different numbers of updates. No row is newer than the highest. */
+static tr_status ask_updates(int64_t *out, const tr_scope *scope, const char *name, int servers)
+{
+    tr_table_part part;
+
+    for (int server = 0; server < servers; server++) {
+        TR_TRY(tr_table_get_part(&part, scope, name, server));
+        *out = part.updates > *out ? part.updates : *out;
+    }
+    return TR_OK;
+}
+
 tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name)
 {
+    tr_job       *job = tr_job_current();
+    tr_var       *var = tr_scope_find(scope, name);
     tr_table_var *tv;
 
-    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_job_describe_table", name));
+    TR_TRY(tr_table_var_of(&tv, var, "tr_job_describe_table", name));
     tr_table_var_describe(out, tv, name);
-    return TR_OK;
+    return tr__job_table_of(job, name, var) >= 0 ? ask_updates(&out->updates, scope, name, tr_job_servers(job)) : TR_OK;
 }
 
 tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
@@ -172,7 +186,8 @@ static tr_status keep_pack(int *count, tr_client_pack *pack, tr_status status)
     return status;
 }
 
-static tr_status pack_shard(tr_client_pack *rows, int *count, const tr_table *table, int index, uint32_t shard)
+/* Two messages for each shard, which has 1/1024 of the keys. */
+tr_status tr__job_pack_shard(tr_client_pack *rows, int *count, const tr_table *table, int index, uint32_t shard)
 {
     tr_client_pack *pack = &rows[*count];
 
@@ -183,14 +198,13 @@ static tr_status pack_shard(tr_client_pack *rows, int *count, const tr_table *ta
     return keep_pack(count, pack, tr_table_pack_candidates(table, shard, &pack->data, &pack->bytes));
 }
 
-/* Two messages for each shard, which has 1/1024 of the keys. */
 int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers)
 {
     int count = 0;
 
     for (int i = 0; i < spec->table_count; i++)
         for (uint32_t shard = tr__job_first_shard(server, servers); shard < tr__job_first_shard(server + 1, servers); shard++)
-            if (spec->tables[i].first_rows && pack_shard(rows, &count, spec->tables[i].first_rows, i, shard) != TR_OK)
+            if (spec->tables[i].first_rows && tr__job_pack_shard(rows, &count, spec->tables[i].first_rows, i, shard) != TR_OK)
                 return -1;
     return count;
 }
@@ -244,6 +258,33 @@ static tr_status read_shards(tr__read_call *call, int count, tr_job *job, int ta
         call[i].pack.table = (uint32_t)table;
     }
     return read_from_servers(call, count, job);
+}
+
+tr_status tr__job_await_servers(tr_job *job, int table)
+{
+    const int      servers = tr_job_servers(job);
+    tr__read_call *call = tr__must_array((size_t)servers, sizeof *call);
+
+    for (int i = 0; i < servers; i++)                  /* no row is so new: the answers are empty */
+        call[i] = (tr__read_call){.shard = tr__job_first_shard(i, servers), .since = UINT32_MAX};
+    TR_TRY(read_shards(call, servers, job, table));
+    for (int i = 0; i < servers; i++)
+        free(call[i].pack.data);
+    free(call);
+    return TR_OK;
+}
+
+tr_status tr__job_forget_rows(tr_job *job, int table)
+{
+    tr__job_table *t = &job->table[table];
+
+    for (int i = 0; i < 3; i++) {
+        TR_TRY(tr_job_wait(job, t->transfer[i].ticket));
+        t->transfer[i].is_new = false;
+    }
+    t->is_prefetched = t->next_is_asked = false;
+    tr_row_cache_clear(t->cache);
+    return TR_OK;
 }
 
 static tr_status pack_newer(tr__read_call *call, const tr_table *table, uint64_t stride)
@@ -308,6 +349,7 @@ tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const cha
         TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_get_part", name));
         TR_TRY(tr_table_var_table(&here, tv));
         tr_table_describe(out, here);
+        out->updates = (int64_t)tv->updates;
         return TR_OK;
     }
     TR_TRY(read_part(&part, &bytes, job, server, table));
@@ -326,7 +368,7 @@ tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const voi
     tr_table     *table;
 
     if (tr__job_table_of(job, name, tr_scope_find(scope, name)) >= 0)
-        return tr_fail(TR_EINVAL, "the servers have the rows of table '%s' since the first step: load them before it, or into another scope", name);
+        return tr_fail(TR_EINVAL, "tr_table_write_rows: the servers have the rows of table '%s' since the first step: tr_job_set_rows gives them others", name);
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_write_rows", name));
     if (clear) {
         tr_table_free(tv->table);

@@ -141,15 +141,10 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
     return status == TR_OK ? TR_OK : tr_context(status, "while sparse table '%s', number %d of this server, was made", from->name, (int)index + 1);
 }
 
-static const char *tasks_name(char *out, size_t size, const char *name)
+/* The name of this server's segment for tasks, or for the board. */
+static const char *own_name(char *out, size_t size, const char *name, const char *what)
 {
-    snprintf(out, size, "%s.tasks", name);
-    return out;
-}
-
-static const char *board_name(char *out, size_t size, const char *name)
-{
-    snprintf(out, size, "%s.board", name);
+    snprintf(out, size, "%s.%s", name, what);
     return out;
 }
 
@@ -186,9 +181,9 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     sp->table = tr__must_array(setup->n_tables + 1, sizeof *sp->table);
     if (name && !resume) {                         /* remove the segments of an earlier job that is not resumed */
         char own[TR_SEGMENT_NAME + 16];
-        tr_segment_remove(tasks_name(own, sizeof own, name));
+        tr_segment_remove(own_name(own, sizeof own, name, "tasks"));
         if (!sp->board)                            /* the board may be in use already, because trainers can post before the setup */
-            tr_segment_remove(board_name(own, sizeof own, name));
+            tr_segment_remove(own_name(own, sizeof own, name, "board"));
     }
     sp->about = tr__must_array(setup->n_tables + 1, sizeof *sp->about);
     sp->table_count = (uint32_t)setup->n_tables;
@@ -293,7 +288,7 @@ void *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t 
         return NULL;
     tr_segment_free(sp->tasks);                    /* the attached segment was empty, or has other tasks */
     sp->tasks = NULL;
-    tasks_name(own, sizeof own, name);
+    own_name(own, sizeof own, name, "tasks");
     if (*bytes == 0) {
         if (tr_segment_attach(&sp->tasks, own, "tasks", TASKS_VERSION, TASKS_LIMIT) != TR_OK)
             return NULL;
@@ -330,7 +325,7 @@ void *tr_server_program_board(tr_server_program *sp, const char *name, uint64_t 
 
     if (!name)
         return NULL;
-    board_name(own, sizeof own, name);
+    own_name(own, sizeof own, name, "board");
     if (!anew && !sp->board && tr_segment_attach(&sp->board, own, "board", BOARD_VERSION, BOARD_LIMIT) != TR_OK)
         return NULL;
     if (!anew)
@@ -407,10 +402,15 @@ tr_status tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uin
                               : tr_table_pack(sp->table[table]->table, shard, out, bytes);
 }
 
-tr_status tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes,
-                                       bool are_candidates)
+tr_status tr_server_program_write_rows(tr_server_program *sp, const tr_form_write_rows *what, const void *rows, uint64_t bytes)
 {
-    return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(sp->table[table]->table, rows, bytes);
+    const tr_table_var *tv = sp->table[what->table];
+
+    if (what->clears)
+        tr_table_clear(tv->table, tv->before + tr_state_committed(sp->state).updates, what->clock);
+    else
+        tr_table_make_final(tv->table);
+    return (what->has_candidates ? tr_table_unpack_candidates : tr_table_unpack)(tv->table, rows, bytes);
 }
 
 bool tr_server_program_has_pieces(const tr_server_program *sp, uint32_t index)

@@ -42,8 +42,7 @@ void               tr_server_program_rows(tr_server_program *sp, uint32_t table,
                                           uint32_t *hints);
 tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, bool are_candidates, void **out,
                                                uint64_t *bytes);
-tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes,
-                                                bool are_candidates);
+tr_status          tr_server_program_write_rows(tr_server_program *sp, const tr_form_write_rows *what, const void *rows, uint64_t bytes);
 /* May the update of this block be computed piece by piece? */
 bool               tr_server_program_has_pieces(const tr_server_program *sp, uint32_t block);
 /* Compute a piece of the next update, whose gradient is complete; see tr_store. */

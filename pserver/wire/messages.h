@@ -69,8 +69,11 @@
     F(u32, shard, TR_ANY, "virtual shard, rows of which are wanted; TR_SHARDS: a tr_table_part")          \
     F(u32, since, TR_ANY, "only rows that an update of this server after this one touched; 0: all")
 #define TR_FORM_write_rows(F)                                                                                \
+    F(u64,  step,           TR_ANY, "rows set between two steps: the last step of all trainers; to a replica, the last update; 0: first rows") \
+    F(u64,  clock,          TR_ANY, "with `clears`: the clock of the table that the rows come from (table.h)")  \
     F(u32,  table,          TR_ANY, "number of the table in Setup.tables")                                   \
-    F(flag, has_candidates, 1,      "the payload holds counted keys without rows, not rows")
+    F(flag, has_candidates, 1,      "the payload holds counted keys without rows, not rows")                 \
+    F(flag, clears,         1,      "the table's present rows and counted keys go first")
 #define TR_FORM_ack(F)                                                                                       \
     F(u64,  updates,         TR_ANY, "updates that this server has made")                                    \
     F(u32,  initiator,       TR_ANY, "trainer that makes checkpoints; TR_INITIATOR_NONE or _OVER")       \

@@ -19,7 +19,8 @@ from .executor import Executor, fetch_var, global_scope
 from .files import new_file, path_inside
 from .framework import Parameter, Program, Variable, default_main_program
 from .pretrained import load_from_tables, load_rows, set_table_rows
-from .sparse_table import save_table, table_names
+from .sparse_table import table_names
+from .table_files import save_table
 from .tensor import LoDTensor, Scope
 
 _NOT_SAVED = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarType.RAW, VarType.STEP_SCOPES)
@@ -154,7 +155,8 @@ def load_vars(executor: Executor, dirname: str, main_program: Program | None = N
     """Read variables that ``save_vars`` wrote, into the global scope: all of them, or none when one does not fit.
 
     Nothing outside of ``dirname`` is read, whatever the variables' names or symbolic links say (InvalidArgumentError).
-    In a job tables are loaded before the first step; trainer 0's rows go to the servers then.
+    In a job all trainers make this call, before the same step; the rows of tables are those that trainer 0 reads. Some modes allow tables before the first
+    step alone (docs/distributed.md).
 
     ``vars`` is a list of Variables or names. None: those of the program for which ``predicate(variable)`` is true.
 

@@ -13,7 +13,8 @@ from .errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError,
 from .files import path_inside
 from .framework import Program, Variable
 from .names import name_chars
-from .sparse_table import LOOKUP, _describe, load_table, row_dtype
+from .sparse_table import LOOKUP
+from .table_files import declare, describe, load_table, row_dtype, set_rows
 from .tensor import Scope
 
 
@@ -21,8 +22,9 @@ def set_table_rows(name: str, keys: Any, values: Any, scope: Scope | None = None
     """Give keys of the sparse table ``name`` these values: row ``i`` of ``values`` is the row of ``keys[i]``.
 
     Call it after the startup program. ``keys`` are any int64, each once; ``values`` has a row for each. The rows have the optimizer's first state,
-    also where the table had such a row before. Other keys keep what they have. In a job all trainers call it before the first step, when the
-    rows of trainer 0 go to the servers. Later it is refused, as loading a table is: InvalidArgumentError. ``scope`` defaults to the global one.
+    also where the table had such a row before. Other keys keep what they have. In a job all trainers make this call, with the same rows, before the
+    same step. Modes in which trainers train copies, and ``sync(backups)``, allow it before the first step alone: UnsupportedError. ``scope`` defaults to the
+    global one.
 
     >>> ids = fluid.layers.data("ids", [1], dtype="int64")
     >>> words = fluid.layers.embedding(ids, [100000, 2], is_distributed=True, param_attr="words")
@@ -40,25 +42,35 @@ def set_table_rows(name: str, keys: Any, values: Any, scope: Scope | None = None
     if var is None or var.kind() != VarType.RAW:
         raise NotFoundError(f"set_table_rows: the scope has no sparse table {name!r}: run the startup program of an embedding with is_distributed=True first\n"
                             f"  your line: {user_line()}")
-    about = _describe(scope, name)
+    about = describe(scope, name)
     key, row = np.asarray(keys), np.asarray(values)
     if key.dtype.kind not in "iu" or key.ndim != 1 or len(np.unique(key)) != len(key):
         raise InvalidArgumentError(f"set_table_rows: keys must be different integers in one dimension, got {key.dtype}{list(key.shape)}\n  your line: {user_line()}")
     if row.dtype.kind not in "fiu" or row.shape != (len(key), about["width"]):
         raise ShapeError(f"set_table_rows: {len(key)} rows of {about['width']} numbers are wanted for {name!r}, got {row.dtype}{list(row.shape)}\n"
                          f"  your line: {user_line()}")
-    _write(scope, name, about, key.astype(np.int64), row.astype(np.float32))
+    _write(scope, name, key.astype(np.int64), row.astype(np.float32))
 
 
-def _write(scope: Scope, name: str, about: dict[str, Any], keys: np.ndarray, values: np.ndarray) -> None:
+def _write(scope: Scope, name: str, keys: np.ndarray, values: np.ndarray) -> None:
+    from zlib import crc32                         # here: `import trireme` stays light
+
+    digest = crc32(values.tobytes(), crc32(keys.tobytes()))
+    set_rows(scope, name, f"setting of {len(keys)} rows of the table {name!r} (CRC-32 of keys and values: {digest:08x})",
+             lambda target: _fill(target, name, describe(scope, name), keys, values), clear=False)
+
+
+def _fill(target: Scope, name: str, about: dict[str, Any], keys: np.ndarray, values: np.ndarray) -> None:
     packed = np.zeros(len(keys), row_dtype(about))
     packed["key"], packed["touches"], packed["last"] = keys, 1, about["updates"]
     kind = VarType(about["dtype"])
     packed["values"] = _bf16_bits(values) if kind == VarType.BF16 else values
     if about["states"]:
         packed["states"] = np.asarray(about["state_value"], np.float32)[None, :, None]
+    if target.find_var(name) is None:
+        declare(target, name, about)
     data = ffi.from_buffer(packed.view(np.uint8))
-    check(lib.tr_table_write_rows(scope._native.ptr, name_chars(name), data, packed.nbytes, False))
+    check(lib.tr_table_write_rows(target._native.ptr, name_chars(name), data, packed.nbytes, False))
 
 
 def _bf16_bits(values: np.ndarray) -> np.ndarray:
@@ -73,12 +85,12 @@ def load_rows(scope: Scope, name: str, path: str) -> None:
         load_table(scope, name, path)
         return
     dense = _read_dense(path)
-    about = _describe(scope, name)
+    about = describe(scope, name)
     if dense.ndim != 2 or dense.shape[1] != about["width"]:
         raise ShapeError(f"{path!r} is a dense tensor {list(dense.shape)}, the sparse table {name!r} wants rows of {about['width']}")
     if dense.dtype != np.float32:
         raise DTypeError(f"{path!r} is a dense tensor of {dense.dtype}; rows of a sparse table are read from float32")
-    _write(scope, name, about, np.arange(len(dense)), dense)
+    _write(scope, name, np.arange(len(dense)), dense)
 
 
 def _read_dense(path: str) -> np.ndarray:
@@ -116,8 +128,8 @@ def _dense_of(folder: str, name: str, height: int) -> np.ndarray:
     block = program.global_block()
     block.create_var(name=name, type=VarType.RAW, persistable=True)
     block.create_var(name="@KEYS", shape=[-1, 1], dtype=VarType.INT64)
-    block.create_var(name="@ROWS", shape=[-1, _describe(scope, name)["width"]], dtype=VarType.FP32)
-    block.append_op(type=LOOKUP, inputs={"W": name, "Ids": "@KEYS"}, outputs={"Out": "@ROWS"}, attrs={"width": _describe(scope, name)["width"]})
+    block.create_var(name="@ROWS", shape=[-1, describe(scope, name)["width"]], dtype=VarType.FP32)
+    block.append_op(type=LOOKUP, inputs={"W": name, "Ids": "@KEYS"}, outputs={"Out": "@ROWS"}, attrs={"width": describe(scope, name)["width"]})
     rows, = Executor().run(program, {"@KEYS": np.arange(height).reshape(-1, 1)}, ["@ROWS"], scope=scope)
     return np.array(rows)
 

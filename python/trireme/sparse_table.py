@@ -9,24 +9,18 @@ operators run on a *tile*, a parameter of some rows, into which rows are gathere
 from __future__ import annotations
 
 import numbers
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
-from ._core import ffi, lib
+from ._core import lib
 from .core import OpDesc, OpRole
 from .op_protos import op_proto
 from .op_view import OpView
 from .dtypes import VarType, convert_dtype
-from .errors import NotFoundError, ShapeError, UnsupportedError, check, user_line
-from .files import damage_of, new_folder, open_regular, path_inside
+from .errors import UnsupportedError, user_line
 from .framework import (Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program)
 from .layer_helper import LayerHelper
-from .names import name_chars
 from .param_attr import WeightNormParamAttr
-from .tensor import Scope
 
 INIT, LOOKUP, UPDATE, PUSH, PUSHED = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "push_sparse",
                                       "pushed_rows")
@@ -77,6 +71,11 @@ def is_table_update(op: Operator) -> bool:
 def tables_of(program: Program) -> list[str]:
     """The names of the tables that the program updates."""
     return [op.input("W")[0] for op in program.global_block().ops if is_table_update(op)]
+
+
+def table_names(program: Program) -> set[str]:
+    """The names of the tables that the program looks up or updates."""
+    return {op.input("W")[0] for block in program.blocks for op in block.ops if op.type in (LOOKUP, UPDATE)}
 
 
 # -- a table and its lookups --------------------------------------------------------------------------------
@@ -316,119 +315,6 @@ def _tell_startup(states: dict[str, list[str]]) -> None:
             startup._remove_var(name)
 
 
-# -- on the disk -----------------------------------------------------------------------------------------------
-
-
-_SHARDS, _PARTS = 1024, 16
-_NUMBERS = ("dtype", "width", "states", "init", "a", "b", "random_key", "entry_count", "entry_probability", "max_age",
-            "keep_count", "max_rows", "updates")
-_ROW_TYPES = {VarType.FP32: "<f4", VarType.FP16: "<f2", VarType.BF16: "<u2"}
-
-
-def table_names(program: Program) -> set[str]:
-    """The names of the tables that the program looks up or updates."""
-    return {op.input("W")[0] for block in program.blocks for op in block.ops if op.type in (LOOKUP, UPDATE)}
-
-
-def _describe(scope: Scope, name: str) -> dict[str, Any]:
-    table, text = ffi.new("tr_job_table *"), ffi.new("char[]", name_chars(name))
-    check(lib.tr_job_describe_table(table, scope._native.ptr, text))
-    return {**{key: getattr(table, key) for key in _NUMBERS}, "state_value": list(table.state_value)[:table.states]}
-
-
-def row_dtype(about: dict[str, Any]) -> np.dtype:
-    """How a packed row lies in memory: see tr_table_read_rows."""
-    width, states, values = about["width"], about["states"], np.dtype(_ROW_TYPES[VarType(about["dtype"])])
-    behind = 16 + -(-width * values.itemsize // 4) * 4
-    names = ["key", "touches", "last", "values"] + ["states"] * bool(states)
-    formats = ["<i8", "<u4", "<u4", (values, (width,))] + [("<f4", (states, width))] * bool(states)
-    size = -(-(behind + 4 * states * width) // 8) * 8
-    return np.dtype({"names": names, "formats": formats, "offsets": [0, 8, 12, 16, behind][:len(names)], "itemsize": size})
-
-
-def save_table(scope: Scope, name: str, folder: str) -> None:
-    """Write a table into ``folder``, which is there whole or not at all: ``about.json`` and parts for NumPy."""
-    import json                                    # here: `import trireme` stays light
-
-    about = _describe(scope, name)
-    dtype, rows = row_dtype(about), 0
-    with new_folder(folder) as (part, about_file):
-        for number in range(_PARTS):
-            array = np.frombuffer(_packed_rows(scope, name, number), dtype)
-            with open(os.path.join(part, f"rows-{number:02d}.npy"), "wb") as file:
-                np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
-                file.write(array.data)             # np.save does not say why it has written less
-            rows += len(array)
-        about_file.write(json.dumps({"format": 1, "name": name, "rows": rows, **about}, indent=1).encode())
-
-
-def _packed_rows(scope: Scope, name: str, number: int) -> bytes:
-    """The rows of one of the parts that a table is written in."""
-    out, size, first = ffi.new("void **"), ffi.new("int64_t *"), number * _SHARDS // _PARTS
-    check(lib.tr_table_read_rows(out, size, scope._native.ptr, name_chars(name), first, (number + 1) * _SHARDS // _PARTS - first, 0))
-    rows = ffi.buffer(out[0], size[0])[:]
-    lib.tr_free(out[0])
-    return rows
-
-
-def load_table(scope: Scope, name: str, folder: str) -> None:
-    """Read what ``save_table`` wrote into a table, which is made when the scope has none of this name.
-
-    A damaged file raises FormatError, a table that the program does not fit ShapeError; then the table has no rows or some.
-    """
-    about = _read_about(name, folder)
-    var = scope.find_var(name)
-    if var is None or var.kind() != VarType.RAW:
-        _declare(scope, name, about)
-    here = _describe(scope, name)
-    for key in ("dtype", "width", "states"):
-        if here[key] != about[key]:
-            raise ShapeError(f"sparse table {name!r} in {folder!r} has {key} {about[key]}, the program wants {here[key]}")
-    _declare(scope, name, {**here, "updates": about["updates"]})       # ages of rows go on
-    dtype = row_dtype(about)
-    for number in range(_PARTS):
-        array = _read_rows(path_inside(folder, f"rows-{number:02d}.npy"), dtype)
-        rows = ffi.from_buffer(np.ascontiguousarray(array).view(np.uint8))
-        check(lib.tr_table_write_rows(scope._native.ptr, name_chars(name), rows, array.nbytes, number == 0))
-
-
-def _read_about(name: str, folder: str) -> dict[str, Any]:
-    import json                                    # here: `import trireme` stays light
-
-    path = path_inside(folder, "about.json")
-    if not os.path.exists(path):
-        raise NotFoundError(f"there is no saved sparse table in {folder!r}")
-    with damage_of(path), open_regular(path) as file:
-        read = json.load(file)
-        about = {**{key: read[key] for key in _NUMBERS if key != "updates"}, "updates": read.get("updates", 0),
-                 "state_value": list(read["state_value"])}
-        row_dtype(about)
-        _native_of(name, about)
-    return about
-
-
-def _read_rows(path: str, dtype: np.dtype) -> np.ndarray:
-    with damage_of(path), open_regular(path) as file:
-        array = np.load(file, allow_pickle=False)
-        if array.dtype != dtype or array.ndim != 1:
-            raise ShapeError(f"{path!r} holds {array.dtype} {list(array.shape)}, expected rows of {dtype}")
-    return array
-
-
-def _native_of(name: str, about: dict[str, Any]) -> tuple[Any, Any]:
-    """Return a tr_job_table, and the name that it points at."""
-    text = ffi.new("char[]", name_chars(name))
-    table = ffi.new("tr_job_table *", {"name": text, **{key: about[key] for key in _NUMBERS}})
-    for i, value in enumerate(about["state_value"]):
-        table.state_value[i] = value
-    return table, text
-
-
-def _declare(scope: Scope, name: str, about: dict[str, Any]) -> None:
-    table, _text = _native_of(name, about)
-    check(lib.tr_table_declare(scope._native.ptr, table))
-
-
 # -- in a job: see distributed/transpiler.py --------------------------------------------------------------------
 
 
@@ -483,4 +369,4 @@ def add_update(op: Operator, program: Program) -> None:
 
 
 __all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_tile", "refuse_table", "is_table_update", "tables_of", "table_names",
-           "save_table", "load_table", "row_dtype", "take_pushed", "copy_update", "add_update", "LOOKUP", "PUSH"]
+           "take_pushed", "copy_update", "add_update", "LOOKUP", "PUSH"]

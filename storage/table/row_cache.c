@@ -93,3 +93,9 @@ void tr_row_cache_put(tr_row_cache *cache, int64_t key, const void *row, uint64_
     *p = (place){key, until, step + 1};
     memcpy(row_of(cache, p), row, cache->row_bytes);
 }
+
+void tr_row_cache_clear(tr_row_cache *cache)
+{
+    if (cache)
+        memset(cache->place, 0, cache->sets * WAYS * sizeof *cache->place);
+}

@@ -18,5 +18,7 @@ void      tr_row_cache_free(tr_row_cache *cache);
 bool      tr_row_cache_get(tr_row_cache *cache, void *out, int64_t key, uint64_t step);
 /* Add or replace a row. Step `until` is the last that may use it. */
 void      tr_row_cache_put(tr_row_cache *cache, int64_t key, const void *row, uint64_t step, uint64_t until);
+/* Forget all rows. NULL is allowed. */
+void      tr_row_cache_clear(tr_row_cache *cache);
 
 #endif

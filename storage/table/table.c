@@ -109,7 +109,7 @@ tr_status tr_table_create(tr_table **out, const tr_table_config *config, const t
     tr_table *t = NULL;
 
     TR_TRY(open_table(&t, config, place, true));
-    *(uint64_t *)tr_slots_notes(t->slots) = digest(config);
+    tr__table_notes_of(t)->digest = digest(config);
     *out = t;
     return TR_OK;
 }
@@ -119,7 +119,7 @@ tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const t
     tr_table *t = NULL;
 
     TR_TRY(open_table(&t, config, place, false));
-    if (*(uint64_t *)tr_slots_notes(t->slots) != digest(config)) {
+    if (tr__table_notes_of(t)->digest != digest(config)) {
         tr_table_free(t);
         return tr_fail(TR_EFORMAT, "table in segment '%s.rows' has rows of another type, width, optimizer or first value", place->name);
     }
@@ -132,13 +132,23 @@ void tr_table_go_back(tr_table *table, uint64_t step)
 {
     if (tr_undo_step(table->undo) > step)
         tr_undo_roll_back(table->undo, table->rows);
-    table->step = step;
+    table->step = step + tr__table_notes_of(table)->ahead;
 }
 
 tr_status tr_table_begin(tr_table *table, uint64_t step)
 {
-    table->step = step;
+    table->step = step + tr__table_notes_of(table)->ahead;
     return tr_undo_begin(table->undo, step);
+}
+
+void tr_table_make_final(tr_table *table)
+{
+    tr_undo_begin(table->undo, tr_undo_step(table->undo));
+}
+
+uint64_t tr_table_clock(const tr_table *table)
+{
+    return table->step;
 }
 
 void tr_table_free(tr_table *table)

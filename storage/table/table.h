@@ -73,6 +73,10 @@ void      tr_table_gather(const tr_table *table, const uint32_t *slots, int64_t 
 tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, const float *values, const float *const *states);
 /* Between updates: remove the rows of this step's shard that are due. *removed may be NULL. */
 tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed);
+/* Between updates: the last update can no longer be undone. */
+void      tr_table_make_final(tr_table *table);
+/* The clock of the table, by which rows age: the step of the last update, or what tr_table_clear has made of it. */
+uint64_t  tr_table_clock(const tr_table *table);
 
 /* -- rows in and out ----------------------------------------------------------------------------------- */
 
@@ -86,6 +90,9 @@ typedef struct tr_table_row {
 /* Set the values of a row, in the table's type; a new row gets first states. A key outside the share that can have rows gets none. Call
  * it between updates, unless the table logs here (logs_when_set). */
 tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values);
+/* Remove all rows and candidates, between updates: others are put in. They are as old as at `clock`, the clock of the table that they come from; `step`
+ * is the last update here. The last update becomes final. */
+void      tr_table_clear(tr_table *table, uint64_t step, uint64_t clock);
 /* Make or replace a row. Between updates. */
 tr_status tr_table_put(tr_table *table, const tr_table_row *row);
 

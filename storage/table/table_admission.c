@@ -178,12 +178,19 @@ static int by_worth(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-static bool is_stale(const tr_table_config *c, const tr_slot_row *row, uint64_t step)
+/* Steps since the last update of a row. A server of a mode without lockstep may have a row that was touched later than its own clock: its age is 0. */
+static uint32_t age_of(const tr_slot_row *row, uint64_t clock)
 {
-    return c->max_age && (uint32_t)step - row->last > c->max_age && (!c->keep_count || (row->mark & TR__TOUCHES) < c->keep_count);
+    const uint32_t age = (uint32_t)clock - row->last;
+    return age > INT32_MAX ? 0 : age;
 }
 
-static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint64_t step, uint64_t *left, uint64_t *removed)
+static bool is_stale(const tr_table_config *c, const tr_slot_row *row, uint64_t clock)
+{
+    return c->max_age && age_of(row, clock) > c->max_age && (!c->keep_count || (row->mark & TR__TOUCHES) < c->keep_count);
+}
+
+static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint64_t clock, uint64_t *left, uint64_t *removed)
 {
     uint64_t count = 0;
 
@@ -191,7 +198,7 @@ static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint6
     TR_TRY(tr_slots_of_shard(&t->list, &t->list_capacity, &count, slots, shard));
     for (uint64_t i = 0; i < count; i++) {
         const tr_slot_row *row = tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), t->list[i]);
-        if (is_stale(&t->config, row, step)) {
+        if (is_stale(&t->config, row, clock)) {
             delete_row(slots, snapshot_of(t, slots), t->list[i]);
             ++*removed;
         } else {
@@ -201,7 +208,7 @@ static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint6
     return TR_OK;
 }
 
-static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t step, uint64_t *removed)
+static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t clock, uint64_t *removed)
 {
     const uint64_t quota = (t->config.max_rows + TR_SHARDS - 1) / TR_SHARDS;
 
@@ -212,7 +219,7 @@ static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t step, uint6
         return tr_fail(TR_ENOMEM, "table: no memory to choose which of %llu rows to remove", (unsigned long long)count);
     for (uint64_t i = 0; i < count; i++) {
         const tr_slot_row *row = tr__table_row(t, t->list[i]);
-        all[i] = (victim){(uint32_t)step - row->last, row->mark & TR__TOUCHES, row->key, t->list[i]};
+        all[i] = (victim){age_of(row, clock), row->mark & TR__TOUCHES, row->key, t->list[i]};
     }
     qsort(all, count, sizeof *all, by_worth);
     for (uint64_t i = 0; i < count - quota; i++)
@@ -224,7 +231,8 @@ static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t step, uint6
 
 tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed)
 {
-    const uint32_t shard = (uint32_t)(step % TR_SHARDS);
+    const uint64_t clock = step + tr__table_notes_of(table)->ahead;
+    const uint32_t shard = (uint32_t)(clock % TR_SHARDS);
     uint64_t       left = 0, gone = 0, waiting = 0;
 
     if (removed)
@@ -233,10 +241,31 @@ tr_status tr_table_evict(tr_table *table, uint64_t step, uint64_t *removed)
         return TR_OK;
     TR_TRY(tr_undo_begin(table->undo, step));          /* undoing must not put old rows into slots that are used again */
     if (table->candidates)
-        TR_TRY(evict_stale(table, table->candidates, shard, step, &left, &waiting));
-    TR_TRY(evict_stale(table, table->slots, shard, step, &left, &gone));
-    TR_TRY(evict_surplus(table, left, step, &gone));
+        TR_TRY(evict_stale(table, table->candidates, shard, clock, &left, &waiting));
+    TR_TRY(evict_stale(table, table->slots, shard, clock, &left, &gone));
+    TR_TRY(evict_surplus(table, left, clock, &gone));
     if (removed)
         *removed = gone;
     return TR_OK;
+}
+
+/* == all rows go ====================================================================================== */
+
+static void delete_all(tr_table *t, tr_slots *slots)
+{
+    const uint64_t stride = tr_slots_stride(slots);
+
+    for (uint32_t slot = tr_slots_used(slots); slot-- > 0;)
+        if (tr_slots_row(tr_slots_rows(slots), stride, slot)->mark & TR_SLOT_LIVES)
+            delete_row(slots, snapshot_of(t, slots), slot);
+}
+
+void tr_table_clear(tr_table *table, uint64_t step, uint64_t clock)
+{
+    tr_table_make_final(table);                        /* undoing must not put old rows into slots that are used again */
+    delete_all(table, table->slots);
+    if (table->candidates)
+        delete_all(table, table->candidates);
+    tr__table_notes_of(table)->ahead = clock - step;
+    table->step = clock;
 }

@@ -78,6 +78,7 @@ void tr_table_describe(tr_table_part *out, const tr_table *table)
         .index_bytes = (int64_t)report.index_bytes,
         .journal_bytes = (int64_t)report.undo_bytes,
         .bytes = (int64_t)report.bytes,
+        .updates = (int64_t)tr_table_clock(table),
     };
     out->hot_count = tr_table_hot_keys(out->hot, table, TR_TABLE_HOT_KEYS);
 }

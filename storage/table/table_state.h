@@ -11,7 +11,7 @@ struct tr_table {
     tr_table_config config;
     tr_slots       *slots, *candidates;
     tr_undo        *undo;
-    uint64_t        step;             /* step of the update that was begun last */
+    uint64_t        step;             /* the table's clock at the update that was begun last: its step plus what the notes say */
     uint64_t        value_bytes, values_padded;
     char           *rows;
     uint64_t        stride;
@@ -21,6 +21,17 @@ struct tr_table {
     bool            logs_when_set;
     tr_slots_snapshot   *snapshot, *candidates_snapshot;     /* while a snapshot is read; else NULL */
 };
+
+/* What a table keeps in its rows' segment. */
+typedef struct tr__table_notes {
+    uint64_t digest;                  /* of the settings that make two tables' rows mean the same */
+    uint64_t ahead;                   /* the table's clock minus the number of an update: rows of another run may have been put in (tr_table_clear) */
+} tr__table_notes;
+
+static inline tr__table_notes *tr__table_notes_of(const tr_table *t)
+{
+    return tr_slots_notes(t->slots);
+}
 
 static inline tr_slot_row *tr__table_row(const tr_table *t, uint32_t slot)
 {

@@ -84,8 +84,10 @@ tr_status tr_table_var_table(tr_table **out, tr_table_var *tv)
 {
     if (tv->mapped)
         return tr_fail(TR_EUNSUPPORTED, "a sparse table whose rows lie in files can only be looked up");
-    if (!tv->table)
+    if (!tv->table) {
         TR_TRY(tr_table_create(&tv->table, &tv->config, &tv->place));
+        tr_table_go_back(tv->table, tv->updates);      /* its clock begins there */
+    }
     *out = tv->table;
     return TR_OK;
 }

@@ -86,9 +86,9 @@ static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_
     return TR_OK;
 }
 
-static tr_status write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status write_rows(void *self, const tr_form_write_rows *what, const void *rows, uint64_t bytes)
 {
-    (void)self, (void)index, (void)are_candidates;
+    (void)self, (void)what;
     look_at(rows, bytes);
     return TR_OK;
 }

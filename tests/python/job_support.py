@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ SCRIPT = Path(__file__).parent / "jobs" / "train.py"
 SEQUENCES = SCRIPT.with_name("sequences.py")
 SMALL = SCRIPT.with_name("small.py")
 UNLIKE = SCRIPT.with_name("unlike.py")
+ROW_SETS = SCRIPT.with_name("row_sets.py")
 LIMIT = 90                                             # seconds, for a job on a busy machine
 
 
@@ -229,3 +231,18 @@ def own_of(path: object, trainers: int) -> dict[tuple[int, str], np.ndarray]:
 def job_lines(text: str) -> list[str]:
     """The lines in which the job says why it failed."""
     return re.findall(r"^trireme: (.*)$", text, re.M)
+
+
+def saved_table(path, table):
+    """All that is kept of a table: the optimizer's states and the ages of rows, too."""
+    folder = Path(f"{path}.end") / table
+    rows = np.concatenate([np.load(part) for part in sorted(folder.glob("rows-*.npy"))])
+    return json.loads((folder / "about.json").read_text()), rows[np.argsort(rows["key"])]
+
+
+def assert_same_tables(path, one):
+    for table in ("plain", "aged"):
+        (about, rows), (about_one, rows_one) = saved_table(path, table), saved_table(one, table)
+        assert about == about_one
+        for field in rows.dtype.names:
+            np.testing.assert_array_equal(rows[field], rows_one[field], err_msg=f"{field} of {table}")

@@ -12,7 +12,8 @@ from pathlib import Path
 import cluster
 import pytest
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
-from job_support import LIMIT, MPIS, SCRIPT, assert_within, each_mpi, environment, job_lines, launch, launch_command, needs_mpi
+from job_support import (LIMIT, MPIS, ROW_SETS, SCRIPT, alone, assert_same_tables, assert_within, each_mpi, environment, job_lines, launch, launch_command,
+                         needs_mpi)
 
 from trireme import cli
 from trireme.errors import NotFoundError
@@ -395,6 +396,22 @@ def assert_replica_goes_on(three, mark, tmp_path, version, host):
 @needs_mpi
 def test_a_replica_takes_the_place_of_a_server_whose_host_is_lost(three, mark, tmp_path):
     assert_replica_goes_on(three, mark, tmp_path, None, "h2")
+
+
+@needs_mpi
+def test_a_replica_has_the_rows_that_a_script_sets(three, tmp_path):
+    seen = three.folder / "seen"
+    job = Job(three, "--out", three.folder / "r", "--seen", seen, "--pause", 0.4, script=ROW_SETS, servers=3, replicas=1, restarts=1)
+    job.wait_for(lambda: "10\n" in Path(f"{seen}.0").read_text() if Path(f"{seen}.0").exists() else None, "the steps after a table is loaded")
+    three.cut("h2")
+    try:
+        code, text = job.end(70)
+        assert code == 0 and "starting the job again (1 of 1)" in text and steps_from_memory(text) >= 9, text
+        alone("--out", tmp_path / "r", script=ROW_SETS)
+        assert_same_tables(three.folder / "r", tmp_path / "r")
+        job.assert_nothing_left()
+    finally:
+        three.heal("h2")
 
 
 @each_mpi

@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
 
 static const tr_table_place everywhere = {NULL, 0, TR_SHARDS, 0};
 
@@ -459,6 +461,50 @@ TEST(rows_move_by_shards_to_any_number_of_tables)
     tr_table_free(whole);
 }
 
+TEST(a_table_of_other_rows_goes_on_with_their_clock_also_after_a_new_start)
+{
+    enum { KEYS = 3000 };
+    tr_table_config config = config_of(TR_FP32);
+    static int64_t  keys[KEYS];
+    uint64_t        removed = 0, all = 0;
+    tr_table       *t, *loaded;
+    char            name[64];
+
+    config.max_age = 10;
+    config.entry_count = 1;
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = key_of((uint64_t)i);
+    snprintf(name, sizeof name, "trireme-test-%d-clear", (int)getpid());
+    const tr_table_place place = {name, 0, TR_SHARDS, 0};
+    EXPECT_OK(tr_table_create(&t, &config, &place));
+    update(t, 7, keys, KEYS, 1);
+    loaded = make(&config);
+    update(loaded, 5000, keys, 1000, 1);
+    tr_table_clear(t, 7, 5004);                    /* loaded had 4 more steps */
+    assert_int_equal(rows_of(t), 0);
+    for (uint32_t shard = 0; shard < TR_SHARDS; shard++)
+        EXPECT_OK(tr_table_each(loaded, shard, put_into, t));
+    tr_table_free(t);
+    EXPECT_OK(tr_table_attach(&t, &config, &place, 7));        /* the update before is final: nothing is undone */
+    assert_int_equal(rows_of(t), 1000);
+    assert_int_equal(tr_table_clock(t), 5004);
+    update(t, 8, keys, 500, 1);
+    assert_int_equal(tr_table_clock(t), 5005);
+    for (uint64_t step = 8; step < 14; step++)
+        EXPECT_OK(tr_table_evict(t, step, &removed));
+    assert_int_equal(removed, 0);                  /* 5010 - 5000 is no more than max_age */
+    for (uint64_t step = 14; step < 14 + TR_SHARDS; step++) {
+        update(t, step, keys, 500, 1);
+        EXPECT_OK(tr_table_evict(t, step, &removed));
+        all += removed;
+    }
+    assert_int_equal(all, 500);
+    EXPECT_OK(tr_table_check(t));
+    tr_table_free(t);
+    tr_table_free(loaded);
+    tr_table_remove(name);
+}
+
 /* -- a snapshot ------------------------------------------------------------------------------------------ */
 
 static int by_key(const void *a, const void *b)
@@ -619,6 +665,7 @@ int main(void)
         cmocka_unit_test(a_share_of_the_keys_is_admitted_whatever_the_order),
         cmocka_unit_test(rows_leave_by_age_and_by_number),
         cmocka_unit_test(rows_move_by_shards_to_any_number_of_tables),
+        cmocka_unit_test(a_table_of_other_rows_goes_on_with_their_clock_also_after_a_new_start),
         cmocka_unit_test(a_snapshot_is_one_moment_while_updates_go_on),
         cmocka_unit_test(candidates_move_by_shards_too),
         cmocka_unit_test(what_cannot_be_is_explained),

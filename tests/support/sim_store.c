@@ -351,12 +351,11 @@ static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, boo
     return TR_OK;
 }
 
-static tr_status store_write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates)
+static tr_status store_write_rows(void *self, const tr_form_write_rows *what, const void *rows, uint64_t bytes)
 {
     sim_place *p = self;
 
-    (void)index;
-    assert_true(!are_candidates && bytes == sizeof p->rows[0]);
+    assert_true(!what->has_candidates && bytes == sizeof p->rows[0]);
     memcpy(p->rows[p->side], rows, bytes);
     return TR_OK;
 }

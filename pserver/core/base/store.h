@@ -9,6 +9,7 @@
 #include "proto/pserver.pb-c.h"
 #include "pserver/state/state.h"
 #include "pserver/trireme_dist.h"
+#include "pserver/wire/wire.h"
 #include "storage/table/rows_merge.h"
 
 /* A value that trainers have set: the bytes of Setup.values[value]. */
@@ -58,9 +59,9 @@ typedef struct tr_store {
     void      (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints);
     /* The rows before the last update. NULL: as for `param_before`. */
     tr_status (*rows_before)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
-    /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into it. Not while an update is being applied. */
+    /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into a table. Not while an update is being applied. */
     tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
-    tr_status (*write_rows)(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates);
+    tr_status (*write_rows)(void *self, const tr_form_write_rows *what, const void *rows, uint64_t bytes);
 
     /* == memory: other memory that outlives the process ======================================== */
     /* Memory for the state of tasks. `*bytes` above 0: new memory of this size, filled with zeros. `*bytes` 0: the memory that an earlier process used, and

@@ -129,6 +129,8 @@ typedef struct tr_client_rows {
 uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes);
 uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows);
 /* Read all rows of a virtual shard from its server into `out`, packed. `since`: only rows that an update after this one has touched. */
+/* Set rows of a server's table between two steps. The other trainers wait meanwhile. The call frees rows->data. */
+uint64_t tr_client_write_rows(tr_client *client, int server, const tr_client_pack *rows, bool clears, uint64_t clock);
 uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, uint32_t since, tr_client_pack *out);
 /* Push a table's gradient of the current step. Servers without keys get an empty piece. */
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);

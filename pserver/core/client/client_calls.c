@@ -280,6 +280,17 @@ uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, uint
     return op;
 }
 
+uint64_t tr_client_write_rows(tr_client *client, int server, const tr_client_pack *rows, bool clears, uint64_t clock)
+{
+    const uint64_t op = tr__client_op_begin(client);
+    const tr_wire  write = {.kind = TR_WIRE_WRITE_ROWS,
+                            .write_rows = {.step = client->step, .clock = clock, .table = rows->table, .has_candidates = rows->has_candidates, .clears = clears}};
+
+    tr__client_add(client, &client->stream[server], &write, op, rows->data, rows->bytes)->owned = rows->data;
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
 {
     const uint64_t op = tr__client_op_begin(client), most = tr_client_rows_in_piece(client, rows->push_bytes);

@@ -127,5 +127,5 @@ tr_status tr__replica_on_write_rows(tr_replica *r, const tr_wire *wire, const ui
 
     if (!r->setup || write->table >= r->setup->n_tables)
         return tr_fail(TR_EFORMAT, "rows of table %u: there is no such table", write->table);
-    return r->store.write_rows(r->store.self, write->table, payload, wire->bytes, write->has_candidates);
+    return r->store.write_rows(r->store.self, write, payload, wire->bytes);
 }

@@ -10,6 +10,7 @@
 #include "pserver/core/snapshots/server_initiator.h"
 #include "pserver/core/snapshots/server_places.h"
 #include "pserver/core/snapshots/server_replication.h"
+#include "pserver/core/snapshots/server_set_rows.h"
 #include "pserver/core/snapshots/server_snapshots.h"
 #include "pserver/core/snapshots/server_tasks.h"
 #include "pserver/core/updates/server_contributions.h"
@@ -175,7 +176,7 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
     case TR_WIRE_PULL_ROWS:
         return tr__rows_on_pull(server, trainer, wire, payload);
     case TR_WIRE_WRITE_ROWS:
-        return tr__rows_on_write(server, trainer, wire, payload);
+        return tr__set_rows_on_write(server, trainer, wire, payload);
     case TR_WIRE_DRAIN:
     case TR_WIRE_GOODBYE:
         return on_goodbye(server, trainer, wire, payload);

@@ -14,6 +14,7 @@
 #include "pserver/core/snapshots/server_board.h"
 #include "pserver/core/snapshots/server_initiator.h"
 #include "pserver/core/snapshots/server_replication.h"
+#include "pserver/core/snapshots/server_set_rows.h"
 #include "pserver/core/snapshots/server_snapshots.h"
 #include "pserver/core/snapshots/server_tasks.h"
 #include "pserver/core/updates/server_contributions.h"
@@ -25,6 +26,7 @@
 /* The update in hand is over when the store has computed it and the replica has committed it. */
 static void finish(tr_server *server)
 {
+    tr__set_rows_finish(server);
     if (!tr__updates_is_computed(server) || !tr__replication_has_update(server))
         return;
     tr__updates_finish(server);

@@ -16,6 +16,7 @@ struct tr__replication {
     tr_replica_stream    *stream;
     uint64_t              last_seq;   /* the number of the last message in the stream */
     uint64_t              update_seq, update;      /* of the last update in the stream; its number */
+    uint64_t              rows_seq;   /* of the last rows in the stream that a trainer has set */
     tr_outbox             after_state;     /* messages that are sent after the state */
     uint64_t              queued_bytes;
     uint64_t              begun, caught;           /* since the state was begun: updates that have begun here; updates in the stream */
@@ -94,7 +95,7 @@ void tr__replication_turn_to(tr_server *server, int rank)
     }
     r->stream = tr_replica_stream_new(server->roster->self, rank);
     tr_replica_stream_set_retry(r->stream, server->retry);
-    r->last_seq = r->update_seq = r->update = 0;
+    r->last_seq = r->update_seq = r->rows_seq = r->update = 0;
     r->phase = TR__REPLICATION_ASKING;
 }
 
@@ -186,7 +187,7 @@ static void put(tr_server *server, const tr_wire *wire, const void *payload, voi
 static uint64_t update_of(const tr_wire *wire)
 {
     static_assert(offsetof(tr_form_replica_block, update) == 0 && offsetof(tr_form_replica_set, update) == 0 && offsetof(tr_form_replica_rows, update) == 0 &&
-                      offsetof(tr_form_replica_update, update) == 0,
+                      offsetof(tr_form_replica_update, update) == 0 && offsetof(tr_form_write_rows, step) == 0,
                   "an update comes first");
     return wire->replica_update.update;
 }
@@ -370,6 +371,27 @@ static void put_own(tr_server *server, tr_wire_kind kind, uint8_t *payload, size
         put(server, &(tr_wire){.kind = kind, .bytes = size, .replica_update = {.update = server->updates}}, payload, payload);
     else
         free(payload);
+}
+
+bool tr__replication_set_rows(tr_server *server, const tr_form_write_rows *what, const uint8_t *rows, uint64_t bytes)
+{
+    tr__replication *r = server->replication;
+    tr_wire          write = {.kind = TR_WIRE_WRITE_ROWS, .bytes = bytes, .write_rows = *what};
+
+    if (!gets_updates(server))
+        return false;
+    write.write_rows.step = server->updates;
+    void *copy = memcpy(tr__must_bytes(bytes + 1), rows, bytes);
+    put(server, &write, copy, copy);
+    r->rows_seq = r->last_seq;
+    return r->phase == TR__REPLICATION_LIVE;
+}
+
+bool tr__replication_has_rows(const tr_server *server)
+{
+    const tr__replication *r = server->replication;
+
+    return r->phase != TR__REPLICATION_LIVE || tr_replica_stream_done(r->stream) >= r->rows_seq;
 }
 
 void tr__replication_tasks(tr_server *server, uint8_t *state, size_t size)

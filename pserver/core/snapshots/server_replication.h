@@ -65,6 +65,10 @@ uint8_t              *tr__replication_pack(tr_server *server, bool with_update, 
 /* Send the state of leased tasks; send a packed post. Both are malloc'ed, and the stream frees them. */
 void                  tr__replication_tasks(tr_server *server, uint8_t *state, size_t size);
 void                  tr__replication_post(tr_server *server, uint8_t *packed, size_t size);
+/* Send rows that a trainer has set. Returns whether the server waits until the replica has them. */
+bool                  tr__replication_set_rows(tr_server *server, const tr_form_write_rows *what, const uint8_t *rows, uint64_t bytes);
+/* Has the replica the rows that trainers have set? True also when the server does not wait for a replica. */
+bool                  tr__replication_has_rows(const tr_server *server);
 /* Send the values that all servers have gathered for the update in hand. */
 void                  tr__replication_share(tr_server *server, const void *all, uint64_t bytes);
 /* Has the replica committed the update in hand? True also when the server does not wait for a replica. */

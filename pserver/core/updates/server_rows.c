@@ -477,11 +477,3 @@ void tr__rows_answer(tr_server *server)
         }
     }
 }
-
-tr_status tr__rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
-{
-    if (trainer->index != 0 || !server->setup || server->is_running || wire->write_rows.table >= server->table_count)
-        return tr_fail(TR_EPEER, "%s sent rows of table %u; trainer 0 may, before the first step",
-                       tr__server_trainer_name(server, trainer), wire->write_rows.table);
-    return server->store.write_rows(server->store.self, wire->write_rows.table, payload, wire->bytes, wire->write_rows.has_candidates);
-}

@@ -36,7 +36,5 @@ tr_status             tr__rows_on_pull(tr_server *server, tr__trainer *trainer, 
 void                  tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* Answer all pulls that can be answered now. */
 void                  tr__rows_answer(tr_server *server);
-/* Handle WRITE_ROWS, which trainer 0 sends before the first step. */
-tr_status             tr__rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 
 #endif

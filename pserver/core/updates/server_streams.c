@@ -113,6 +113,11 @@ void tr__stream_open(tr_server *server, const tr__trainer *trainer, tr__open kin
     stream_of(server, trainer)->open[kind] = seq;
 }
 
+bool tr__stream_is_open(const tr_server *server, const tr__trainer *trainer, tr__open kind)
+{
+    return stream_of(server, trainer)->open[kind] != 0;
+}
+
 uint64_t tr__stream_done(const tr_server *server, const tr__trainer *trainer)
 {
     const stream *s = stream_of(server, trainer);

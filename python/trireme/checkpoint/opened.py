@@ -14,7 +14,7 @@ from ..dtypes import VarType
 from ..errors import NotFoundError, check
 from ..names import name_chars, path_chars
 from ..native import Handle, Native
-from ..sparse_table import row_dtype
+from ..table_files import declare, describe, row_dtype, set_rows
 from ..tensor import LoDTensor, Scope
 
 PARAMETER, OPTIMIZER, SCHEDULE, STATISTIC, TABLE = range(5)    # tr_state_kind
@@ -169,8 +169,16 @@ class Checkpoint(Handle):
 
     def load_table(self, name: str, scope: Scope) -> None:
         """Put a sparse table with all its rows into the variable of its name."""
-        status = lib.tr_checkpoint_load_table(scope._native.ptr, self._native.ptr, self.find_table(name).index)
-        check(status, f"for the sparse table {name!r} of the checkpoint {self.folder!r}")
+        var, index = scope.find_var(name), self.find_table(name).index
+        here = describe(scope, name) if var is not None and var.kind() == VarType.RAW else None
+
+        def fill(target: Scope) -> None:
+            if here is not None and target.find_var(name) is None:
+                declare(target, name, here)
+            status = lib.tr_checkpoint_load_table(target._native.ptr, self._native.ptr, index)
+            check(status, f"for the sparse table {name!r} of the checkpoint {self.folder!r}")
+
+        set_rows(scope, name, f"loading of the table {name!r} from the checkpoint of step {self.step}", fill, clear=True)
 
     def find_array(self, name: str, trainer: int = 0) -> Array | None:
         """Return what is said of the array that a trainer goes on with: its own, if each trainer had one, else the only one; None: there is none."""

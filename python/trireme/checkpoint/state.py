@@ -135,7 +135,7 @@ def restore(checkpoint: Checkpoint, scope: Scope, variables: Iterable[Variable],
 
     What each trainer of a job has values of its own of, this ``trainer`` of so many ``trainers`` gets its own of; of another number of trainers their mean.
     """
-    variables = list(variables)
+    variables, tables = list(variables), sorted(tables)            # in a job all trainers load tables in one order
     for var in variables:
         _check_fit(checkpoint, var)
     for name in tables:

@@ -25,7 +25,8 @@ from ..files import new_file, new_folder, path_inside
 from ..framework import Program, Variable, default_main_program
 from ..io import _inference_program, is_persistable
 from ..names import name_chars, path_chars
-from ..sparse_table import _SHARDS, _describe, row_dtype, table_names
+from ..sparse_table import table_names
+from ..table_files import SHARDS, describe, row_dtype
 from ..tensor import Scope
 
 _PART = re.compile(r"(?:full|delta)-(\d{9,})")
@@ -58,7 +59,7 @@ class _Table:
 
     def __init__(self, scope: Scope, name: str) -> None:
         self.scope, self.name = scope, name
-        self._since = [0] * _SHARDS
+        self._since = [0] * SHARDS
 
     def write(self, folder: str, is_full: bool) -> int:
         """Write the rows, all of them or those that changed, to ``NAME.rows``; return how many."""
@@ -70,8 +71,8 @@ class _Table:
         check(lib.tr_rows_writer_open(out, path_chars(path), table))
         is_good = False
         try:
-            last = row_dtype(_describe(self.scope, self.name)).itemsize
-            for shard in range(_SHARDS):
+            last = row_dtype(describe(self.scope, self.name)).itemsize
+            for shard in range(SHARDS):
                 self._add(out[0], shard, 0 if is_full else self._since[shard], last)
             is_good = True
         finally:

@@ -1,0 +1,59 @@
+#include "pserver/core/snapshots/server_set_rows.h"
+
+#include "pserver/core/snapshots/server_replication.h"
+#include "pserver/core/updates/server_streams.h"
+#include "pserver/core/updates/server_updates.h"
+
+/* Has a trainer made a later step? Then the rows were set before it. */
+static bool is_over(const tr_server *server, uint64_t step)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (tr__server_is_present(&server->trainer[i]) && server->trainer[i].ended > step)
+            return true;
+    return false;
+}
+
+static tr_status check(const tr_server *server, const tr__trainer *trainer, const tr_form_write_rows *what)
+{
+    const char *name = tr__server_trainer_name(server, trainer);
+
+    if (!server->setup || what->table >= server->table_count)
+        return tr_fail(TR_EPEER, "%s sent rows of table %u; there are %u", name, what->table, server->table_count);
+    if (!server->is_running && trainer->index != 0)
+        return tr_fail(TR_EPEER, "%s sent rows of table %u before the first step; trainer 0 may", name, what->table);
+    return TR_OK;
+}
+
+static tr_status set_rows(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    const tr_form_write_rows *what = &wire->write_rows;
+
+    if (is_over(server, what->step))
+        return TR_OK;
+    if (tr__updates_is_updating(server))
+        return tr_fail(TR_EPEER, "%s sets rows of table '%s' after step %llu while an update is made: all trainers must come together first",
+                       tr__server_trainer_name(server, trainer), server->setup->tables[what->table]->name, (unsigned long long)what->step);
+    TR_TRY(server->store.write_rows(server->store.self, what, payload, wire->bytes));
+    if (tr__replication_set_rows(server, what, payload, wire->bytes) && !tr__stream_is_open(server, trainer, TR__OPEN_ROWS))
+        tr__stream_open(server, trainer, TR__OPEN_ROWS, wire->seq);
+    return TR_OK;
+}
+
+tr_status tr__set_rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    TR_TRY(check(server, trainer, &wire->write_rows));
+    if (server->is_running)
+        return set_rows(server, trainer, wire, payload);
+    return server->store.write_rows(server->store.self, &wire->write_rows, payload, wire->bytes);
+}
+
+void tr__set_rows_finish(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count && tr__replication_has_rows(server); i++) {
+        const tr__trainer *trainer = &server->trainer[i];
+        if (!tr__stream_is_open(server, trainer, TR__OPEN_ROWS))
+            continue;
+        tr__stream_open(server, trainer, TR__OPEN_ROWS, 0);
+        tr__stream_owe(server, trainer);
+    }
+}
