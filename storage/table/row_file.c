@@ -3,6 +3,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/base/path.h"
+#include "storage/memory/lease.h"
 #include "storage/util/crc32c.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ struct tr_row_file {
     uint64_t        bytes;
     int             fd;               /* of a mapped file; -1: it is copied */
     struct timespec changed;          /* when it was changed last, as it was opened */
+    tr_lease       *lease;            /* of a mapped file that can be leased; else NULL */
     tr_table_config config;
     uint64_t        row_bytes, rows, mask;
     const int64_t  *key;
@@ -185,6 +187,9 @@ static tr_status map_file(tr_row_file *file, int fd)
     file->data = data;
     file->fd = fd;
     (void)madvise(data, file->bytes, MADV_RANDOM);     /* a lookup reads a few bytes at random places */
+    file->lease = tr_lease_take(file->path, fd, data, file->bytes);
+    if (file->lease)
+        TR_TRY(tr_row_file_is_intact(file));           /* nobody changed it before it was leased */
     return TR_OK;
 }
 
@@ -229,6 +234,7 @@ void tr_row_file_free(tr_row_file *file)
 {
     if (!file)
         return;
+    tr_lease_free(file->lease);
     if (file->fd >= 0) {
         munmap(file->data, file->bytes);
         close(file->fd);
@@ -250,7 +256,7 @@ tr_status tr_row_file_is_intact(const tr_row_file *file)
 {
     struct stat now;
 
-    if (file->fd < 0)
+    if (file->fd < 0 || (file->lease && tr_lease_has_copy(file->lease)))
         return TR_OK;
     if (fstat(file->fd, &now))
         return tr_fail(TR_EIO, "cannot read '%s': %s", file->path, strerror(errno));

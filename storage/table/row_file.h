@@ -4,7 +4,7 @@
  * describes first values, so that a key without a row reads here what it reads in the table (docs/formats.md has the layout).
  *
  * A file should never change once a reader may know of it; its writer gives it its name at the end. A copied file may change all the same. A mapped
- * one is watched: see tr_row_file_is_intact. A file may come from a stranger. So every number of the header is checked when the file is opened, and
+ * one is leased (lease.h), or else watched: see tr_row_file_is_intact. A file may come from a stranger. So every number of the header is checked when the file is opened, and
  * every row's number when it is found. Each TR_ROW_FILE_CHUNK of the file has a checksum: those of a copied file are compared when it is opened,
  * those of a mapped one when a chunk is first read. */
 #ifndef TR_STORAGE_ROW_FILE_H
@@ -47,7 +47,8 @@ void      tr_row_file_free(tr_row_file *file);
 const tr_table_config *tr_row_file_config(const tr_row_file *file);
 /* Whether the file is mapped. Then tr_row_file_find and the values that it finds are read in a guarded call (guard.h). */
 bool      tr_row_file_is_mapped(const tr_row_file *file);
-/* After values of a mapped file were read: TR_EIO if somebody has changed the file since it was opened, so that they may be other values. */
+/* After values of a mapped file were read: TR_EIO if somebody has changed the file since it was opened and it could not be kept, so that they may be other
+ * values. */
 tr_status tr_row_file_is_intact(const tr_row_file *file);
 /* The values of a key's row, in the table's type. NULL: the file has no row of this key. TR_EFORMAT: it is damaged where it was read. */
 tr_status tr_row_file_find(const void **out, const tr_row_file *file, int64_t key);

@@ -6,8 +6,10 @@
 #include "storage/util/crc32c.h"
 
 #include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ROWS = 1000 };
@@ -152,7 +154,8 @@ static void read_values(void *payload)
     (void)*(volatile const char *)*values;
 }
 
-TEST(a_mapped_file_that_is_cut_or_changed_says_so_and_a_copied_one_does_not_care)
+/* A file that is open for writing cannot be leased. */
+TEST(a_mapped_file_that_is_cut_says_so_where_it_cannot_be_leased_and_a_copied_one_does_not_care)
 {
     int64_t keys[10];
 
@@ -160,7 +163,9 @@ TEST(a_mapped_file_that_is_cut_or_changed_says_so_and_a_copied_one_does_not_care
     for (int c = 0; c < 2; c++) {
         tr_row_file *file = NULL;
         const void  *values = NULL;
-        EXPECT_OK(open_as(&file, damaged(SIZE_MAX, SIZE_MAX), c));
+        const char  *path = damaged(SIZE_MAX, SIZE_MAX);
+        FILE        *writer = fopen(path, "r+b");
+        EXPECT_OK(open_as(&file, path, c));
         assert_int_equal(tr_row_file_is_mapped(file), !c);
         EXPECT_OK(tr_row_file_find(&values, file, keys[3]));
         assert_non_null(values);
@@ -173,6 +178,57 @@ TEST(a_mapped_file_that_is_cut_or_changed_says_so_and_a_copied_one_does_not_care
         else
             EXPECT_FAIL(TR_EIO, "bad.rows' was changed in its place while it is served", tr_row_file_is_intact(file));
         tr_row_file_free(file);
+        fclose(writer);
+    }
+}
+
+/* Look rows up, and cut the file: in this process, or in a child that has the mapping from its parent. */
+static bool keeps_its_rows(tr_row_file *file, const int64_t *keys, bool cuts)
+{
+    const void *values[10];
+    char        row[10][64], *at[1];
+    const size_t bytes = (size_t)tr_table_row_bytes(tr_row_file_config(file));
+
+    for (int i = 0; i < 10; i++) {
+        EXPECT_OK(tr_row_file_find(&values[i], file, keys[i]));
+        memcpy(row[i], values[i], bytes < sizeof row[i] ? bytes : sizeof row[i]);
+        at[0] = (char *)(uintptr_t)values[i];
+    }
+    EXPECT_OK(tr_row_file_is_intact(file));
+    if (cuts && truncate(test_path("bad.rows"), 0))
+        return false;
+    for (int i = 0; i < 10; i++)
+        if (!tr_guard_call(read_values, at) || memcmp(row[i], values[i], bytes < sizeof row[i] ? bytes : sizeof row[i]))
+            return false;
+    return tr_row_file_is_intact(file) == TR_OK;
+}
+
+TEST(a_mapped_file_that_is_cut_keeps_its_rows_also_in_a_child)
+{
+    int64_t keys[10];
+
+    (void)write_good(keys);
+    for (int in_child = 0; in_child < 2; in_child++) {
+        tr_row_file *file = NULL;
+        const char  *path = damaged(SIZE_MAX, SIZE_MAX);
+        const int    lessee = open(path, O_RDONLY);
+        if (fcntl(lessee, F_SETLEASE, F_RDLCK)) {      /* not on this file system */
+            close(lessee);
+            skip();
+        }
+        close(lessee);
+        EXPECT_OK(open_as(&file, path, false));
+        assert_true(keeps_its_rows(file, keys, !in_child));
+        const pid_t child = in_child ? fork() : -1;
+        if (child == 0)
+            _exit(!keeps_its_rows(file, keys, true));
+        int status = 0;
+        if (child > 0)
+            assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_true(keeps_its_rows(file, keys, false));
+        tr_row_file_free(file);
+        assert_int_equal(truncate(test_path("bad.rows"), 0), 0);       /* nobody is waited for */
     }
 }
 
@@ -242,7 +298,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_and_first_values_are_those_of_the_table),
         cmocka_unit_test(a_file_with_a_damaged_byte_is_refused_or_its_rows_are),
-        cmocka_unit_test(a_mapped_file_that_is_cut_or_changed_says_so_and_a_copied_one_does_not_care),
+        cmocka_unit_test(a_mapped_file_that_is_cut_says_so_where_it_cannot_be_leased_and_a_copied_one_does_not_care),
+        cmocka_unit_test(a_mapped_file_that_is_cut_keeps_its_rows_also_in_a_child),
         cmocka_unit_test(a_file_of_the_first_version_is_read),
         cmocka_unit_test(files_of_another_table_do_not_join),
     };
