@@ -57,7 +57,7 @@ def _packed_rows(scope: Scope, name: str, number: int) -> bytes:
     """The rows of one of the parts that a table is written in."""
     out, size, first = ffi.new("void **"), ffi.new("int64_t *"), number * SHARDS // _PARTS
     check(lib.tr_table_read_rows(out, size, scope._native.ptr, name_chars(name), first, (number + 1) * SHARDS // _PARTS - first, 0))
-    rows = ffi.buffer(out[0], size[0])[:]
+    rows: bytes = ffi.buffer(out[0], size[0])[:]
     lib.tr_free(out[0])
     return rows
 
@@ -117,7 +117,7 @@ def _read_about(name: str, folder: str) -> dict[str, Any]:
 
 def _read_rows(path: str, dtype: np.dtype) -> np.ndarray:
     with damage_of(path), open_regular(path) as file:
-        array = np.load(file, allow_pickle=False)
+        array: np.ndarray = np.load(file, allow_pickle=False)
         if array.dtype != dtype or array.ndim != 1:
             raise ShapeError(f"{path!r} holds {array.dtype} {list(array.shape)}, expected rows of {dtype}")
     return array

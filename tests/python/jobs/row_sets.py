@@ -90,6 +90,7 @@ for step in range(1, 25):
     if step in ACTIONS:
         ACTIONS[step]()
         look(f"set.{step}")
+        fluid.distributed.barrier()                    # where trainers step alone, the next step of another one may come between
     found[f"batch.{step}"], = exe.run(feed=batch(step), fetch_list=[plain])
     look(step)
 fluid.io.save_persistables(exe, f"{args.out}.end")
