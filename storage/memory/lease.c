@@ -113,11 +113,11 @@ static void keep(tr_lease *lease)
 static void say(char *out, size_t size, const tr_lease *lease)
 {
     if (atomic_load(&lease->has_copy))
-        snprintf(out, size, "trireme: '%s' is being written over while it is served: the model goes on with a copy of its %.0f MB, as it was loaded\n",
-                 lease->path, (double)lease->bytes / 1e6);
+        snprintf(out, size, "trireme: '%s' is being written over while it is served: the model goes on with a copy of its %llu MB, as it was loaded\n",
+                 lease->path, (unsigned long long)(lease->bytes / 1000000));
     else
-        snprintf(out, size, "trireme warning: '%s' is being written over while it is served, and there is no room for a copy of its %.0f MB: runs fail until the "
-                            "model is loaded again\n", lease->path, (double)lease->bytes / 1e6);
+        snprintf(out, size, "trireme warning: '%s' is being written over while it is served, and there is no room for a copy of its %llu MB: runs fail until the "
+                            "model is loaded again\n", lease->path, (unsigned long long)(lease->bytes / 1000000));
 }
 
 /* == the thread ==================================================================================== */
