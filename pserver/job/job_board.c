@@ -53,6 +53,7 @@ static bool is_short(const char *text)
 static tr_status check(const tr_job *job, const tr_job_post *post)
 {
     TR_TRY(tr__job_check_trainer(job, "tr_job_post_begin"));
+    TR_TRY(tr_comm_status(job->shared.comm));      /* in a job that has failed no answer comes */
     if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "tr_job_post_begin: in the middle of step %lld: end it first", (long long)job->step + 1);
     if (job->call && !tr_job_is_done(job, job->call->ticket))

@@ -87,8 +87,9 @@ def _judge(script: Script, wanted: Outcome, outcomes: list[Outcome], trainers: i
     if script.is_own and trainers > 1:                 # they have one model all the same
         is_lockstep = script.shared_mode.startswith("sync")
         counted = [one for one in wanted.notes if one[0] == "lines of tasks"]
-        if [one for one in outcomes[0].notes if one[0] == "lines of tasks"] != counted:
-            return f"trainers have read {outcomes[0].notes}, not {counted}"
+        found = [one for one in outcomes[0].notes if one[0] == "lines of tasks"]
+        if found != counted[:len(found)] or not errors and len(found) < len(counted):
+            return f"trainers have read {found}, not {counted}"
         wanted, tolerance = _shared(outcomes[0], is_lockstep), None
         outcomes = [_shared(one, is_lockstep) for one in outcomes]
     for i, one in enumerate(outcomes[:trainers]):

@@ -98,3 +98,21 @@ exe.train_from_dataset(dataset=fluid.Dataset({str(tmp_path / 'empty.txt')!r}, sl
     built = Built(build, run)
     for one in [run_alone(built, str(tmp_path)), *run_job(build_transport(tmp_path), built, str(tmp_path), 1, 2)[:2]]:
         assert "the data gave no batch" in one.error, one
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+def test_a_collective_after_one_that_a_failure_has_ended_says_why_the_job_failed(tmp_path: Path) -> None:
+    built = Built(FAILS, """
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+exe.run(feed={"x": np.ones((4, 4), "float32"), "y": np.ones((4, 1), "float32")}, fetch_list=[loss])
+if D.trainer_index() == 1:
+    raise ValueError("a mistake")
+for attempt in range(2):
+    try:
+        D.barrier()
+    except Exception as error:
+        note(type(error).__name__, str(error))
+""")
+    first = run_job(build_transport(tmp_path), built, str(tmp_path), 1, 2)[0]
+    assert [name for name, _ in first.notes] == ["PeerError"] * 2 and "a mistake" in first.notes[1][1], first
