@@ -27,7 +27,7 @@ def work(steps: int) -> None:
 
     import trireme as fluid
     from trireme._core import ffi, lib
-    from trireme.distributed import job
+    from trireme.job import job
 
     loss, optimizer = mlpbig_sgd()
     optimizer.minimize(loss)

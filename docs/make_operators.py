@@ -12,7 +12,7 @@ from pathlib import Path
 import trireme.distributed  # noqa: F401 - makes the operators known that talk to servers
 from trireme._core import lib
 from trireme.core import OpProto, op_proto, op_types
-from trireme.op_protos import ATTR_NAMES
+from trireme.program.op_protos import ATTR_NAMES
 
 PATH = Path(__file__).with_name("operators.md")
 IGNORED = "accepted for old programs; no result depends on it"

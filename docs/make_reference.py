@@ -225,7 +225,7 @@ def _as_rst(text: str) -> str:
 
 def commands() -> str:
     """Return a section for each command of ``trireme``, from the parser that reads its options."""
-    from trireme.cli import command_parser
+    from trireme.launch.cli import command_parser
 
     return "\n".join(_command(parser) for parser in _leaves(command_parser()))
 

@@ -1,4 +1,4 @@
-"""Write python/trireme/operator.pyi from what the operators say of themselves: types for mypy, pyright and editors.
+"""Write python/trireme/program/operator.pyi from what the operators say of themselves: types for mypy, pyright and editors.
 
     make operators                        # or, with the package at hand:
     python docs/make_stubs.py
@@ -13,20 +13,20 @@ from pathlib import Path
 
 import trireme.distributed  # noqa: F401 - makes the operators known that talk to servers
 from trireme.core import op_proto, op_types
-from trireme.op_protos import ATTR_NAMES, AttrProto, OpProto, SlotProto
-from trireme.operator import _ALIASES
+from trireme.program.op_protos import ATTR_NAMES, AttrProto, OpProto, SlotProto
+from trireme.program.operator import _ALIASES
 
-PATH = Path(__file__).parents[1] / "python" / "trireme" / "operator.pyi"
+PATH = Path(__file__).parents[1] / "python" / "trireme" / "program" / "operator.pyi"
 
 HEAD = '''\
-# Types of trireme/operator.py, whose functions are made when they are first asked for.
+# Types of trireme/program/operator.py, whose functions are made when they are first asked for.
 # Made by docs/make_stubs.py: change the operators' records (kernels/, pserver/ops/), then `make operators`.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from .block import Block, Variable
 from .op_protos import OpProto
-from .dtypes import DTypeLike
+from ..native.dtypes import DTypeLike
 
 Slot: TypeAlias = Variable | str | Sequence[Variable | str]
 Output: TypeAlias = Variable | str | Sequence[Variable | str] | int | None

@@ -13,7 +13,7 @@ import sys
 import cffi
 
 
-# Functions in Python that the core calls: trireme/tables.py defines them. Their types are those of tr_table_reader.
+# Functions in Python that the core calls: trireme/feeding/tables.py defines them. Their types are those of tr_table_reader.
 CALLBACKS = """
 extern "Python" {
     tr_status tr_py_table_open(void *payload, const char *path, int64_t begin, int64_t end, char *error);

@@ -22,75 +22,123 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .lazy import load_later
+from .native.lazy import load_later
 
 if TYPE_CHECKING:
-    from . import (async_executor, average, backward, callbacks, clip, compiler, contrib, core, data_feed_desc, data_feeder, dataset, debugger, distributed, errors, evaluator, executor, feeds, formats, framework,
-                   graphviz, initializer, install_check, io, layer, layers, lod_tensor, metrics, nets, op, operator, optimizer, param_attr,
-                   parallel_executor, port, profiler, reader, recordio_writer, regularizer, serving, trainer, transpiler, unique_name, version)
-    from .async_executor import AsyncExecutor
-    from .backward import gradients
-    from .clip import ErrorClipByValue, set_gradient_clip
-    from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
-    from .core import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, TriremeError, __version__
-    from .data_feed_desc import DataFeedDesc
-    from .data_feeder import DataFeeder
+    from . import (
+        async_executor,
+        average,
+        backward,
+        callbacks,
+        clip,
+        compiler,
+        contrib,
+        core,
+        data_feed_desc,
+        data_feeder,
+        dataset,
+        debugger,
+        distributed,
+        errors,
+        evaluator,
+        executor,
+        feeds,
+        formats,
+        framework,
+        graphviz,
+        initializer,
+        install_check,
+        io,
+        layer,
+        layers,
+        lod_tensor,
+        metrics,
+        nets,
+        op,
+        operator,
+        optimizer,
+        parallel_executor,
+        param_attr,
+        port,
+        profiler,
+        reader,
+        recordio_writer,
+        regularizer,
+        serving,
+        trainer,
+        transpiler,
+        unique_name,
+        version,
+    )
     from .distributed import DistributeTranspiler, DistributeTranspilerConfig
-    from .executor import Executor, fetch_var, global_scope, scope_guard
-    from .feeds import Dataset, DatasetFactory, Slot
-    from .framework import (Block, Operator, Parameter, Program, Variable, cpu_places, default_main_program,
-                            default_startup_program, in_dygraph_mode, name_scope, program_guard)
-    from .initializer import NumpyArrayInitializer
-    from .parallel_executor import ParallelExecutor
-    from .param_attr import ParamAttr, WeightNormParamAttr
-    from .places import CUDAPinnedPlace, CUDAPlace, cuda_pinned_places, cuda_places, is_compiled_with_cuda
-    from .precision import get_matmul_precision, get_winograd, set_matmul_precision, set_winograd
-    from .progress import Progress
+    from .feeding.data_feed_desc import DataFeedDesc
+    from .feeding.data_feeder import DataFeeder
+    from .feeding.feeds import Dataset, DatasetFactory, Slot
+    from .fluid.async_executor import AsyncExecutor
+    from .native.errors import TriremeError
+    from .native.precision import get_matmul_precision, get_winograd, set_matmul_precision, set_winograd
+    from .native.tensor import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, Tensor, create_lod_tensor, create_random_int_lodtensor
+    from .native.threads import __version__
+    from .optimize.clip import ErrorClipByValue, set_gradient_clip
+    from .parameters.initializer import NumpyArrayInitializer
+    from .parameters.param_attr import ParamAttr, WeightNormParamAttr
+    from .program import Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program, name_scope, program_guard
+    from .program.backward import gradients
+    from .program.places import CUDAPinnedPlace, CUDAPlace, cpu_places, cuda_pinned_places, cuda_places, is_compiled_with_cuda
+    from .program.program import in_dygraph_mode
     from .reader import batch
-    from .tensor import Tensor, create_lod_tensor, create_random_int_lodtensor
-    from .trainer import Trainer
+    from .run.compiler import CompiledProgram
+    from .run.parallel_executor import ParallelExecutor
+    from .run.scopes import fetch_var, global_scope, scope_guard
+    from .run.strategies import BuildStrategy, ExecutionStrategy
+    from .train.executor import Executor
+    from .train.progress import Progress
+    from .train.trainer import Trainer
     from .transpiler import InferenceTranspiler, memory_optimize, release_memory
 
 # All of these are loaded when they are first used: the launcher, and a standby that waits, need none of them, nor NumPy.
 if not TYPE_CHECKING:                                  # a checker that saw it would take any name
     __getattr__, __dir__ = load_later(__name__, {
-        "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "debugger", "distributed", "errors", "evaluator", "executor", "feeds", "formats",
-             "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
-             "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer", "regularizer", "serving", "trainer", "transpiler", "unique_name", "version"),
-        "async_executor": ("AsyncExecutor",),
-        "backward": ("gradients",),
-        "clip": ("ErrorClipByValue", "set_gradient_clip"),
-        "compiler": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy"),
-        "core": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "TriremeError", "__version__"),
-        "data_feed_desc": ("DataFeedDesc",),
-        "data_feeder": ("DataFeeder",),
+        "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "debugger",
+             "distributed", "errors", "evaluator", "executor", "feeds", "formats", "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers",
+             "lod_tensor", "metrics", "nets", "op", "operator", "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer",
+             "regularizer", "serving", "trainer", "transpiler", "unique_name", "version"),
         "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
-        "executor": ("Executor", "fetch_var", "global_scope", "scope_guard"),
-        "feeds": ("Dataset", "DatasetFactory", "Slot"),
-        "framework": ("Block", "Operator", "Parameter", "Program", "Variable", "cpu_places", "default_main_program",
-                      "default_startup_program", "in_dygraph_mode", "name_scope", "program_guard"),
-        "initializer": ("NumpyArrayInitializer",),
-        "parallel_executor": ("ParallelExecutor",),
-        "param_attr": ("ParamAttr", "WeightNormParamAttr"),
-        "places": ("CUDAPinnedPlace", "CUDAPlace", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
-        "precision": ("get_matmul_precision", "get_winograd", "set_matmul_precision", "set_winograd"),
-        "progress": ("Progress",),
+        "feeding.data_feed_desc": ("DataFeedDesc",),
+        "feeding.data_feeder": ("DataFeeder",),
+        "feeding.feeds": ("Dataset", "DatasetFactory", "Slot"),
+        "fluid.async_executor": ("AsyncExecutor",),
+        "native.errors": ("TriremeError",),
+        "native.precision": ("get_matmul_precision", "get_winograd", "set_matmul_precision", "set_winograd"),
+        "native.tensor": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
+        "native.threads": ("__version__",),
+        "optimize.clip": ("ErrorClipByValue", "set_gradient_clip"),
+        "parameters.initializer": ("NumpyArrayInitializer",),
+        "parameters.param_attr": ("ParamAttr", "WeightNormParamAttr"),
+        "program": ("Block", "Operator", "Parameter", "Program", "Variable", "default_main_program", "default_startup_program", "name_scope", "program_guard"),
+        "program.backward": ("gradients",),
+        "program.places": ("CUDAPinnedPlace", "CUDAPlace", "cpu_places", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
+        "program.program": ("in_dygraph_mode",),
         "reader": ("batch",),
-        "tensor": ("Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
-        "trainer": ("Trainer",),
+        "run.compiler": ("CompiledProgram",),
+        "run.parallel_executor": ("ParallelExecutor",),
+        "run.scopes": ("fetch_var", "global_scope", "scope_guard"),
+        "run.strategies": ("BuildStrategy", "ExecutionStrategy"),
+        "train.executor": ("Executor",),
+        "train.progress": ("Progress",),
+        "train.trainer": ("Trainer",),
         "transpiler": ("InferenceTranspiler", "memory_optimize", "release_memory"),
     })
 
 if any(_name.startswith("TRIREME_") for _name in os.environ):
-    from .env_names import warn as _warn
+    from .native.env_names import warn as _warn
 
     _warn(os.environ)
 
 if os.environ.keys() & {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}:      # tr_job_is_launched
-    from .distributed import job as _job
+    from .distributed import rank as _rank
 
-    if _job.is_launched():
-        _job.prepare()                                 # from here on it sees how this process ends
+    _rank.begin()                                      # from here on it sees how this process ends
 
 
 __all__ = ["Block", "CPUPlace", "DataFeeder", "ErrorClipByValue", "Executor", "LoDTensor", "LoDTensorArray",

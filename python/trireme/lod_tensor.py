@@ -1,5 +1,5 @@
 """LoDTensors by hand: see ``core.LoDTensor``."""
 
-from .tensor import create_lod_tensor, create_random_int_lodtensor
+from .native.tensor import create_lod_tensor, create_random_int_lodtensor
 
 __all__ = ["create_lod_tensor", "create_random_int_lodtensor"]

@@ -32,7 +32,9 @@ import numpy as np
 import trireme as fluid
 import trireme.contrib
 from trireme._core import ffi, lib
-from trireme.distributed import job as jobs
+from trireme.distributed import rank
+from trireme.job import job as jobs
+from trireme.job.session import session
 
 LIMIT = 60.0                                           # seconds, for a job
 RING = 256 << 10                                       # bytes for a pair of ranks: more than jobs/rings.c needs
@@ -72,16 +74,16 @@ def _run_script(built: Built, folder: str) -> Outcome:
 
 
 def _train(built: Built, folder: str) -> Outcome:
-    jobs.prepare()
+    rank.begin()
     outcome = _run_script(built, folder)
-    if outcome.error and jobs._job is not None:
-        jobs._job.failure = outcome.error
+    if outcome.error and session.job is not None:
+        session.job.failure = outcome.error
     return outcome
 
 
 def _leave() -> None:
     """Say goodbye as at the end of a script. A failed job may end the process here."""
-    if jobs._job is not None:
+    if session.job is not None:
         with contextlib.redirect_stderr(io.StringIO()):
             jobs._end()
 

@@ -11,7 +11,7 @@ import pytest
 
 import trireme as fluid
 from trireme import formats
-from trireme.layer_helper import LayerHelper
+from trireme.parameters.layer_helper import LayerHelper
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")

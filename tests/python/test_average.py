@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from job_support import SCRIPT, Launched, alone, needs_mpi, results
 
-from trireme.distributed import mode as modes
+from trireme.job import mode as modes
 from trireme.errors import TriremeError
 
 LOCAL = SCRIPT.with_name("local_sgd.py")

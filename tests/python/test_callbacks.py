@@ -12,6 +12,7 @@ import pytest
 
 import trireme as fluid
 from trireme.errors import InvalidArgumentError, NotFoundError
+from trireme.saving import io as saving
 from trireme.trainer import EndIteration, EndPass, StopTraining
 
 BATCHES = [[(np.array([1.0]),), (np.array([3.0]),)], [(np.array([5.0]),)]]
@@ -155,7 +156,7 @@ def test_a_model_that_is_not_complete_is_not_there(tmp_path, monkeypatch):
     def fails(*_):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(fluid.io, "save_persistables", fails)
+    monkeypatch.setattr(saving, "save_persistables", fails)
     with pytest.raises(OSError, match="the disk is full"):
         train(fluid.callbacks.ModelCheckpoint(tmp_path / "m", monitor="loss"))
     assert os.listdir(tmp_path / "m") == []
@@ -179,7 +180,7 @@ def test_the_rate_of_an_epochs_last_step():
 
 
 def test_a_rate_that_is_a_number_and_one_of_a_program_from_bytes():
-    from trireme.callbacks.loggers import learning_rate_of
+    from trireme.train.callbacks.loggers import learning_rate_of
 
     trainer = falling(0.25)
     assert train(fluid.callbacks.LearningRateLogger(), epochs=1, trainer=trainer).history["lr"] == [0.25]

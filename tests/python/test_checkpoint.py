@@ -9,7 +9,8 @@ import pytest
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
-from trireme import cli, core, layers
+from trireme.launch import cli
+from trireme import core, layers
 from trireme.errors import NotFoundError
 
 

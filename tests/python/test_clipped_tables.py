@@ -11,7 +11,7 @@ from job_support import Launched, launch, needs_mpi
 from test_sparse_tables import TABLES, assert_follows, one_process, results  # noqa: F401 - a fixture
 
 import trireme as fluid
-from trireme.distributed import mode as modes
+from trireme.job import mode as modes
 from trireme.distributed.transpiler import transpile
 from trireme.errors import UnsupportedError
 

@@ -11,7 +11,7 @@ import pytest
 from job_support import SCRIPT, Launched, alone, environment, launch, needs_mpi
 
 import trireme as fluid
-from trireme.distributed.compression import parse
+from trireme.job.compression import parse
 from trireme.errors import InvalidArgumentError, RangeError
 
 pytestmark = pytest.mark.mpi

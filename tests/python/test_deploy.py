@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from job_support import needs_mpi
 
-from trireme import cli
+from trireme.launch import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -12,8 +12,8 @@ from test_compression import run as digits
 
 import trireme as fluid
 from trireme import checkpoint, core, layers
-from trireme.distributed import compression
-from trireme.distributed.mode import parse
+from trireme.job import compression
+from trireme.job.mode import parse
 from trireme.distributed.transpiler import transpile
 from trireme.optimizer import DGCMomentumOptimizer
 

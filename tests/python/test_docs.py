@@ -14,7 +14,7 @@ import pytest
 from job_support import LIMIT, environment, launch, needs_mpi
 
 import trireme
-from trireme import env_names
+from trireme.native import env_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import trireme as fluid
-from trireme.distributed import checkpoints
+from trireme.job.session import session
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch, tmp_path):
     """What an example writes, and the checkpoints that it asks for, end with it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(checkpoints, "_settings", copy.copy(checkpoints._settings))
+    monkeypatch.setattr(session, "checkpoints", copy.copy(session.checkpoints))
 
 
 def modules():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from job_support import MPIS, bad_transport, each_mpi, environment, needs_mpi
 
-from trireme import cli
+from trireme.launch import cli
 from trireme.errors import UnsupportedError
 from trireme.launch import doctor, mpi, probe
 
@@ -53,7 +53,7 @@ def test_small_shared_memory(monkeypatch):
 
 
 def test_small_pages_are_said_and_not_wrong(monkeypatch):
-    monkeypatch.setattr(doctor.core, "table_page_bytes", lambda: 4096)
+    monkeypatch.setattr(doctor.threads, "table_page_bytes", lambda: 4096)
     check = doctor.check_pages()
     assert check.got.startswith("4 KiB") and not check.advice
     monkeypatch.undo()
@@ -61,7 +61,7 @@ def test_small_pages_are_said_and_not_wrong(monkeypatch):
 
 
 def test_more_threads_than_cores(monkeypatch):
-    monkeypatch.setattr(doctor.core, "num_threads", lambda: 4096)
+    monkeypatch.setattr(doctor.threads, "num_threads", lambda: 4096)
     check = doctor.check_threads()
     assert check.got == "4096" and "TRIREME_NUM_THREADS=" in check.advice
 
@@ -75,7 +75,7 @@ def test_an_openblas_that_does_not_fit(monkeypatch):
     def refuse():
         raise UnsupportedError("OpenBLAS chose the core 'Prescott'\n  in load")
 
-    monkeypatch.setattr(doctor.core, "blas_core", refuse)
+    monkeypatch.setattr(doctor.threads, "blas_core", refuse)
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     assert doctor.check_blas().got == "OpenBLAS chose the core 'Prescott'" and "scipy-openblas32" in doctor.check_blas().advice
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")

@@ -9,7 +9,7 @@ import time
 import pytest
 from job_support import LIMIT, SCRIPT, Launched, environment, launch, needs_mpi
 
-from trireme import cli
+from trireme.launch import cli
 from trireme.errors import NotFoundError
 from trireme.launch import advice, explain, logs
 from trireme.launch.figures import TRAFFIC_CLASSES, figures_of, stands_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from job_support import SCRIPT, launch, needs_mpi
 
-from trireme import cli
+from trireme.launch import cli
 from trireme.launch import doctor, fabric, mpi
 
 

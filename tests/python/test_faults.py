@@ -174,7 +174,7 @@ def test_a_trainer_that_is_killed_before_its_first_import_is_started_again(versi
     assert code == 0 and "killed by SIGKILL before it had joined the job; starting the job again (1 of 3)" in text, text
 
 
-OLD_KERNEL = "import sys; from trireme.launch import ends; ends.status_of = lambda *_: None; from trireme.cli import main; sys.exit(main(sys.argv[1:]))"
+OLD_KERNEL = "import sys; from trireme.launch import ends; ends.status_of = lambda *_: None; from trireme.launch.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 @each_mpi

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.op_protos import ATTR_NAMES, op_proto
+from trireme.program.op_protos import ATTR_NAMES, op_proto
 
 HERE = Path(__file__).resolve()
 PAGE = HERE.parents[2] / "docs" / "fluid.md"

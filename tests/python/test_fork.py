@@ -140,7 +140,8 @@ HAMMER = """
     import faulthandler, os, sys, tempfile, threading
     import numpy as np
     import trireme as fluid
-    from trireme import layers, profiler, py_functions
+    from trireme import layers, profiler
+    from trireme.run import py_functions
 
     folder, feed, over = tempfile.mkdtemp(), {"x": np.ones((4, 64), "float32")}, threading.Event()
     program, startup = fluid.Program(), fluid.Program()

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import trireme as fluid
-from trireme import errors, formats, recordio
+from trireme.native import errors
+from trireme import formats
+from trireme.reader import recordio
 from trireme.formats.safetensors import read_safetensors
 
 

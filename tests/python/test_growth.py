@@ -10,7 +10,7 @@ import pytest
 import trireme as fluid
 from trireme import layers
 from trireme.distributed.optimize_part import OptimizePart
-from trireme.distributed.mode import parse
+from trireme.job.mode import parse
 from trireme.distributed.training import facts_of
 from trireme.distributed.transpiler import transpile
 

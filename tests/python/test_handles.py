@@ -24,9 +24,10 @@ import trireme as fluid
 from trireme import layers
 from trireme._core import ffi
 from trireme.errors import InvalidArgumentError, TriremeError
-from trireme.native import Handle, Native, Uncopied
+from trireme.native.checksums import Checksums
+from trireme.native.handles import Handle, Native, Uncopied
 
-PACKAGE = Path(fluid.native.__file__).resolve().parent            # a build has links to the sources
+PACKAGE = Path(fluid.errors.__file__).resolve().parent            # a build has links to the sources
 FEED = {"x": np.ones((4, 2), "float32")}
 
 
@@ -106,6 +107,7 @@ def opened(world):
 # A way to make one of each class, and a use of it. None in place of a maker: why there is none.
 MAKERS = {
     "_Tensor": None,                                   # LoDTensor and SelectedRows are
+    "Runner": None,                                    # an Executor is one
     "LoDTensor": (World.tensor, lambda it: (it.numpy().sum(), it.lod(), repr(it))),
     "_RowsValues": (lambda world: world.rows().get_tensor(), lambda it: it.numpy().sum()),
     "SelectedRows": (World.rows, lambda it: (it.to_dense().sum(), it.rows())),
@@ -118,7 +120,7 @@ MAKERS = {
     "QueueDataset": (lambda world: world.dataset(fluid.feeds.QueueDataset), lambda it: (next(iter(it)), it.lines_read)),
     "Predictor": (lambda world: fluid.serving.Predictor(world.folder / "model"), lambda it: (it.run(FEED), it.version, it.refresh())),
     "Checkpoint": (opened, lambda it: (it.verify(), [it[name].sum() for name in it.arrays])),
-    "Checksums": (lambda world: fluid.checksums.Checksums(str(world.folder / "model")), lambda it: it.check(["__model__"])),
+    "Checksums": (lambda world: Checksums(str(world.folder / "model")), lambda it: it.check(["__model__"])),
     "Schedule": (World.schedule, lambda it: (it.look(1), it.is_pending)),
 }
 

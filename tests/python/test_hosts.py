@@ -15,7 +15,7 @@ from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_
 from job_support import (LIMIT, MPIS, ROW_SETS, SCRIPT, alone, assert_same_tables, assert_within, each_mpi, environment, job_lines, launch, launch_command,
                          needs_mpi)
 
-from trireme import cli
+from trireme.launch import cli
 from trireme.errors import NotFoundError
 from trireme.launch import advice, fabric, hosts, pipes
 from trireme.launch import agent as agents

@@ -11,7 +11,8 @@ import pytest
 from job_support import LIMIT, SCRIPT, Launched, assert_within, needs_mpi
 
 import trireme as fluid
-from trireme import interrupt, layers
+from trireme.native import interrupt
+from trireme import layers
 from trireme._core import lib
 from trireme.errors import RunInterruptedError
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from job_support import LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within, each_mpi, environment, job_lines, launch, listeners, needs_mpi
 
-from trireme import cli
+from trireme.launch import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from trireme.launch import mpi, supervisor, watch
 from trireme.launch.mpi import Layout, Mpi

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import trireme as fluid
+from trireme.run import runner
 from trireme import layers
 from trireme._core import lib
 
@@ -18,7 +19,7 @@ KEPT, WARM, ROUNDS = 8, 20, 80
 @pytest.fixture(autouse=True)
 def _few_are_kept(monkeypatch):
     """A program keeps this many prepared runs, so that few rounds show what stays."""
-    monkeypatch.setattr(fluid.executor, "_MAX_KEPT", KEPT)
+    monkeypatch.setattr(runner, "_MAX_KEPT", KEPT)
 
 
 class _Mallinfo(ctypes.Structure):

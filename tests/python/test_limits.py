@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from job_support import LIMIT, environment, launch_command, needs_mpi
 
-from trireme import cli
+from trireme.launch import cli
 from trireme.launch import limits
 from trireme.launch.memory import Kills
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import trireme as fluid
-from trireme.cli import main
+from trireme.launch.cli import main
 
 layers = fluid.layers
 

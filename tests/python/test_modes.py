@@ -8,7 +8,7 @@ import pytest
 from job_support import MPIS, SCRIPT, Launched, alone, each_mpi, environment, launch, needs_mpi, results
 
 import trireme as fluid
-from trireme.distributed import mode as modes
+from trireme.job import mode as modes
 from trireme.distributed.transpiler import transpile
 from trireme.errors import TriremeError
 

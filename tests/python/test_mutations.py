@@ -16,7 +16,8 @@ import pytest
 from test_explain import Job
 
 import trireme as fluid
-from trireme import cli, layers
+from trireme.launch import cli
+from trireme import layers
 from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError
 from trireme.launch import explain, hosts, logs
 from trireme.launch.console import Console

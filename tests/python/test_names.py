@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import trireme
-from trireme import env_names
-from trireme.cli import command_parser
+from trireme.native import env_names
+from trireme.launch.cli import command_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "trireme"

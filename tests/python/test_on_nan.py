@@ -7,7 +7,7 @@ import pytest
 from job_support import SCRIPT, Launched, environment, launch, needs_mpi, own_of
 
 import trireme as fluid
-from trireme import cli
+from trireme.launch import cli
 from trireme.errors import InvalidArgumentError, NotFiniteError
 from trireme.launch.explain import report
 from trireme.launch.logs import read

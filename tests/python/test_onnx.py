@@ -12,9 +12,10 @@ import pytest
 
 import trireme as fluid
 import trireme.distributed               # makes the operators known that talk to servers
-from trireme import errors, formats
+from trireme import errors
+from trireme import formats
 from trireme.core import op_proto, op_types
-from trireme.layer_helper import LayerHelper
+from trireme.parameters.layer_helper import LayerHelper
 
 from onnx_support import assert_same, classes, data, made, output_of, parameter, signs, whole
 from test_onnx_beams import OPERATORS as OF_BEAMS

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import trireme as fluid
-from trireme import errors, formats
+from trireme.native import errors
+from trireme import formats
 
 from onnx_support import assert_same, data, made, parameter
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import trireme as fluid
-from trireme import errors, formats
+from trireme.native import errors
+from trireme import formats
 
 from onnx_support import assert_same_of_sequences, made, output_of, parameter
 

@@ -11,7 +11,7 @@ import pytest
 from job_support import Launched, launch, needs_mpi, own_of
 
 import trireme as fluid
-from trireme.distributed.mode import parse
+from trireme.job.mode import parse
 from trireme.distributed.transpiler import transpile
 
 OWN = Path(__file__).parent / "jobs" / "own.py"

@@ -42,7 +42,7 @@ def test_what_users_are_told_to_install_is_known_to_the_project():
 
 def test_the_distribution_is_not_called_as_another_project_is():
     assert mpi.DISTRIBUTION == PROJECT["name"] != "trireme"
-    assert PROJECT["scripts"] == {"trireme": "trireme.cli:main"}
+    assert PROJECT["scripts"] == {"trireme": "trireme.launch.cli:main"}
 
 
 def test_the_error_without_an_mpirun_says_how_to_get_one(monkeypatch, tmp_path):

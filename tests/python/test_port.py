@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import trireme as fluid
-from trireme import cli, port
+from trireme.launch import cli
+from trireme import port
 from trireme.port import tables
 from trireme.port.fluid_names import names_of_fluid
 from trireme.port.names import say

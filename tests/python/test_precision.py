@@ -9,7 +9,7 @@ import pytest
 from job_support import SCRIPT, environment, launch, needs_mpi, results
 
 import trireme as fluid
-from trireme import cli
+from trireme.launch import cli
 from trireme.errors import InvalidArgumentError
 from trireme.launch import doctor
 from trireme.launch.programs import trainer_program

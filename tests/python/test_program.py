@@ -302,7 +302,7 @@ def test_an_operator_that_is_refused_ends_the_appending():
 
 
 def test_a_damaged_text_of_operators_is_refused():
-    from trireme.op_words import joined, op_words
+    from trireme.program.op_words import joined, op_words
 
     whole = joined(op_words("scale", {"X": ["x"]}, {"Out": ["y"]}, {"scale": 2.0, "op_role_var": ["a", "b"]}))
     for damaged in [whole[:cut] for cut in range(1, len(whole))] + [whole.replace(b"2.0", b"two"), b"scale\x00-1\x00",

@@ -12,7 +12,7 @@ import time
 import pytest
 from job_support import LIMIT, SCRIPT, environment, launch, needs_mpi
 
-from trireme import cli
+from trireme.launch import cli
 from trireme.errors import InvalidArgumentError
 from trireme.launch.console import Console
 from trireme.launch.progress import Progress, median_bin, staleness_range

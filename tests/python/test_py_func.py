@@ -6,7 +6,7 @@ import pytest
 import trireme as fluid
 from trireme import core, layers
 from trireme.layers.functions import py_func
-from trireme.py_functions import PyFuncRegistry
+from trireme.run.py_functions import PyFuncRegistry
 
 
 def variable(name, shape, dtype="float64"):

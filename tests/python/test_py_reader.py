@@ -289,7 +289,7 @@ def test_several_files_of_records(tmp_path):
 
 
 def test_damaged_files_are_refused(tmp_path):
-    from trireme import recordio
+    from trireme.reader import recordio
 
     path = tmp_path / "a.recordio"
     write(path)

@@ -11,7 +11,7 @@ from test_compression import DIGITS, params, result, run
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
-from trireme.distributed.compression import parse_parameters
+from trireme.job.compression import parse_parameters
 from trireme.errors import InvalidArgumentError
 from trireme.launch.mpi import Layout
 from trireme.launch.supervisor import Launch

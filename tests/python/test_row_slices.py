@@ -6,7 +6,7 @@ import pytest
 import trireme as fluid
 from trireme import layers
 from trireme.core import SelectedRows
-from trireme.dtypes import VarType
+from trireme.native.dtypes import VarType
 from trireme.errors import TriremeError
 
 WIDTH, HEIGHT = 2, 9

@@ -15,7 +15,7 @@ from test_mutations import crc32c
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
-from trireme import cli
+from trireme.launch import cli
 from trireme.launch.programs import trainer_program
 
 

@@ -11,7 +11,7 @@ from second_gradient_cases import CASES, NAMED, NORMED, PARTLY, REFUSED, TABLES,
 
 import trireme as fluid
 from trireme import layers
-from trireme.op_protos import op_proto, op_types
+from trireme.program.op_protos import op_proto, op_types
 
 PENALTY = SCRIPT.with_name("penalty.py")
 sys.path.insert(0, str(PENALTY.parent))

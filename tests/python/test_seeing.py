@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import trireme as fluid
-from trireme import errors, optional
-from trireme.cli import main
+from trireme.native import errors, optional
+from trireme.launch.cli import main
 from trireme.launch import logs
 from trireme.observe import charts, metrics, plot, traces, view
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import trireme as fluid
-from trireme import errors
+from trireme.native import errors
 from trireme.observe import plot, traces
 from trireme.serving import Exporter, Predictor, export_model, predict
 
@@ -300,7 +300,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     ("json", ['{"x": [1, 2]}', "[3, 4]"]), ("csv", ["1,2", "3,4"]), ("multislot", ["2 1 2", "2 3 4"])])
 def test_lines_are_predicted(tmp_path: Path, form: str, lines: list[str], capsys: pytest.CaptureFixture[str],
                              monkeypatch: pytest.MonkeyPatch) -> None:
-    from trireme.cli import main
+    from trireme.launch.cli import main
 
     dense_model(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n\n"))

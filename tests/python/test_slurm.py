@@ -16,7 +16,7 @@ import slurm_cluster
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
 from job_support import LIMIT, SCRIPT, each_mpi, environment, launch, launch_command, needs_mpi
 
-from trireme import cli
+from trireme.launch import cli
 from trireme.errors import InvalidArgumentError
 from trireme.launch import hosts, slurm
 

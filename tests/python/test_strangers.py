@@ -14,7 +14,8 @@ import pytest
 from test_mutations import ROUNDS, bytes_changed, damage_one, rounds, value_changed
 
 import trireme as fluid
-from trireme import checkpoint, cli, layers
+from trireme import checkpoint, layers
+from trireme.launch import cli
 from trireme.checkpoint.arrays_file import export
 from trireme.core import op_proto, op_types
 from trireme.errors import FileError, FormatError, InvalidArgumentError, TriremeError, UnsupportedError
@@ -254,7 +255,7 @@ def test_a_checkpoint_with_something_else_in_it_is_refused_by_name(exe, tmp_path
 
 KILLED = """
 import os, signal, sys
-from trireme import files
+from trireme.native import files
 with files.{how}(sys.argv[1]) as made:
     (made[1] if isinstance(made, tuple) else made).write(b"half")
     print("written", flush=True)

@@ -7,7 +7,7 @@ import pytest
 
 import trireme as fluid
 from trireme import layers
-from trireme.layer_helper import LayerHelper
+from trireme.parameters.layer_helper import LayerHelper
 
 
 def total(exe, arrays):

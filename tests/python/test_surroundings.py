@@ -13,7 +13,8 @@ import pytest
 from job_support import LIMIT, SCRIPT, Launched, environment, needs_mpi
 
 from trireme.errors import InvalidArgumentError, NotFoundError
-from trireme.launch import hosts, limits, surroundings
+from trireme.launch import hosts, limits
+from trireme.job import surroundings
 
 LEFT = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1", "PMIX_NAMESPACE": "gone", "PMIX_SERVER_URI2": "gone.0;tcp4://127.0.0.1:1",
         "OMPI_MCA_btl_sm_backing_directory": "/nowhere", "TRIREME_JOB_FOLDER": "/nowhere"}
@@ -40,7 +41,7 @@ def test_variables_that_are_left_over_do_not_keep_a_job_from_its_start() -> None
     if surroundings.has_launcher():
         pytest.skip("these tests run within a job")
     script = ("import os, sys; os.environ.update(eval(sys.argv[1])); sys.argv[1:] = sys.argv[2:]\n"
-              "from trireme.cli import main; sys.exit(main())")
+              "from trireme.launch.cli import main; sys.exit(main())")
     done = subprocess.run([sys.executable, "-c", script, repr(LEFT), "launch", "--servers", "1", "--trainers", "1", SCRIPT, "--steps", "2"],
                           env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,7 +13,7 @@ from job_support import Launched, alone, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
-from trireme import cli
+from trireme.launch import cli
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
 

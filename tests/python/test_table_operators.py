@@ -5,7 +5,7 @@ import pytest
 
 import trireme as fluid
 from trireme.core import SelectedRows
-from trireme.dtypes import VarType
+from trireme.native.dtypes import VarType
 from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError
 
 WIDTH = 3

@@ -12,7 +12,7 @@ from job_support import launch, needs_mpi, results
 
 import trireme as fluid
 from trireme.errors import FormatError, MissingLibraryError, NotFoundError, UnsupportedError
-from trireme.tables import TableReader
+from trireme.feeding.tables import TableReader
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

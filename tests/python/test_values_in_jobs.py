@@ -14,7 +14,7 @@ from job_support import Launched, alone, launch, needs_mpi
 
 import trireme as fluid
 from trireme import layers
-from trireme.distributed.mode import parse
+from trireme.job.mode import parse
 from trireme.distributed.optimize_part import is_training
 from trireme.distributed.transpiler import transpile
 

@@ -11,7 +11,7 @@ from second_gradient_cases import REFUSED, Case
 
 import trireme as fluid
 from trireme.errors import TriremeError
-from trireme.op_protos import op_proto, op_types
+from trireme.program.op_protos import op_proto, op_types
 
 sys.path.insert(0, str(SCRIPT.parent))
 import every_operator  # it appends any operator's case to a program

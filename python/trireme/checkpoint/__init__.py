@@ -11,22 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import load_later
+from ..native.lazy import load_later
 
 if TYPE_CHECKING:
     from .arrays_file import export
     from .folder import claim, say, steps, warn
-    from .state import States, digest_of, state_variables, kinds_of, restore, say_rates, say_where, value_in
-    from .one_process import load_checkpoint, save_checkpoint
     from .opened import KINDS, STATISTIC, TABLE, Array, Checkpoint, Table, find, newest, path_of
+    from .state import States, digest_of, kinds_of, restore, say_rates, say_where, state_variables, value_in
 
 __getattr__, __dir__ = load_later(__name__, {
     "": (),
     "arrays_file": ("export",),
     "folder": ("claim", "say", "steps", "warn"),
     "state": ("States", "digest_of", "state_variables", "kinds_of", "restore", "say_rates", "say_where", "value_in"),
-    "one_process": ("load_checkpoint", "save_checkpoint"),
     "opened": ("KINDS", "STATISTIC", "TABLE", "Array", "Checkpoint", "Table", "find", "newest", "path_of"),
 })
 
-__all__ = ["Checkpoint", "Array", "Table", "save_checkpoint", "load_checkpoint", "export", "newest", "find", "steps"]
+__all__ = ["Checkpoint", "Array", "Table", "export", "newest", "find", "steps"]

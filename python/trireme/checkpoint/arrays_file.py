@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..dtypes import VarType
-from ..errors import InvalidArgumentError, UnsupportedError
-from ..files import new_file
+from ..native.dtypes import VarType
+from ..native.errors import InvalidArgumentError, UnsupportedError
+from ..native.files import new_file
 from .opened import KINDS, Array, Checkpoint, Table
 
 # What safetensors calls the types that it has (https://github.com/huggingface/safetensors, "Format").
@@ -98,7 +98,7 @@ def _write_npz(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[Array | 
 
 
 def _write_safetensors(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[Array | _Column]) -> None:
-    import json                                    # here: `import trireme` stays light
+    import json  # here: `import trireme` stays light
 
     arrays, values = list(arrays), _Values(checkpoint)
     header: dict[str, Any] = {"__metadata__": {"step": str(checkpoint.step), "mode": checkpoint.mode,

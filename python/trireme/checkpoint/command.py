@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from ..errors import InvalidArgumentError
+from ..native.errors import InvalidArgumentError
 from .arrays_file import export, shown
 from .folder import steps
 from .opened import Checkpoint, find, is_one, path_of

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from .._core import ffi, lib
-from ..errors import check
-from ..names import path_chars, take_text
+from ..native.errors import check
+from ..native.names import path_chars, take_text
 
 
 def steps(folder: str | os.PathLike[str]) -> list[int]:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..names import take_text, text_of
-from ..dtypes import VarType
-from ..errors import NotFoundError, check
-from ..names import name_chars, path_chars
-from ..native import Handle, Native
-from ..table_files import declare, describe, row_dtype, set_rows
-from ..tensor import LoDTensor, Scope
+from ..native.dtypes import VarType
+from ..native.errors import NotFoundError, check
+from ..native.handles import Handle, Native
+from ..native.names import name_chars, path_chars, take_text, text_of
+from ..native.tensor import LoDTensor, Scope
+from ..parameters.table_files import declare, describe, row_dtype, set_rows
 
 PARAMETER, OPTIMIZER, SCHEDULE, STATISTIC, TABLE = range(5)    # tr_state_kind
 KINDS = ("parameter", "optimizer", "schedule", "statistic", "table")

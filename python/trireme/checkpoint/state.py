@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..core import OpRole
-from ..dtypes import VarType
-from ..errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check
-from ..framework import Parameter, Program, Variable
-from ..names import name_chars
-from ..sparse_table import is_table
-from ..tensor import LoDTensor, Scope
+from ..native.dtypes import VarType
+from ..native.errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check
+from ..native.names import name_chars
+from ..native.tensor import LoDTensor, Scope
+from ..parameters.sparse_table import is_table
+from ..program import Parameter, Program, Variable
+from ..program.block import is_persistable
+from ..program.roles import OpRole
 from .folder import say, warn
 from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, TABLE, Checkpoint
 
 
 def state_variables(program: Program) -> list[Variable]:
     """Return the dense variables that a checkpoint of the program holds."""
-    from ..io import is_persistable
 
     persistable = [block.var(desc.name()) for block in program.blocks for desc in block.desc.persistable_vars()]
     found = [var for var in persistable if is_persistable(var) and not is_table(var)]

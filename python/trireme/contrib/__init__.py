@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import load_later
+from ..native.lazy import load_later
 
 if TYPE_CHECKING:
     from . import decoder, extend_optimizer, inferencer, memory_usage_calc, mixed_precision, op_frequence, trainer

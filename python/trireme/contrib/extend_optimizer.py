@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..checks import finite
-from ..framework import Block, Operator, Parameter, Variable
-from ..optimizer import Optimizer
+from ..native.checks import finite
+from ..optimize.optimizer import Optimizer
+from ..program import Block, Operator, Parameter, Variable
 
 
 class DecoupledWeightDecay:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import io, unique_name
-from ..executor import Executor, scope_guard
-from ..framework import Program, Variable, program_guard
-from ..tensor import Scope
+from ..native import unique_name
+from ..native.tensor import Scope
+from ..program import Program, Variable, program_guard
+from ..run.scopes import scope_guard
+from ..saving import io
+from ..train.executor import Executor
 
 
 class Inferencer:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..core import GRAD_SUFFIX
-from ..dtypes import VarType, numpy_dtype
-from ..errors import check_whole
-from ..framework import Program, Variable
-from ..sparse_table import is_table, table_names
+from ..native.dtypes import VarType, numpy_dtype
+from ..native.errors import check_whole
+from ..parameters.sparse_table import is_table, table_names
+from ..program import Program, Variable
+from ..program.roles import GRAD_SUFFIX
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 

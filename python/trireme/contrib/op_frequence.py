@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..framework import Program
+from ..program import Program
 
 
 def op_freq_statistic(program: Program) -> tuple[dict[str, int], dict[str, int]]:

@@ -11,19 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import distributed, io, unique_name
-from ..checkpoint import load_checkpoint, save_checkpoint, steps
-from ..checkpoint.folder import say
-from ..checkpoint.state import say_where
-from ..checks import path_text
-from ..compiler import CompiledProgram
-from ..data_feeder import DataFeeder
-from ..distributed.checkpoints import claim_folder, entry_of
-from ..errors import check_whole
-from ..executor import Executor, scope_guard
-from ..framework import Program, Variable, program_guard
-from ..optimizer import Optimizer
-from ..tensor import Scope
+from .. import distributed
+from ..checkpoint import say, say_where, steps
+from ..distributed.checkpoints import claim_folder
+from ..feeding.data_feeder import DataFeeder
+from ..job.checkpoint_settings import entry_of
+from ..native import unique_name
+from ..native.checks import path_text
+from ..native.errors import check_whole
+from ..native.tensor import Scope
+from ..optimize.optimizer import Optimizer
+from ..program import Program, Variable, program_guard
+from ..run.compiler import CompiledProgram
+from ..run.scopes import scope_guard
+from ..saving import io
+from ..saving.checkpoints import load_checkpoint, save_checkpoint
+from ..train.executor import Executor
 from .mixed_precision import OptimizerWithMixedPrecision
 
 

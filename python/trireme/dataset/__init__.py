@@ -11,12 +11,12 @@ _FILES = ("DatasetFactory", "InMemoryDataset", "QueueDataset")      # text files
 
 
 if TYPE_CHECKING:
-    from ..feeds import DatasetFactory, InMemoryDataset, QueueDataset
+    from ..feeding.feeds import DatasetFactory, InMemoryDataset, QueueDataset
     from . import adult, common, digits, flowers, imdb, imikolov, mnist, movielens_small, sentence_polarity, tinyshakespeare, uci_housing, wmt14
 else:
     def __getattr__(name: str) -> Any:
         if name in _FILES:
-            from .. import feeds
+            from ..feeding import feeds
             return getattr(feeds, name)
         if name in __all__:
             import importlib

@@ -18,8 +18,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 
-from ..errors import TriremeError
-from ..files import new_file, open_regular
+from ..native.errors import TriremeError
+from ..native.files import new_file, open_regular
 
 
 class DataSetError(TriremeError, OSError):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import optional
+from ..native import optional
 from ..reader import buffered, xmap_readers
 from . import common
 

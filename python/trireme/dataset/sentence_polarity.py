@@ -10,7 +10,7 @@ import collections
 import functools
 from collections.abc import Callable, Iterator
 
-from ..errors import check_whole
+from ..native.errors import check_whole
 from . import common
 
 URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/sentence_polarity.zip"

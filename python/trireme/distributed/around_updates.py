@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..errors import UnsupportedError
-from ..framework import Block, Parameter
-from ..op_protos import op_proto
-from ..op_view import OpView
-from ..sparse_table import is_table_update
+from ..native.errors import UnsupportedError
+from ..parameters.sparse_table import is_table_update
+from ..program import Block, Parameter
+from ..program.op_protos import op_proto
+from ..program.op_view import OpView
 
 
 class AroundUpdates:

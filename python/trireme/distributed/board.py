@@ -7,9 +7,9 @@ from time import monotonic
 from typing import Any
 
 from .._core import ffi, lib
-from ..errors import TimedOutError, check, user_line
+from ..job.job import Job
+from ..native.errors import TimedOutError, check, user_line
 from . import waiting
-from .job import Job
 
 NOW, ALL, ONE = 0, 1, 2                                # TR_JOB_NOW and so on
 SAY_AFTER = 30.0                                       # seconds that a trainer waits before it says so

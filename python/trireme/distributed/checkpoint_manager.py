@@ -18,16 +18,15 @@ from functools import cached_property
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import Checkpoint, States, digest_of, state_variables, kinds_of, newest, restore, say, say_rates, say_where, steps, value_in
-from ..core import Scope
-from ..names import name_chars, take_text
-from ..errors import NotFoundError, TimedOutError, TriremeError, check
-from ..names import path_chars
+from ..checkpoint import Checkpoint, States, digest_of, kinds_of, newest, restore, say, say_rates, say_where, state_variables, steps, value_in
+from ..job.job import Job
+from ..native.errors import NotFoundError, TimedOutError, TriremeError, check
+from ..native.names import name_chars, path_chars, take_text
+from ..native.tensor import Scope
 from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_script, settings_now
 from .geo import COUNT
-from .job import Job
-from .transpiled import Transpiled
 from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, newest_in
+from .transpiled import Transpiled
 
 
 class CheckpointManager:

@@ -13,70 +13,16 @@ from typing import Any
 
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, claim, newest, say, steps
-from ..checks import path_text, plain
-from ..errors import InvalidArgumentError, check_whole
-from ..names import path_chars
-from . import job as jobs
-from .job import Job
+from ..job import job as jobs
+from ..job.checkpoint_settings import Settings
+from ..job.job import Job
+from ..job.session import session
+from ..native.checks import path_text, plain
+from ..native.errors import InvalidArgumentError, check_whole
+from ..native.names import path_chars
 
 
-class Settings:
-    """The settings of the launcher, else of the script."""
-
-    def __init__(self) -> None:
-        self.folder: str | None = None
-        self.every_steps: int | None = None
-        self.every_seconds: float | None = None
-        self.keep = 3
-        self.resume = self.anew = False
-        self.entry: int = lib.TR_ENTRY_BEGIN
-        self.position: Callable[[], bytes] | None = None
-
-    def from_environment(self) -> Settings:
-        """Return these settings, replaced by the launcher's where the launcher has any."""
-        result = Settings()
-        result.__dict__.update(self.__dict__)
-        folder = os.environ.get("TRIREME_CHECKPOINT")
-        if folder:
-            result.folder = folder
-            steps, seconds = os.environ.get("TRIREME_CHECKPOINT_STEPS"), os.environ.get("TRIREME_CHECKPOINT_SECONDS")
-            if steps or seconds:
-                result.every_steps = _number("TRIREME_CHECKPOINT_STEPS", steps, int)
-                result.every_seconds = _number("TRIREME_CHECKPOINT_SECONDS", seconds, float)
-            result.keep = _number("TRIREME_CHECKPOINT_KEEP", os.environ.get("TRIREME_CHECKPOINT_KEEP"), int) or result.keep
-        result.entry = entry_of(result.resume, result.anew)
-        result.resume = bool(result.folder) and (result.resume or bool(_given("TRIREME_RESUME")))
-        return result
-
-
-def entry_of(resume: bool, anew: bool = False) -> int:
-    """Return how a training comes to its folder (``tr_checkpoint_entry``), by the environment or else by what the script asks for."""
-    given = _given("TRIREME_RESUME")
-    if given:
-        return lib.TR_ENTRY_RESUME_COMMAND if given == "same" else lib.TR_ENTRY_RESUME
-    if resume:
-        return lib.TR_ENTRY_RESUME_SCRIPT
-    return lib.TR_ENTRY_ANEW if anew or _given("TRIREME_ANEW") else lib.TR_ENTRY_BEGIN
-
-
-def _given(name: str) -> str:
-    value = os.environ.get(name, "")
-    return "" if value == "0" else value
-
-
-def _number(name: str, text: str | None, kind: Any) -> Any:
-    if not text:
-        return None
-    try:
-        value = kind(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < float("inf"):
-        raise InvalidArgumentError(f"{name}={text!r} in the environment: a number above 0 is possible")
-    return value
-
-
-class _Beginning:
+class Beginning:
     """The place where this trainer of a job begins: its steps and runs until then, and the checkpoint that it goes on from, if there
     is one.
     """
@@ -95,14 +41,9 @@ class _Beginning:
         self.steps, self.runs = place.steps, place.runs
 
 
-_settings = Settings()
-_beginning: _Beginning | None = None
-_skips_itself = False                  # the script itself skips the batches of earlier steps
-
-
 def settings_now() -> Settings:
     """Return the settings of this process: the launcher's take precedence over the script's."""
-    return _settings.from_environment()
+    return session.checkpoints.from_environment()
 
 
 def claim_folder(folder: str, entry: int) -> None:
@@ -113,17 +54,16 @@ def claim_folder(folder: str, entry: int) -> None:
 
 def is_skipped_by_script() -> bool:
     """Return whether the script leaves out the batches that were trained on before."""
-    return _skips_itself
+    return session.skips_itself
 
 
-def beginning_of(job: Job) -> _Beginning:
+def beginning_of(job: Job) -> Beginning:
     """Find the place where this job begins. If the job was started again and its servers have their state, it is the place of the
     first start.
     """
-    global _beginning
-    if _beginning is None:
-        _beginning = _Beginning(settings_now(), job)
-    return _beginning
+    if session.beginning is None:
+        session.beginning = Beginning(settings_now(), job)
+    return session.beginning
 
 
 def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None, every_seconds: float | None = None,
@@ -157,10 +97,9 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
     if position is not None and not callable(position):
         raise TypeError(f"checkpoint: position must be a function that returns bytes, got {position!r}")
     jobs.say_in_time(f"checkpoint({path_text(folder)!r})")
-    global _beginning
-    _settings.__dict__.update(folder=path_text(folder), every_steps=every_steps, every_seconds=every_seconds, keep=keep,
+    session.checkpoints.__dict__.update(folder=path_text(folder), every_steps=every_steps, every_seconds=every_seconds, keep=keep,
                               resume=resume, anew=anew, position=position)
-    _beginning = None
+    session.beginning = None
 
 
 def resumed_from() -> Checkpoint | None:
@@ -194,10 +133,9 @@ def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
     >>> list(fluid.distributed.resumed(lambda: iter([1, 2, 3]))())
     [1, 2, 3]
     """
-    global _skips_itself
     if not callable(batch_reader):
         raise TypeError(f"resumed takes a reader (a function that returns batches), got {batch_reader!r}")
-    _skips_itself = True
+    session.skips_itself = True
     left = [-1]
 
     def rest() -> Iterator[Any]:
@@ -211,11 +149,10 @@ def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
                 has_begun = True
                 yield batch
         if not has_begun:
-            from .training import join_without_step
-
-            join_without_step()
+            if steps_of_job := session.steps_of_process():
+                steps_of_job.join_without_step()
 
     return rest
 
 
-__all__ = ["checkpoint", "resumed", "resumed_from", "first_step", "Settings", "settings_now", "beginning_of", "claim_folder", "entry_of", "is_skipped_by_script"]
+__all__ = ["checkpoint", "resumed", "resumed_from", "first_step", "settings_now", "beginning_of", "claim_folder", "is_skipped_by_script"]

@@ -17,28 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import plain
-from ..errors import InvalidArgumentError, NotFoundError, RangeError, user_line
+from ..job.job import current
+from ..job.session import session
+from ..native.checks import plain
+from ..native.errors import InvalidArgumentError, NotFoundError, RangeError, user_line
 from . import board
-from .job import current
 from .values import decode, encode
 
 _SUMS: dict[str, Callable[[Any, Any], Any]] = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum,
                                                "prod": np.multiply}
-_made = 0                                              # collectives of this process
 
 
 def meet(call: str, value: Any) -> dict[int, Any]:
     """Return the values of all trainers that take part, by their indices, in order. All trainers make the same ``call``."""
-    global _made
     job = current()
     data = encode(value, call)
     if job is None:
         return {0: decode(data)}
-    _made += 1
-    found = board.post(job, number=_made, call=call, data=data, until=board.ALL)
+    session.collectives += 1
+    found = board.post(job, number=session.collectives, call=call, data=data, until=board.ALL)
     if found is None:
-        raise RangeError(f"{call}: this is collective {_made} of a script that runs again, and the servers keep its result no longer: "
+        raise RangeError(f"{call}: this is collective {session.collectives} of a script that runs again, and the servers keep its result no longer: "
                          f"they keep the newest 8 MiB. Make such calls once in an epoch instead of in each step\n  your line: {user_line()}")
     return {index: decode(part) for index, part in found.items()}
 
@@ -48,11 +47,10 @@ def barrier() -> None:
 
     >>> fluid.distributed.barrier()
     """
-    global _made
     job = current()
     if job is not None:
-        _made += 1
-        board.post(job, number=_made, call="barrier()", data=b"", until=board.ALL)
+        session.collectives += 1
+        board.post(job, number=session.collectives, call="barrier()", data=b"", until=board.ALL)
 
 
 def broadcast(value: Any = None, root: int = 0) -> Any:

@@ -20,18 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import lib
-from . import job as jobs, training
+from ..job import job as jobs
 from .checkpoints import beginning_of, settings_now
 from .collectives import meet
-
-
-def leads() -> bool:
-    """Return whether this process prints and writes for the job: the first trainer that makes steps, or the only process."""
-    job = jobs.current()
-    if job is None:
-        return True
-    return bool(lib.tr_job_makes_checkpoints(job.ptr)) if job.has_work else job.index == 0
+from .reached import is_replaying, steps_made
 
 
 def of_first(call: str, value: Any) -> Any:
@@ -95,7 +87,7 @@ class Record:
         if self._path is None:
             return
         valid = {key: entry for key, entry in self._read().items() if entry[0] <= first}
-        if number == 1 and leads():
+        if number == 1 and jobs.leads():
             self._write(valid)
         mine = {key.partition(".")[2]: logs for key, (_, logs) in valid.items() if key.startswith(f"{number}.")}
         self._known = {int(epoch): logs for epoch, logs in of_first(f"the beginning of training {number}", mine).items()}
@@ -114,7 +106,7 @@ class Record:
 
     def keep(self, epoch: int, steps: int, logs: Mapping[str, float]) -> None:
         """Keep the numbers of an epoch that ended after so many steps."""
-        if self._path is not None and epoch not in self._known and leads():
+        if self._path is not None and epoch not in self._known and jobs.leads():
             self._write({**self._read(), f"{self._number}.{epoch}": [steps, dict(logs)]})
 
     def _read(self) -> dict[str, tuple[int, dict[str, float]]]:
@@ -137,7 +129,7 @@ def was_made_in_launch() -> bool:
     step.
     """
     job = jobs.current()
-    return job is not None and training.is_replaying() and training.steps_made() > beginning_of(job).steps
+    return job is not None and is_replaying() and steps_made() > beginning_of(job).steps
 
 
-__all__ = ["Means", "Record", "any_of", "leads", "merged", "of_first", "was_made_in_launch"]
+__all__ = ["Means", "Record", "any_of", "merged", "of_first", "was_made_in_launch"]

@@ -7,11 +7,11 @@ import traceback
 from typing import TYPE_CHECKING
 
 from .._core import ffi, lib
-from ..errors import PeerError
-from . import job as jobs
+from ..job.session import session
+from ..native.errors import PeerError
 
 if TYPE_CHECKING:
-    from ..framework import Program
+    from ..program import Program
 
 
 def after_failure(error: BaseException, program: Program | None = None) -> None:
@@ -20,7 +20,7 @@ def after_failure(error: BaseException, program: Program | None = None) -> None:
     Before its first gradient has been sent, a step can be made again, with another batch, too. After that the servers have a part of the step. No
     rule could complete it, and all others would wait for the rest. So the job ends here, and the error is shown now.
     """
-    job = jobs._job
+    job = session.job
     if job is None or job.ptr is None or not job.has_work or job.failure is not None:
         return
     if lib.tr_job_step_retract(job.ptr):
@@ -38,9 +38,7 @@ def after_failure(error: BaseException, program: Program | None = None) -> None:
 
 
 def _count_anew(program: Program | None) -> None:
-    from .waiting import training_now
-
-    training = training_now()
+    training = session.training
     if training is not None:
         training.manager.after_failure(program is not None and program in (training.program, training.result.idle))
 

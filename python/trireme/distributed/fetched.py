@@ -28,9 +28,9 @@ from zlib import crc32
 import numpy as np
 
 from ..checkpoint import warn
-from ..dtypes import NUMPY_DTYPES, VarType, floats_of_bfloat16
-from ..tensor import LoDTensor, as_fetched
-from .job import Job
+from ..job.job import Job
+from ..native.dtypes import NUMPY_DTYPES, VarType, floats_of_bfloat16
+from ..native.tensor import LoDTensor, as_fetched
 
 _MAGIC = b"trireme fetched 1\n"
 _HEAD = struct.Struct("<HHI")          # number of the form, check, step; in a form: 0, check, bytes

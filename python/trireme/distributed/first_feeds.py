@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import LoDTensor
+from ..job.job import Job
+from ..native.tensor import LoDTensor
 from . import board
-from .job import Job
 
 _MOST = 1 << 20                                        # bytes of one variable that are looked at
 

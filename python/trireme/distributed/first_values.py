@@ -11,9 +11,9 @@ import weakref
 import zlib
 from collections.abc import Iterable
 
-from ..core import Scope
-from ..framework import Program
-from ..op_view import OpView
+from ..native.tensor import Scope
+from ..program import Program
+from ..program.op_view import OpView
 from .optimize_part import is_optimize
 from .transpiled import Transpiled
 

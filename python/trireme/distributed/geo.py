@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core import OpRole, VarType
-from ..framework import Block, Program, Variable
-from ..sparse_table import add_update, is_table_update
-from .mode import Mode
+from ..job.mode import Mode
+from ..native.dtypes import VarType
+from ..parameters.sparse_table import add_update, is_table_update
+from ..program import Block, Program, Variable
+from ..program.roles import OpRole
 from .optimize_part import POINTWISE_ON, is_optimize
 from .own import append_keep, own_variables
 from .placement import Part, by_server

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, NotFoundError
-from ..executor import global_scope
-from ..framework import Variable
-from ..metrics import Auc, MetricBase
-from ..tensor import Scope
+from ..metrics.metrics import Auc, MetricBase
+from ..native.errors import InvalidArgumentError, NotFoundError
+from ..native.tensor import Scope
+from ..program import Variable
+from ..run.scopes import global_scope
 from .collectives import meet
 
 

@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from math import prod
 
 from .._core import lib
-from ..core import OpRole, VarType
-from ..op_protos import op_proto
-from ..errors import UnsupportedError
-from ..framework import Block, Operator, Parameter, Program, Variable
-from ..op_view import OpView
-from ..sparse_table import is_table_update
+from ..native.dtypes import VarType
+from ..native.errors import UnsupportedError
+from ..parameters.sparse_table import is_table_update
+from ..program import Block, Operator, Parameter, Program, Variable
+from ..program.op_protos import op_proto
+from ..program.op_view import OpView
+from ..program.roles import OpRole
 from .around_updates import AroundUpdates, find_observers
 
 # For dense gradients these operators are copies.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..block import Block
-from ..core import OpRole, VarType
-from ..framework import Program
+from ..native.dtypes import VarType
+from ..program import Program
+from ..program.block import Block
+from ..program.roles import OpRole
 
 
 def own_variables(program: Program, received: Iterable[str]) -> list[str]:

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from .._core import ffi, lib
-from ..core import Scope, VarType
-from ..errors import check
-from ..names import name_chars
-from ..tensor import LoDTensor
-from .compression import accumulators
-from .job import Job
+from ..job.compression import accumulators
+from ..job.job import Job
+from ..native.dtypes import VarType
+from ..native.errors import check
+from ..native.names import name_chars
+from ..native.tensor import LoDTensor, Scope
 from .transpiled import Transpiled, Value
 
 _SUFFIX = "@OWN"

@@ -6,8 +6,8 @@ The first ``steps`` runs of the training program take their feeds and return the
 
 from __future__ import annotations
 
-from ..dtypes import NUMPY_DTYPES, VarType
-from ..framework import Program
+from ..native.dtypes import NUMPY_DTYPES, VarType
+from ..program import Program
 
 
 class Replay:

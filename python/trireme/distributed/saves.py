@@ -12,13 +12,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ..checks import path_text
-from ..errors import FileError, user_line
-from . import board, job as jobs
-from .job import Job
-
-_saves: dict[str, int] = {}                            # to each path, by this trainer
-_is_saving = False
+from ..job import job as jobs
+from ..job.job import Job
+from ..job.session import session
+from ..native.checks import path_text
+from ..native.errors import FileError, user_line
+from . import board
+from .reached import is_replaying
 
 
 def once(call: str, path: Any, write: Callable[[], None]) -> None:
@@ -27,25 +27,24 @@ def once(call: str, path: Any, write: Callable[[], None]) -> None:
 
     Saves inside ``write`` are parts of this save. In one process the call runs ``write``.
     """
-    global _is_saving
-    job = None if _is_saving else jobs.current()
+    job = None if session.is_saving else jobs.current()
     if job is None:
         write()
         return
     path = os.path.normpath(path_text(path) or ".")
-    _saves[path] = _saves.get(path, 0) + 1
-    name, label = f"save {_saves[path]} of {path}"[-4096:], f"{call}({path!r})"
+    session.saves[path] = session.saves.get(path, 0) + 1
+    name, label = f"save {session.saves[path]} of {path}"[-4096:], f"{call}({path!r})"
     known = _notice_of_writer(job, name, label)
     if known is not None:
         _raise_failure(label, known)
-    elif jobs.is_replaying():                          # the save was complete before the job went on from a checkpoint, or so long ago
+    elif is_replaying():                          # the save was complete before the job went on from a checkpoint, or so long ago
         board.post(job, name=name, call=label, data=b"")   # that its notice is gone: the others wait for one
     else:
-        _is_saving = True
+        session.is_saving = True
         try:
             _write(job, name, label, write)
         finally:
-            _is_saving = False
+            session.is_saving = False
 
 
 def _write(job: Job, name: str, label: str, write: Callable[[], None]) -> None:

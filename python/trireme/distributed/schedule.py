@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import warn, steps as steps_in
-from ..names import take_text
-from ..errors import FileError, TriremeError
-from ..names import path_chars
-from ..native import Handle, Native
+from ..checkpoint import steps as steps_in
+from ..checkpoint import warn
+from ..job.job import tell_launcher
+from ..native.errors import FileError, TriremeError
+from ..native.handles import Handle, Native
+from ..native.names import path_chars, take_text
 from .checkpoints import Settings, claim_folder
-from .job import tell_launcher
 
 STOPPED: int = lib.TR_STOPPED          # the exit code that asks for another start
 BEGIN, REPORT, STOP = lib.TR_CHECKPOINT_BEGIN, lib.TR_CHECKPOINT_REPORT, lib.TR_CHECKPOINT_STOP
@@ -63,13 +63,11 @@ def name_of(number: int) -> str:
     """Return the name of the signal that asked for the end. The launcher passes every signal on as SIGUSR1, and notes the name of the
     original.
     """
-    from ..launch.ends import name_of
-
     folder = os.environ.get("TRIREME_JOB_FOLDER")
     if folder and number == signal.SIGUSR1:
         with contextlib.suppress(OSError):
             return Path(folder, "asked_by").read_text()
-    return name_of(number)
+    return signal.Signals(number).name
 
 
 class Schedule(Handle):

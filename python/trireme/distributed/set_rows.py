@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .._core import lib
-from ..errors import FileError, PeerError, check, user_line
-from ..names import name_chars
-from ..tensor import Scope
+from ..native.errors import FileError, PeerError, check, user_line
+from ..native.names import name_chars
+from ..native.tensor import Scope
 from .collectives import meet
-from .job import current
+from ..job.job import current
 
 
 def set_rows_of_servers(scope: Scope, name: str, call: str, fill: Callable[[Scope], None], *, clear: bool) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..framework import Variable, default_main_program
-from . import job as _jobs
+from ..job import job as _jobs
+from ..program import Variable, default_main_program
 
 
 def shard(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:

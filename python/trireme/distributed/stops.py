@@ -23,10 +23,11 @@ import os
 import sys
 
 from .._core import lib
-from . import board, job as jobs, training
-from .mode import Mode
-
-_trainings = 0                                         # of this process
+from ..job import job as jobs
+from ..job.mode import Mode
+from ..job.session import session
+from . import board
+from .reached import checkpoints_now, is_replaying, mode_now, steps_made
 
 
 def _steps_ahead(mode: Mode) -> int | None:
@@ -62,12 +63,11 @@ class Stop:
     """Decides whether one training of this process, which begins now, should end before its data does."""
 
     def __init__(self) -> None:
-        global _trainings
-        _trainings += 1
+        session.trainings += 1
         job = jobs.current()
         self.is_asked = False                          # this trainer has asked
         self._job = job if job is not None and job.trainers > 1 else None
-        self.number, self._name = _trainings, f"the end of training {_trainings}"
+        self.number, self._name = session.trainings, f"the end of training {session.trainings}"
         self._has_looked = False
         self._recorded: tuple[int, int] | None = None  # the author and the last step of this training in an earlier start of the job
 
@@ -78,7 +78,7 @@ class Stop:
             return True
         if not self._has_looked:
             self._look_for_record()
-        job, step, ahead = self._job, training.steps_made(), _steps_ahead(training.mode_now())
+        job, step, ahead = self._job, steps_made(), _steps_ahead(mode_now())
         was_known = bool(board.post(job, name=self._name))
         posted = self._post(step, step + (ahead or 0))
         if ahead is not None:
@@ -101,11 +101,11 @@ class Stop:
         ends = {index: int(data.split()[1]) for index, data in (board.post(self._job, name=self._name) or {}).items()}
         if not ends:                                   # the request is for another training
             return False
-        step = training.steps_made()
-        if _steps_ahead(training.mode_now()) is not None:
+        step = steps_made()
+        if _steps_ahead(mode_now()) is not None:
             return step >= min(ends.values())
         if self._job.index not in ends:
-            if training.is_replaying():                # in the replayed run this trainer had not heard of it yet
+            if is_replaying():                # in the replayed run this trainer had not heard of it yet
                 return False
             self._post(step, step)
             return True
@@ -116,8 +116,8 @@ class Stop:
         training removes it.
         """
         self._has_looked = True
-        folder, first = training.checkpoints_now()
-        if folder is None or _steps_ahead(training.mode_now()) is None:
+        folder, first = checkpoints_now()
+        if folder is None or _steps_ahead(mode_now()) is None:
             return
         record = _Record(folder)
         known = record.read()
@@ -130,7 +130,7 @@ class Stop:
             self._recorded = author, end
 
     def _ends_again(self, author: int, end: int) -> bool:
-        if training.steps_made() < end:
+        if steps_made() < end:
             return False
         self._recorded, name = None, f"{self._name}, again"
         if author == self._job.index:
@@ -139,7 +139,7 @@ class Stop:
         return (board.post(self._job, name=name, until=board.ONE, of=author) or {}).get(author) == b"1"
 
     def _record(self, step: int, end: int) -> None:
-        folder, _ = training.checkpoints_now()
+        folder, _ = checkpoints_now()
         if folder is not None:
             record, number = _Record(folder), str(self.number)
             notice, known = (self._job.index, step, end), record.read()

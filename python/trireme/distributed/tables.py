@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._core import ffi, lib
-from ..errors import check
-from ..executor import global_scope
-from ..framework import Program, default_main_program
-from ..names import name_chars
-from ..sparse_table import table_names
-from ..tensor import Scope
-from . import job as _jobs
+from ..job import job as _jobs
+from ..native.errors import check
+from ..native.names import name_chars
+from ..native.tensor import Scope
+from ..parameters.sparse_table import table_names
+from ..program import Program, default_main_program
+from ..run.scopes import global_scope
 
 
 @dataclass(frozen=True)

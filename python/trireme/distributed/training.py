@@ -1,48 +1,40 @@
-"""A trainer's steps: how ``Executor.run`` runs a program in a job.
+"""The training of a job, as one of its trainers sees it.
 
-The first run of a training program sends the servers their setup and makes all parameters equal. From then on the trainer's part of the
-program runs in its place. All other programs run unchanged.
+The first step sends the servers their setup and makes all parameters equal. From then on the trainer's part of the program runs in the program's place
+(steps.py).
 """
 
 from __future__ import annotations
 
-import numbers
 import os
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from .._core import ffi, lib
-from ..checkpoint import say, warn
-from ..checkpoint import States, value_in
+from ..checkpoint import States, say, value_in, warn
 from ..checkpoint.opened import SCHEDULE
-from ..core import Scope
-from ..dtypes import FROM_NUMPY
-from ..errors import InvalidArgumentError, NotFoundError, PeerError, UnsupportedError, check
-from ..framework import Program, default_main_program
-from ..gc_pause import gc_paused
-from ..names import name_chars
-from ..op_view import text_of
-from ..precision import precision_name
-from ..reader.ahead import owned
-from ..tensor import samples_of_batch
-from . import compression, on_nan
-from . import job as jobs
-from .checkpoints import beginning_of, is_skipped_by_script
-from .compression import accumulators, sends_largest
-from .job import Job
-from .fetched import Fetched, hand_out
+from ..job import compression, on_nan
+from ..job.compression import accumulators, sends_largest
+from ..job.job import Job
+from ..job.session import session
+from ..native.dtypes import FROM_NUMPY
+from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError, check
+from ..native.names import name_chars
+from ..native.precision import precision_name
+from ..native.tensor import Scope, samples_of_batch
+from ..program import Program
+from ..program.op_view import text_of
+from ..run.runner import Runner
 from .checkpoint_manager import CheckpointManager
-from .mode import Mode, current as current_mode, row_cache
-from .first_values import facts_of_first_values, note, noted
-from .optimize_part import is_training
-from .own_values import OwnValues
+from .fetched import Fetched, hand_out
 from .first_feeds import FirstFeeds
-from .replay import Replay
+from .first_values import facts_of_first_values, noted
 from .geo import BASE, COUNT
+from .own_values import OwnValues
+from .replay import Replay
 from .transpiled import Transpiled
 from .transpiler import losses, transpile
 
@@ -55,7 +47,7 @@ def _say_idle(result: Transpiled, servers: int) -> None:
         say(f"{idle} of {servers} servers {'have' if idle > 1 else 'has'} nothing to hold: --servers {len(used)} is enough for all parameters")
 
 
-class _Training:
+class Training:
     """The program that a job trains."""
 
     def __init__(self, job: Job, program: Program, scope: Scope, executor: Any) -> None:
@@ -168,7 +160,7 @@ class _Training:
         for i, name in enumerate(result.tables):
             check(lib.tr_job_describe_table(ffi.addressof(tables, i), self.scope._native.ptr, chars(name)))
         spec.tables, spec.table_count = tables, len(result.tables)
-        spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
+        spec.cache_rows, spec.cache_staleness = session.row_cache
         spec.checkpoints = chars(self.manager.folder) if self.manager.folder else ffi.NULL
         own = States(len(names := accumulators(result.original)))
         for name in names:
@@ -223,7 +215,7 @@ class _Training:
     def _leave_sets(self) -> None:
         """Others have made the step that the script has set values for, with theirs. The servers would drop this trainer's."""
         if name := self.name_of_set():
-            say(f"trainer {self.job.index}: {name!r} was set after step {steps_made()}. In mode {self.result.mode.text} the other trainers made their next step without this trainer, "
+            say(f"trainer {self.job.index}: {name!r} was set after step {self.steps_made()}. In mode {self.result.mode.text} the other trainers made their next step without this trainer, "
                 "which waited: what they have set counts")
         lib.tr_job_unset(self.job.ptr, ffi.NULL)
 
@@ -262,9 +254,7 @@ class _Training:
 
     def _run(self, program: Program, feed: dict[str, Any]) -> None:
         if self._executor is None:
-            from ..executor import Executor
-
-            self._executor = Executor()
+            self._executor = Runner()
         self._executor.run(program, feed, scope=self.scope)
 
     # -- each step ------------------------------------------------------------------------------------------------
@@ -291,7 +281,7 @@ class _Training:
 
     def set_weight(self, executor: Any, feed: dict[str, Any]) -> None:
         """Tell the job what the step counts. Where it counts nothing, no value of it is looked at for NaN."""
-        weight = samples_of_batch(feed, self._kept) if _weight is None else _weight
+        weight = samples_of_batch(feed, self._kept) if session.batch_weight is None else session.batch_weight
         if weight != self._last:
             check(lib.tr_job_set_weight(self.job.ptr, weight))
             if executor.check_nan:
@@ -353,6 +343,31 @@ class _Training:
             known = self._names[names] = tuple([self.result.means.get(name, name) for name in names])
         return known
 
+    def is_replaying(self) -> bool:
+        """Return whether the next run is a replayed step."""
+        return self.replay is not None and self.replay.made < self.replay.steps
+
+    def steps_made(self) -> int:
+        """Return the number of steps that this trainer has made; in a replay, the number of replayed steps."""
+        steps, replay = self.manager.steps, self.replay
+        return steps if replay is None else steps - replay.steps + replay.made
+
+    def after_loop(self, skipped: int, steps: int, leased: bool) -> None:
+        """Note that a loop has skipped ``skipped`` batches, whose steps were made before, and has made ``steps`` steps. ``leased``: its
+        tasks were leased, so it replays no steps.
+        """
+        if self.replay is not None:
+            self.replay.made += skipped
+        if leased:
+            self.end_replay()
+        self.manager.after_loop(steps)
+
+    def save_by_servers(self, folder: str, step: int, keep: int, position: bytes | None) -> None:
+        """Trainer 0: make a checkpoint with the rows of tables, which the servers write."""
+        if name := self.name_of_set():
+            raise UnsupportedError(f"{name!r} was set after the last step, and the servers, which write this checkpoint, get it with the next one: make a step before you save")
+        self.manager.take_whole(folder, keep, position, step)
+
 
 def _ahead_of(program: Program) -> Program | None:
     """Return the program that announces the next step's keys. None: no table's keys are fed."""
@@ -382,261 +397,9 @@ def facts_of(result: Transpiled, first: dict[str, str], own: Iterable[str] = ())
     return facts + facts_of_first_values(result, first, own)
 
 
-_weight: float | None = None           # the last setting of set_batch_weight
-_training: _Training | None = None
-_trained: Program | None = None
-_latest: weakref.ref[Any] | None = None                # the executor of the latest run
-
-
-def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
-    """Return the training of this program; it begins with the program's first step. None: the program is no training program."""
-    training = _training
-    if program is not _trained or training is None:
-        training = _first_run(executor, program, scope)
-        if training is None:
-            return None
-    elif program.desc.revision != training.revision:
-        raise InvalidArgumentError("the program was changed after its first step in this job; the servers have their "
-                                   "work already")
-    if scope is not training.scope:
-        raise InvalidArgumentError("a job trains in one scope: the one of its first step")
-    if lib.tr_executor_matmul_precision(executor._native.ptr) != training.precision:
-        raise InvalidArgumentError(f"this step multiplies matrices in {executor.matmul_precision}, the steps before it did so in {precision_name(training.precision)}: a job "
-                                   "trains in one precision. Choose it before the first step (fluid.set_matmul_precision, Executor(matmul_precision=...))")
-    if training.job.failure is not None:
-        raise PeerError(training.job.failure)
-    if training.job.pid != os.getpid():
-        raise InvalidArgumentError("this process is a copy (os.fork) of a trainer, which alone is a rank of the job: it cannot make its steps")
-    return training
-
-
-def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, Any],
-               names: tuple[str, ...]) -> tuple[Program, dict[str, Any], tuple[str, ...]]:
-    """Called by ``Executor.run`` before a run: return what to run instead of ``program``, ``feed`` and ``names``."""
-    training = _find(executor, program, scope)
-    if training is None:
-        return program, feed, names
-    if training.replay is not None:
-        replayed = training.replay.next(tuple(feed), names)
-        if replayed is not None:
-            training.forget_sets()
-            if training.replay.is_over:                # values that the script itself has written by now are replaced by the kept ones
-                training.load_own()
-            return replayed, feed, names
-        training.end_replay()
-    lib.tr_job_step_begin(training.job.ptr)
-    training.set_weight(executor, feed)
-    if training.first_feeds is not None and not training.first_feeds.look(feed):
-        training.first_feeds = None
-    training.manager.before_step(executor)
-    return training.next_program(), training.take_fed(feed), training.fetched(names)
-
-
 def is_watched() -> bool:
     """Return whether a log or the launcher shows losses."""
     return bool(os.environ.get("TRIREME_LOG")) or os.environ.get("TRIREME_PROGRESS") == "1"
 
 
-def after_run(program: Program, names: tuple[str, ...], results: list[Any]) -> None:
-    """Called by ``Executor.run`` with the results of a run of ``program``. In a replay the results are replaced."""
-    training = _training
-    if training is None:
-        return
-    if program is training.program or program is training.result.idle:
-        training.see(names, results)
-    elif training.replay is not None and program is training.replay.now:
-        training.put_in(names, results)
-
-
-def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> None:
-    """Note that a loop has skipped ``skipped`` batches, whose steps were made before, and has made ``steps`` steps. ``leased``: its
-    tasks were leased, so it replays no steps.
-    """
-    if training.replay is not None:
-        training.replay.made += skipped
-    if leased:
-        training.end_replay()
-    training.manager.after_loop(steps)
-
-
-def before_loop(executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
-    """Return the LoopPart of a loop over ``program``: the program to run instead, and its settings."""
-    from ..loop import LoopPart
-
-    training = _find(executor, program, scope)
-    if training is None:
-        return LoopPart(program, None, names, None, False)
-    training._last = -1.0                              # the loop sets the weight
-    manager, replay = training.manager, training.replay
-    if replay is not None:                             # the runs of skipped batches do not write to these variables
-        training.load_own()
-    manager.before_loop()
-    fetched = training.fetched(names)
-    return LoopPart(training.program, training.result.idle, fetched, _weight,
-                    not training.result.mode.is_lockstep, replay.steps - replay.made if replay else 0,
-                    manager.runs_to_tell(), training, manager if manager.is_on else None,
-                    training.result.flush, training.place_of_loss(fetched) + 1)
-
-
-def _first_run(executor: Any, program: Program, scope: Scope) -> _Training | None:
-    global _training, _trained, _latest
-    _latest = weakref.ref(executor)
-    seen = program.__dict__.get("_seen_by_job")
-    revision = program.desc.revision
-    if seen != revision and (is_training(program) or hasattr(program, "_transpiled")):
-        with jobs.starting:                          # a second thread, in another scope, gets the error below
-            if _training is not None:
-                raise InvalidArgumentError("a job trains one program, and this is a second one: minimize the sum of both "
-                                           "losses, or train each in a job of its own")
-            job = jobs.current()
-            if job is not None:
-                with gc_paused():
-                    _training, _trained = _Training(job, program, scope, executor), program
-                return _training
-    elif seen != revision and "TRIREME_JOB" in os.environ:
-        jobs.current()                                 # the launcher waits for this rank: join early
-    if seen != revision and _training is None:
-        note(program, scope)
-    program._seen_by_job = revision
-    return None
-
-
-def join_without_step() -> None:
-    """Agree to the setup without a step. The other trainers wait for this one, even if its script has no step to make."""
-    from ..executor import global_scope
-
-    program, scope = default_main_program(), global_scope()
-    job = jobs.current()
-    if _training is not None or not is_training(program) or job is None or job.has_work:
-        return                                         # a job that has work but no training has failed in its first step
-    found = [scope.find_var(param.name) for param in program.all_parameters()]
-    if all(var is not None and var.kind() is not None for var in found):       # otherwise the startup program has not been run
-        from ..executor import Executor
-
-        _first_run((_latest and _latest()) or Executor(), program, scope)
-
-
-def set_batch_weight(weight: float | None) -> None:
-    """Give the gradients of the next steps the weight of ``weight`` samples.
-
-    ``weight`` is 0 or more. None, the default, takes the number of samples of the batch. If the loss is a mean over something else, such as
-    tokens, pass the number of tokens. The call has no effect in one process.
-
-    A loss that is a mean over the tokens of a batch is weighted by their number:
-
-    >>> lengths = np.array([3, 5])
-    >>> fluid.distributed.set_batch_weight(lengths.sum())
-    >>> fluid.distributed.set_batch_weight(None)
-    """
-    global _weight
-    if weight is not None and not isinstance(weight, (numbers.Real, np.ndarray)):
-        raise TypeError(f"set_batch_weight takes a number of samples, or None, got {weight!r}")
-    if weight is not None and not 0 <= weight < float("inf"):
-        raise InvalidArgumentError(f"set_batch_weight: {weight!r}; a number of samples, or None, is possible")
-    _weight = weight
-
-
-def prefetch(feed: dict[str, Any]) -> None:
-    """Announce the feed of the run after the next one, so that its rows of sparse tables come in time.
-
-    ``feed`` is the dict of arrays that ``Executor.run`` will get. The rows are asked for when the next step's gradients are sent, and come
-    with its update; the keys are sorted while the servers work. Keys that were not announced are asked for when their step begins. The call
-    has no effect without a sparse table.
-
-    ``prefetched`` does this for a loop over feeds.
-
-    >>> feeds = [{"ids": np.array([[7]])}, {"ids": np.array([[9]])}]
-    >>> fluid.distributed.prefetch(feeds[1])
-    """
-    if not isinstance(feed, dict):
-        raise TypeError(f"prefetch takes a feed, a dict by names, got {feed!r}")
-    if _training is not None:
-        _training.prefetch(feed)
-
-
-def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = lambda item: item) -> Iterator[Any]:
-    """Return the feeds one by one, and call ``prefetch`` for the next feed before each. ``feed_of`` gives an item's feed.
-
-    An item is held while ``feeds`` makes the next one, so its arrays are copied: ``feeds`` may fill the same arrays again.
-
-    >>> for feed in fluid.distributed.prefetched([{"x": 1}, {"x": 2}]):
-    ...     print(feed)
-    {'x': 1}
-    {'x': 2}
-    """
-    if not isinstance(feeds, Iterable):
-        raise TypeError(f"prefetched takes feeds one after the other, got {feeds!r}")
-    items = map(owned, feeds)
-    for held in items:
-        for item in items:
-            prefetch(feed_of(item))
-            yield held
-            held = item
-        yield held
-
-
-def is_replaying() -> bool:
-    """Return whether the next run is a replayed step: it was made before, so it is not computed.
-
-    >>> fluid.distributed.is_replaying()
-    False
-    """
-    if _training is not None:
-        return _training.replay is not None and _training.replay.made < _training.replay.steps
-    job = jobs.current()
-    return job is not None and bool(job.resumed or (beginning_of(job).steps and not is_skipped_by_script()))
-
-
-def mode_now() -> Mode:
-    """Return the mode of the training, or the one that it will have."""
-    return _training.result.mode if _training is not None else current_mode()
-
-
-def checkpoints_now() -> tuple[str | None, int]:
-    """Return the folder of checkpoints, if the job keeps any, and the number of steps that were made before this process began."""
-    return (_training.manager.folder, _training.manager.first) if _training is not None else (None, 0)
-
-
-def steps_made() -> int:
-    """Return the number of steps that this trainer has made; in a replay, the number of replayed steps."""
-    if _training is None:
-        return 0
-    steps, replay = _training.manager.steps, _training.replay
-    return steps if replay is None else steps - replay.steps + replay.made
-
-
-def stop_daemons(seconds: float) -> None:
-    """At the end of the script: wait for a daemon thread that is within a step, and let no thread begin another one: the job ends now."""
-    if _trained is not None:
-        _trained._turn.acquire(timeout=seconds)
-
-
-def before_goodbye() -> None:
-    """At a good end of the script: send the remaining updates. A trainer without any step says so, because the other trainers wait for
-    it.
-    """
-    join_without_step()
-    if _training is not None:
-        _training.flush()
-        _training.manager.at_end()
-
-
-def fetch_state(names: Iterable[str], folder: str) -> None:
-    """Trainer 0: load these variables from the servers into the scope. All ranks can write to ``folder``."""
-    if _training is not None:
-        _training.manager.fetch_state(names, folder)
-
-
-def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -> bool:
-    """Trainer 0: make a checkpoint with the rows of tables, which the servers write. Return False if there is no training."""
-    if _training is None:
-        return False
-    if name := _training.name_of_set():
-        raise UnsupportedError(f"{name!r} was set after the last step, and the servers, which write this checkpoint, get it with the next one: make a step before you save")
-    _training.manager.take_whole(folder, keep, position, step)
-    return True
-
-
-__all__ = ["save_by_servers", "before_run", "after_run", "is_watched", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state",
-           "prefetch", "prefetched", "is_replaying", "checkpoints_now", "mode_now", "steps_made",
-           "set_batch_weight"]
+__all__ = ["Training", "facts_of"]

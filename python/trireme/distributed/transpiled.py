@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from ..core import VarType
-from ..framework import Program, Variable
-from .mode import Mode, parse
+from ..job.mode import Mode, parse
+from ..native.dtypes import VarType
+from ..program import Program, Variable
 
 
 @dataclass(frozen=True)

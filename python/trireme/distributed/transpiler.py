@@ -15,17 +15,19 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
-from ..core import OpDesc, OpRole, VarType
-from ..op_protos import STRING
-from ..errors import InvalidArgumentError, UnsupportedError, check_whole, user_line
-from ..framework import Block, Program, Variable, default_main_program, default_startup_program
-from ..gc_pause import gc_paused
-from ..op_view import OpView
-from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
-from . import job as jobs
-from .geo import transpile_geo
-from .mode import Mode, current, parse
+from ..job import job as jobs
+from ..job.mode import Mode, current, parse
+from ..native.dtypes import VarType
+from ..native.errors import InvalidArgumentError, UnsupportedError, check_whole, user_line
+from ..native.gc_pause import gc_paused
+from ..parameters.sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
+from ..program import Block, Program, Variable, default_main_program, default_startup_program
+from ..program.desc import OpDesc
+from ..program.op_protos import STRING
+from ..program.op_view import OpView
+from ..program.roles import OpRole
 from .around_updates import read_by
+from .geo import transpile_geo
 from .optimize_part import COPIES, EXCHANGED, POINTWISE_ON, OptimizePart, is_training
 from .own import append_keep, own_variables
 from .placement import Item, Part, by_server, place

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, RangeError
+from ..native.errors import InvalidArgumentError, RangeError
 
 LIMIT = 1 << 18                                        # bytes of one trainer's value: TR_JOB_POST_LIMIT
 _KINDS = "biufcSU"

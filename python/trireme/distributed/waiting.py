@@ -9,28 +9,18 @@ Positions are counted in steps of the job: in ``average(k)`` one is ``k`` steps 
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from .._core import lib
-from ..errors import InvalidArgumentError, check, user_line
+from ..job.session import session
+from ..native.errors import InvalidArgumentError, check, user_line
 from .geo import COUNT
-
-
-def _module() -> Any:
-    return sys.modules.get("trireme.distributed.training")
-
-
-def training_now() -> Any:
-    """Return the training of this job; None before its first step."""
-    module = _module()
-    return module._training if module is not None else None
 
 
 def position() -> int:
     """Return the number of the job's steps that the script has made, also in a replay."""
-    training = training_now()
-    return _module().steps_made() // training.result.mode.period if training is not None else 0
+    training = session.training
+    return training.steps_made() // training.result.mode.period if training is not None else 0
 
 
 def _keeps_step(training: Any) -> bool:
@@ -41,7 +31,7 @@ def _keeps_step(training: Any) -> bool:
 
 def come_to(step: int) -> None:
     """Make steps without a gradient up to ``step``, which others have made while this trainer waited. Then take the new parameters."""
-    training = training_now()
+    training = session.training
     if training is None:
         return
     if _keeps_step(training):
@@ -52,14 +42,14 @@ def come_to(step: int) -> None:
 
 def make_step(call: str) -> None:
     """Make one step, for which others wait while this trainer waits in ``call``. A trainer that has not joined does so."""
-    training = training_now()
+    training = session.training
     if training is not None:
         _make(training)
         return
-    from .training import join_without_step
-
-    join_without_step()
-    if training_now() is None:
+    steps = session.steps_of_process()
+    if steps is not None:
+        steps.join_without_step()
+    if session.training is None:
         raise InvalidArgumentError(f"{call}: other trainers wait in their first step for this trainer, which has no training program to agree to: "
                                    f"run the startup program before this call in all trainers, and minimize in the default main program\n"
                                    f"  your line: {user_line()}")
@@ -85,4 +75,4 @@ def _make(training: Any) -> None:
     training.is_behind = True
 
 
-__all__ = ["training_now", "position", "come_to", "make_step"]
+__all__ = ["position", "come_to", "make_step"]

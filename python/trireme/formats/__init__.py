@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import load_later
+from ..native.lazy import load_later
 
 if TYPE_CHECKING:
     from .onnx_export import export_onnx, onnx_operators

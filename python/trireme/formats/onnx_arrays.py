@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_blocks import inner_graph, scalar_info, sequence_info
 from .onnx_graph import Graph
 from .onnx_registry import _in, _out, _refuse, converts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_blocks import info, inner_graph, scalar_info
 from .onnx_graph import Graph
 from .onnx_lods import TO_THE_END, Sequences, numbered, offsets_from, with_rows

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import VarType
-from ..framework import Block, Operator
+from ..native.dtypes import VarType
+from ..program import Block, Operator
 from .onnx_graph import Graph
 from .onnx_registry import _in, _out, _refuse, convert, converts
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_graph import Graph
 from .onnx_pieces import part_of_shape, pooled, reaching, shape_of
 from .onnx_registry import CONVERTERS, _attr, _has, _in, _int64, _out, _refuse, _type_of, converts

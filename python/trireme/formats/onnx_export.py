@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import path_text
-from ..errors import InvalidArgumentError, NotFoundError
-from ..executor import Executor, global_scope
-from ..files import new_file
-from ..framework import Program, Variable, default_main_program
-from ..io import _inference_program
-from ..optional import load
-from .onnx_graph import OPSET, Graph, offsets_of
-from .onnx_registry import CONVERTERS, convert
+from ..native.checks import path_text
+from ..native.errors import InvalidArgumentError, NotFoundError
+from ..native.files import new_file
+from ..native.optional import load
+from ..program import Program, Variable, default_main_program
+from ..run.runner import Runner
+from ..run.scopes import global_scope
+from ..saving.io import _inference_program
 from . import (  # noqa: F401  they fill CONVERTERS
     onnx_arrays, onnx_beams, onnx_blocks, onnx_converters, onnx_images, onnx_labels,
     onnx_losses, onnx_masks, onnx_metrics, onnx_ranks, onnx_recurrent, onnx_selections,
     onnx_sequences, onnx_units, onnx_windows)
+from .onnx_graph import OPSET, Graph, offsets_of
+from .onnx_registry import CONVERTERS, convert
 
 
 def onnx_operators() -> list[str]:
@@ -32,7 +33,7 @@ def onnx_operators() -> list[str]:
     return sorted(CONVERTERS)
 
 
-def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Executor,
+def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Runner,
                 main_program: Program | None = None) -> list[str]:
     """Write what computes ``targets`` from ``feeds``, with its parameters, as a model of ONNX (operator set 17); return the targets' names.
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import NUMPY_DTYPES, VarType
-from ..errors import InvalidArgumentError, UnsupportedError
-from ..framework import Block, Variable
+from ..native.dtypes import NUMPY_DTYPES, VarType
+from ..native.errors import InvalidArgumentError, UnsupportedError
+from ..program import Block, Variable
 
 OPSET = 17
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_graph import Graph
 from .onnx_lods import numbered
 from .onnx_pieces import extent, extents, reaching, shape_of

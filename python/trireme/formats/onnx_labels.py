@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_blocks import scanned
 from .onnx_graph import Graph
 from .onnx_lods import Sequences, numbered, sequences_of

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_graph import Graph
 from .onnx_registry import _refuse
 

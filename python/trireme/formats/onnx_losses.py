@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_graph import Graph
 from .onnx_pieces import extent
 from .onnx_registry import _attr, _has, _in, _out, _type_of, converts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_graph import Graph
 from .onnx_lods import Sequences, picked
 from .onnx_registry import _in, _out, _refuse, converts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_blocks import info, inner_graph
 from .onnx_graph import Graph
 from .onnx_lods import Sequences, numbered, offsets_from, picked, sequences_of

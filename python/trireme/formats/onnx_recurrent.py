@@ -5,7 +5,7 @@ A sequence that is over goes on with steps that nobody looks at.
 
 from __future__ import annotations
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_blocks import scanned
 from .onnx_graph import Graph
 from .onnx_lods import Sequences, sequences_of

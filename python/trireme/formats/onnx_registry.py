@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..dtypes import VarType
-from ..errors import UnsupportedError
-from ..framework import Operator
+from ..native.dtypes import VarType
+from ..native.errors import UnsupportedError
+from ..program import Operator
 from .onnx_graph import Graph
 
 Converter = Callable[[Graph, Operator], None]

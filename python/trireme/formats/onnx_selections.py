@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_graph import Graph
 from .onnx_registry import _has, _in, _int64, _out, _refuse, _scalar, _type_of, converts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_graph import Graph
 from .onnx_lods import TO_THE_END, Sequences, like_rows, numbered, offsets_from, picked, sequences_of, with_rows
 from .onnx_pieces import extent

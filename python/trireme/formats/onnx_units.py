@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..framework import Operator
+from ..program import Operator
 from .onnx_converters import _flat
 from .onnx_graph import Graph
 from .onnx_lods import numbered, sequences_of

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..checks import path_text
-from ..dtypes import NUMPY_DTYPES
-from ..errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError
-from ..files import damage_of, new_file, open_regular
-from ..framework import Program, default_main_program
-from ..executor import global_scope
-from ..suggest import did_you_mean
-from ..tensor import Scope
+from ..native.checks import path_text
+from ..native.dtypes import NUMPY_DTYPES
+from ..native.errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError
+from ..native.files import damage_of, new_file, open_regular
+from ..native.suggest import did_you_mean
+from ..native.tensor import Scope
+from ..program import Program, default_main_program
+from ..run.scopes import global_scope
 
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
 _NAMES = {np.dtype(dtype): name for name, dtype in _TYPES.items()}

@@ -42,8 +42,9 @@ if TYPE_CHECKING or __package__:
     from . import ends, pipes
     from .memory import Kills
 else:                                  # its own folder is where Python looks first
-    import ends
     import pipes
+
+    import ends
     from memory import Kills
 
 BEAT = 1.0                             # seconds

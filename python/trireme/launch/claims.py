@@ -11,7 +11,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 
-from ..errors import InvalidArgumentError
+from ..native.errors import InvalidArgumentError
 
 
 def claim(folder: str | os.PathLike[str]) -> int | None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import core
-from ..errors import TriremeError
-from ..precision import bfloat16_way
+from ..native import threads
+from ..native.errors import TriremeError
+from ..native.precision import bfloat16_way
 from . import mpi as mpis
 from . import probe
 from .mpi import LIBMPI, Layout
@@ -56,7 +56,7 @@ def check_threads() -> Check:
     allowed = _allowed_cores()
     expected = f"at most {allowed}: cores of this process"
     try:
-        mine = core.num_threads()
+        mine = threads.num_threads()
     except TriremeError as error:
         return Check("threads", expected, "none", str(error).splitlines()[0])
     advice = f"more threads than cores fight for them: TRIREME_NUM_THREADS={allowed}" if mine > allowed else ""
@@ -75,7 +75,7 @@ def _allowed_cores() -> int:
 def check_blas() -> Check:
     expected = "a core that fits the processor"
     try:
-        return Check("OpenBLAS", expected, core.blas_core())
+        return Check("OpenBLAS", expected, threads.blas_core())
     except TriremeError as error:
         named = os.environ.get("OPENBLAS_CORETYPE")
         return Check("OpenBLAS", expected, str(error).splitlines()[0],
@@ -124,7 +124,7 @@ def check_shared_memory() -> Check:
 
 def check_pages() -> Check:
     """This finding is never wrong: without huge pages on request tables are slower, and that is acceptable."""
-    size = core.table_page_bytes()
+    size = threads.table_page_bytes()
     got = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB: look-ups of large tables are slower"
     return Check("pages of tables", "2 MiB, from Linux 6.1 on", got)
 

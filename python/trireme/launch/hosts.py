@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import NotFoundError, UnsupportedError
+from ..native.errors import NotFoundError, UnsupportedError
 from . import agent as agents
 from . import slurm
 from .console import Console

@@ -8,7 +8,7 @@ import os
 import resource
 from pathlib import Path
 
-from ..errors import InvalidArgumentError
+from ..native.errors import InvalidArgumentError
 from .memory import cgroup_of
 
 # What a rank needs: the main thread, the communication thread, and two of MPI's; mpirun's ends of the rank's pipes, and its connections;

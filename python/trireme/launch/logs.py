@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import FileError, NotFoundError
-from ..regular import read_regular
+from ..native.errors import FileError, NotFoundError
+from ..native.regular import read_regular
 from .numbers import number_of, numbers_of, whole_of
 from .runlog import LAUNCHER
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from . import fabric
 from .network import network_of
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ..errors import PeerError
+from ..native.errors import PeerError
 from .mpi import Layout
 from .programs import server_program
 from .supervisor import Launch

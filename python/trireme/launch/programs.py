@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import InvalidArgumentError, NotFoundError
+from ..native.errors import InvalidArgumentError, NotFoundError
 
 _SAVED_JOB = b"TRIREJOB"               # docs/formats.md
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidArgumentError
+from ..native.errors import InvalidArgumentError
 from .console import Console
 
 LAUNCHER = "launcher.jsonl"

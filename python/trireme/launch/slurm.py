@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InvalidArgumentError
+from ..native.errors import InvalidArgumentError
 
 # Called as ssh is, by the launcher and by mpirun.
 SRUN = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).with_name("srun.py"))])

@@ -11,7 +11,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from ..distributed import job
+from ..job import job
 
 
 def main() -> None:

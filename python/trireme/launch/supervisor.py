@@ -18,20 +18,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import InvalidArgumentError, NotFoundError
+from ..job.surroundings import check_folder, forget_rank, has_launcher, rank_words
+from ..native.errors import InvalidArgumentError, NotFoundError
 from . import agent as agents
-from . import ends, fabric
+from . import ends, fabric, limits
 from . import mpi as mpis
-from . import limits
 from .claims import claimed
 from .console import Console
 from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
 from .pipes import WRAPPER
-from .programs import is_saved_job, loopback_library, server_program, trainer_command, standby_command
+from .programs import is_saved_job, loopback_library, server_program, standby_command, trainer_command
 from .progress import STILL, Progress
 from .runlog import RunLog
-from .surroundings import check_folder, forget_rank, has_launcher, rank_words
 from .watch import Failure, Ranks
 
 _NO_READER, _UNREAD = 128 + signal.SIGPIPE, "nobody reads any more what it prints"
@@ -182,7 +181,7 @@ def _mode(text: str | None) -> str | None:
     """Check the mode. The compiled library is loaded only if there is a mode to check."""
     if not text:
         return None
-    from ..distributed import mode
+    from ..job import mode
 
     return mode.parse(text).text
 
@@ -190,7 +189,7 @@ def _mode(text: str | None) -> str | None:
 def _compression(text: str | None) -> str | None:
     if not text:
         return None
-    from ..distributed import compression
+    from ..job import compression
 
     return compression.parse(text)
 
@@ -198,7 +197,7 @@ def _compression(text: str | None) -> str | None:
 def _compression_of_parameters(text: str | None) -> str | None:
     if not text:
         return None
-    from ..distributed import compression
+    from ..job import compression
 
     return compression.parse_parameters(text)
 
@@ -206,7 +205,7 @@ def _compression_of_parameters(text: str | None) -> str | None:
 def _on_nan(word: str | None) -> str | None:
     if not word:
         return None
-    from ..distributed import on_nan
+    from ..job import on_nan
 
     return on_nan.parse(word)
 
@@ -214,7 +213,7 @@ def _on_nan(word: str | None) -> str | None:
 def _precision(name: str | None) -> str | None:
     if not name:
         return None
-    from ..precision import parse
+    from ..native.precision import parse
 
     parse("trireme launch: --matmul-precision", name)
     return name

@@ -1,32 +1,58 @@
 """Layers: compositions of operators, under Fluid's names."""
 
-from . import (array, attention, branch, control_flow, device, functions, image, io, learning_rate_scheduler, loss, many_classes, math,
-               metric_op, nn, norm, ops, pairs, reader, recurrent, resize, rnn, score_loss, sequence, structured, tensor, tensor_ops)
-from .array import *               # noqa: F403
-from .attention import *           # noqa: F403
-from .branch import *              # noqa: F403
-from .control_flow import *        # noqa: F403
-from .functions import *           # noqa: F403
-from .image import *               # noqa: F403
-from .io import *                  # noqa: F403
-from .learning_rate_scheduler import *     # noqa: F403
-from .loss import *                # noqa: F403
-from .many_classes import *        # noqa: F403
-from .math import *                # noqa: F403
-from .metric_op import *           # noqa: F403
-from .nn import *                  # noqa: F403
-from .norm import *                # noqa: F403
-from .ops import *                 # noqa: F403
-from .pairs import *               # noqa: F403
-from .reader import *              # noqa: F403
-from .recurrent import *           # noqa: F403
-from .resize import *              # noqa: F403
-from .rnn import *                 # noqa: F403
-from .score_loss import *          # noqa: F403
-from .sequence import *            # noqa: F403
-from .structured import *          # noqa: F403
-from .tensor import *              # noqa: F403
-from .tensor_ops import *          # noqa: F403
+from . import (
+    array,
+    attention,
+    branch,
+    control_flow,
+    device,
+    functions,
+    image,
+    io,
+    learning_rate_scheduler,
+    loss,
+    many_classes,
+    math,
+    metric_op,
+    nn,
+    norm,
+    ops,
+    pairs,
+    reader,
+    recurrent,
+    resize,
+    rnn,
+    score_loss,
+    sequence,
+    structured,
+    tensor,
+    tensor_ops,
+)
+from .array import *  # noqa: F403
+from .attention import *  # noqa: F403
+from .branch import *  # noqa: F403
+from .control_flow import *  # noqa: F403
+from .functions import *  # noqa: F403
+from .image import *  # noqa: F403
+from .io import *  # noqa: F403
+from .learning_rate_scheduler import *  # noqa: F403
+from .loss import *  # noqa: F403
+from .many_classes import *  # noqa: F403
+from .math import *  # noqa: F403
+from .metric_op import *  # noqa: F403
+from .nn import *  # noqa: F403
+from .norm import *  # noqa: F403
+from .ops import *  # noqa: F403
+from .pairs import *  # noqa: F403
+from .reader import *  # noqa: F403
+from .recurrent import *  # noqa: F403
+from .resize import *  # noqa: F403
+from .rnn import *  # noqa: F403
+from .score_loss import *  # noqa: F403
+from .sequence import *  # noqa: F403
+from .structured import *  # noqa: F403
+from .tensor import *  # noqa: F403
+from .tensor_ops import *  # noqa: F403
 
 __all__ = [*array.__all__, *attention.__all__, *branch.__all__, *control_flow.__all__, *functions.__all__, *image.__all__, *io.__all__,
            *learning_rate_scheduler.__all__, *loss.__all__, *many_classes.__all__, *math.__all__, *metric_op.__all__,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import unique_name
-from ..dtypes import VarType
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..native import unique_name
+from ..native.dtypes import VarType
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
+    from ..native.dtypes import DTypeLike
 
 
 def create_array(dtype: DTypeLike, name: str | None = None) -> Variable:

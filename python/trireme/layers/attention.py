@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..framework import Variable
-from ..layer_helper import LayerHelper
-from ..param_attr import ParamAttr
+from ..parameters.layer_helper import LayerHelper
+from ..parameters.param_attr import ParamAttr
+from ..program import Variable
 from .math import elementwise_add, elementwise_mul, matmul, mul, scale
 from .nn import dropout, embedding, fc, layer_norm, softmax
 from .ops import sigmoid, tanh
@@ -15,7 +15,7 @@ from .tensor import cast, concat, reshape, slice, squeeze, transpose, unsqueeze,
 from .tensor_ops import cumsum, reverse
 
 if TYPE_CHECKING:
-    from ..param_attr import AttrLike
+    from ..parameters.param_attr import AttrLike
 
 _NEVER = 1e9                                               # taken from a score that must not count
 

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from .. import unique_name
-from ..dtypes import VarType
-from ..errors import UnsupportedError
-from ..framework import Variable, default_main_program
-from ..layer_helper import LayerHelper
+from ..native import unique_name
+from ..native.dtypes import VarType
+from ..native.errors import UnsupportedError
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable, default_main_program
 from .array import merge_lod_tensor
 from .control_flow import ConditionalBlock, logical_and, logical_not
 from .tensor import assign

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from ..dtypes import VarType
-from ..framework import Block, Variable, default_main_program
-from ..layer_helper import LayerHelper
+from ..native.dtypes import VarType
+from ..parameters.layer_helper import LayerHelper
+from ..program import Block, Variable, default_main_program
 
 
 def _outer_names(block: Block, parent: Block) -> tuple[list[str], list[str]]:

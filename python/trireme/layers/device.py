@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..framework import cpu_places
-from ..tensor import CPUPlace
+from ..native.tensor import CPUPlace
+from ..program.places import cpu_places
 
 
 def get_places(device_count: int | None = None, device_type: str | None = None) -> list[CPUPlace]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..block import Variable
-from ..errors import InvalidArgumentError, ShapeError, user_line
-from ..layer_helper import LayerHelper
+from ..native.errors import InvalidArgumentError, ShapeError, user_line
+from ..parameters.layer_helper import LayerHelper
+from ..program.block import Variable
 
 
 def _listed(what: str, given: Any) -> list[Variable]:
@@ -42,7 +42,7 @@ def py_func(func: Callable[..., Any], x: Variable | Sequence[Variable] | None, o
     >>> fluid.Executor().run(feed={"x": np.zeros((1, 3), "float32")}, fetch_list=[y])
     [array([[0., 0., 0.]], dtype=float32)]
     """
-    from ..py_functions import PyFuncRegistry
+    from ..run.py_functions import PyFuncRegistry
 
     ins, outs = _listed("x", x), _listed("out", out)
     skipped = [var.name for var in _listed("skip_vars_in_backward_input", skip_vars_in_backward_input)]

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..checks import plain
-from ..dtypes import VarType
-from ..framework import Variable
-from ..initializer import Constant, Normal
-from ..layer_helper import LayerHelper
+from ..native.checks import plain
+from ..native.dtypes import VarType
+from ..parameters.initializer import Constant, Normal
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 
 if TYPE_CHECKING:
-    from ..layer_helper import SizeLike
-    from ..param_attr import ActLike, AttrLike
+    from ..parameters.layer_helper import SizeLike
+    from ..parameters.param_attr import ActLike, AttrLike
 
 _AXES = {2: "[n, channels, height, width]", 3: "[n, channels, depth, height, width]"}
 

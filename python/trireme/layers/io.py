@@ -6,13 +6,13 @@ import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..checks import path_text, plain
-from ..dtypes import VarType
-from ..framework import Variable, default_main_program
-from ..layer_helper import LayerHelper
+from ..native.checks import path_text, plain
+from ..native.dtypes import VarType
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable, default_main_program
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
+    from ..native.dtypes import DTypeLike
 
 
 def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True, dtype: DTypeLike = "float32",

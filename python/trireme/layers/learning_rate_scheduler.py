@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..checks import finite
-from ..framework import Variable, default_main_program
+from ..native.checks import finite
+from ..program import Variable, default_main_program
 from . import ops, tensor
 from .math import elementwise_max, elementwise_min, sums
 

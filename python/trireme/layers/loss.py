@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 from .tensor import transpose
 
 IGNORED = -100

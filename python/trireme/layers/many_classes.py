@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dtypes import VarType
-from ..framework import Variable
-from ..initializer import NumpyArrayInitializer
-from ..layer_helper import LayerHelper
+from ..native.dtypes import VarType
+from ..parameters.initializer import NumpyArrayInitializer
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 
 if TYPE_CHECKING:
-    from ..param_attr import AttrLike
+    from ..parameters.param_attr import AttrLike
 
 SAMPLERS = {"uniform": 0, "log_uniform": 1, "custom_dist": 2}
 

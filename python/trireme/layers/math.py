@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 from .tensor import fill_constant
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
+    from ..native.dtypes import DTypeLike
 
 
 def mean(x: Variable, name: str | None = None) -> Variable:

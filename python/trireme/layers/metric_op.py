@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dtypes import VarType
-from ..framework import Variable
-from ..initializer import Constant
-from ..layer_helper import LayerHelper
+from ..native.dtypes import VarType
+from ..parameters.initializer import Constant
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 from .nn import topk
 from .sequence import sequence_erase
 

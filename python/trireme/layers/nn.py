@@ -6,19 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..checks import plain
-from ..dtypes import VarType, convert_dtype
-from ..errors import check_whole
-from ..framework import Variable
-from ..initializer import Constant, Normal
-from ..layer_helper import LayerHelper
-from ..param_attr import ParamAttr
-from ..sparse_table import TableOptions, is_table, lookup
+from ..native.checks import plain
+from ..native.dtypes import VarType, convert_dtype
+from ..native.errors import check_whole
+from ..parameters.initializer import Constant, Normal
+from ..parameters.layer_helper import LayerHelper
+from ..parameters.param_attr import ParamAttr
+from ..parameters.sparse_table import TableOptions, is_table, lookup
+from ..program import Variable
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
-    from ..layer_helper import SizeLike
-    from ..param_attr import ActLike, AttrLike
+    from ..native.dtypes import DTypeLike
+    from ..parameters.layer_helper import SizeLike
+    from ..parameters.param_attr import ActLike, AttrLike
 
 
 def fc(input: Variable | Sequence[Variable], size: int, num_flatten_dims: int = 1, param_attr: AttrLike = None, bias_attr: AttrLike = None,

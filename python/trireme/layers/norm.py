@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..framework import Variable
-from ..initializer import Constant, Normal
-from ..layer_helper import LayerHelper
-from ..param_attr import ParamAttr
+from ..parameters.initializer import Constant, Normal
+from ..parameters.layer_helper import LayerHelper
+from ..parameters.param_attr import ParamAttr
+from ..program import Variable
 
 if TYPE_CHECKING:
-    from ..param_attr import ActLike, AttrLike
+    from ..parameters.param_attr import ActLike, AttrLike
 
 
 def _channels(layer: str, input: Variable) -> int:

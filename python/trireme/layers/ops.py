@@ -6,15 +6,12 @@ import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..dtypes import convert_dtype
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..native.dtypes import convert_dtype
+from ..parameters.layer_helper import LayerHelper, activations
+from ..program import Variable
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
-
-#: What ``act=`` of a layer may be, beside None and "linear".
-activations: set[str] = {"softmax"}
+    from ..native.dtypes import DTypeLike
 
 # Python words that cannot be parameters, and what Fluid calls the parameter instead.
 _RENAMED = {"lambda": "alpha"}

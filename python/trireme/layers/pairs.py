@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..framework import Variable
-from ..initializer import Constant
-from ..layer_helper import LayerHelper
+from ..parameters.initializer import Constant
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 
 if TYPE_CHECKING:
-    from ..param_attr import ActLike, AttrLike
+    from ..parameters.param_attr import ActLike, AttrLike
 
 
 def prelu(x: Variable, mode: str, param_attr: AttrLike = None, name: str | None = None) -> Variable:

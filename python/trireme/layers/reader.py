@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import unique_name
-from ..checks import plain
-from ..errors import InvalidArgumentError, check_whole
-from ..framework import Variable, default_main_program
-from ..tensor import CPUPlace
+from ..native import unique_name
+from ..native.checks import plain
+from ..native.errors import InvalidArgumentError, check_whole
+from ..native.tensor import CPUPlace
+from ..program import Variable, default_main_program
 
 if TYPE_CHECKING:
-    from ..py_reader import PyReader
+    from ..feeding.py_reader import PyReader
 
 _Records = Callable[[], Iterator[list[Any]]]
 
@@ -35,7 +35,7 @@ def _slots(what: str, name: str | None, shapes: Sequence[Sequence[int]], dtypes:
 
 
 def _py_reader(*args: Any, **options: Any) -> PyReader:
-    from ..py_reader import PyReader                   # few scripts use it, and it loads a tenth of the package
+    from ..feeding.py_reader import PyReader  # few scripts use it, and it loads a tenth of the package
 
     return PyReader(*args, **options)
 
@@ -101,7 +101,7 @@ def double_buffer(reader: PyReader, place: CPUPlace | None = None, name: str | N
 
 
 def _check(reader: Any, what: str) -> None:
-    from ..py_reader import PyReader
+    from ..feeding.py_reader import PyReader
 
     if not isinstance(reader, PyReader):
         raise TypeError(f"{what}: a reader of py_reader, create_py_reader_by_data, open_files or random_data_generator is wanted, got {reader!r}")
@@ -163,7 +163,7 @@ def open_files(filenames: Sequence[str] | str, shapes: Sequence[Sequence[int]], 
     pass_num = check_whole("open_files: pass_num", pass_num, 1)
 
     def records() -> Iterator[list[Any]]:
-        from ..recordio import read_all
+        from ..reader.recordio import read_all
 
         return itertools.chain.from_iterable(read_all(files) for _ in range(pass_num))
 
@@ -207,7 +207,7 @@ def batch(reader: PyReader, batch_size: int) -> PyReader:
     >>> fluid.Executor().run(fetch_list=[x])[0].shape
     (12, 2)
     """
-    from ..replica_feeds import joined_feeds
+    from ..run.replica_feeds import joined_feeds
 
     batch_size = check_whole("batch: batch_size", batch_size, 1)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 from .nn import fc
 from .tensor import concat
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
-    from ..param_attr import AttrLike
+    from ..native.dtypes import DTypeLike
+    from ..parameters.param_attr import AttrLike
 
 
 def _outputs(helper: LayerHelper, dtype: DTypeLike, count: int) -> list[Variable]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 from .tensor import fill_constant
 
 _AXES = {"LINEAR": 1, "BILINEAR": 2, "NEAREST": 2, "TRILINEAR": 3}

@@ -6,16 +6,16 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import unique_name
-from ..dtypes import VarType, convert_dtype
-from ..framework import Block, Variable, default_main_program
-from ..layer_helper import LayerHelper
+from ..native import unique_name
+from ..native.dtypes import VarType, convert_dtype
+from ..parameters.layer_helper import LayerHelper
+from ..program import Block, Variable, default_main_program
 from .array import array_read, array_to_lod_tensor, array_write, shrink_memory
 from .control_flow import While, _outer_names, less_than
 from .tensor import fill_constant, increment
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
+    from ..native.dtypes import DTypeLike
 
 
 class _Rnn:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import VarType
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..native.dtypes import VarType
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 from . import math
 from .loss import softmax_with_cross_entropy, square_error_cost
 from .tensor import cast, fill_constant_batch_size_like, one_hot, reshape, transpose

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..checks import plain
-from ..dtypes import VarType, convert_dtype
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..native.checks import plain
+from ..native.dtypes import VarType, convert_dtype
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
-    from ..layer_helper import SizeLike
-    from ..param_attr import ActLike, AttrLike
+    from ..native.dtypes import DTypeLike
+    from ..parameters.layer_helper import SizeLike
+    from ..parameters.param_attr import ActLike, AttrLike
 
 _POOLS = ("average", "sum", "sqrt", "max", "last", "first")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import VarType
-from ..framework import Variable
-from ..layer_helper import LayerHelper
-from ..param_attr import ParamAttr
+from ..native.dtypes import VarType
+from ..parameters.layer_helper import LayerHelper
+from ..parameters.param_attr import ParamAttr
+from ..program import Variable
 from .nn import topk
 
 if TYPE_CHECKING:
-    from ..param_attr import AttrLike
+    from ..parameters.param_attr import AttrLike
 
 
 def linear_chain_crf(input: Variable, label: Variable, param_attr: AttrLike = None) -> Variable:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import unique_name
-from ..checks import plain
-from ..dtypes import VarType, constant_for, convert_dtype
-from ..framework import Parameter, Variable, default_main_program
-from ..initializer import Constant, Initializer
-from ..layer_helper import LayerHelper
-from ..param_attr import ParamAttr
+from ..native import unique_name
+from ..native.checks import plain
+from ..native.dtypes import VarType, constant_for, convert_dtype
+from ..parameters.initializer import Constant, Initializer
+from ..parameters.layer_helper import LayerHelper
+from ..parameters.param_attr import ParamAttr
+from ..program import Parameter, Variable, default_main_program
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
-    from ..param_attr import AttrLike
+    from ..native.dtypes import DTypeLike
+    from ..parameters.param_attr import AttrLike
 
 
 def create_tensor(dtype: DTypeLike, name: str | None = None, persistable: bool = False) -> Variable:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..checks import plain
-from ..dtypes import VarType, convert_dtype
-from ..framework import Variable
-from ..layer_helper import LayerHelper
+from ..native.checks import plain
+from ..native.dtypes import VarType, convert_dtype
+from ..parameters.layer_helper import LayerHelper
+from ..program import Variable
 from .tensor import assign, cast, fill_constant, zeros_like
 
 if TYPE_CHECKING:
-    from ..dtypes import DTypeLike
+    from ..native.dtypes import DTypeLike
 
 
 def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:

@@ -15,8 +15,8 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from ..errors import FileError, NotFoundError
-from ..optional import load
+from ..native.errors import FileError, NotFoundError
+from ..native.optional import load
 from .view import view_of
 
 PORT, ADDRESS = 9464, "127.0.0.1"

@@ -10,12 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ..files import new_file
 from ..launch.advice import advice_of
 from ..launch.figures import Figures, figures_of
 from ..launch.logs import Line, Log, Logs, read
 from ..launch.numbers import number_of, numbers_of
 from ..launch.progress import add_bins, staleness_range
+from ..native.files import new_file
 from .charts import line_chart, stacked_bars
 from .view import totals
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from ..launch.units import in_bytes
-from ..optional import load
+from ..native.optional import load
 from .view import Rank, View, view_of
 
 _OLD = 30.0                            # seconds without a line after which a rank's numbers are grey

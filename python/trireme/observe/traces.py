@@ -12,9 +12,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import FileError, FormatError, NotFoundError
-from ..files import new_file
-from ..regular import read_regular
+from ..native.errors import FileError, FormatError, NotFoundError
+from ..native.files import new_file
+from ..native.regular import read_regular
 
 _MOST_BYTES = 1 << 31                  # of a trace: a million events have 200 MB
 

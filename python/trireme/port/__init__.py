@@ -10,8 +10,8 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterable
 
-from ..errors import FileError, FormatError
-from ..files import open_regular
+from ..native.errors import FileError, FormatError
+from ..native.files import open_regular
 
 _MOST_BYTES = 16 << 20
 

@@ -8,12 +8,12 @@ import inspect
 import textwrap
 from typing import Any
 
-from ..block import Block, Operator, Parameter, Variable
-from ..desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
-from ..executor import Executor
-from ..program import Program
-from ..py_reader import PyReader
-from ..tensor import LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
+from ..feeding.py_reader import PyReader
+from ..native.tensor import LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
+from ..program.block import Block, Operator, Parameter, Variable
+from ..program.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from ..program.program import Program
+from ..train.executor import Executor
 
 # Classes by the names that annotations give them.
 _CLASSES = {one.__name__: one for one in (Block, BlockDesc, Executor, LoDTensor, LoDTensorArray, OpDesc, Operator, Parameter, Program, ProgramDesc,

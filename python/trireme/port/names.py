@@ -11,7 +11,7 @@ from typing import Any
 
 import trireme
 
-from ..suggest import did_you_mean
+from ..native.suggest import did_you_mean
 from .fluid_names import names_of_fluid
 from .instances import class_of_attribute, class_of_result, has_attribute
 from .source import Source

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import load_later
+from ..native.lazy import load_later
 from . import creator
-from .decorator import (ComposeNotAligned, batch, buffered, cache, chain, compose, firstn, map_readers, shuffle,
-                        xmap_readers)
+from .decorator import ComposeNotAligned, batch, buffered, cache, chain, compose, firstn, map_readers, shuffle, xmap_readers
 
 if TYPE_CHECKING:
     from .processes import Fake, PipeReader, multiprocess_reader

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError
-from ..tensor import FedArray, LoDTensor
+from ..native.errors import InvalidArgumentError
+from ..native.tensor import FedArray, LoDTensor
 
 _PATIENCE = 2.0                        # seconds that a thread is given to end: it may be inside the script's generator
 _LOOK = 0.1                            # seconds from one look at whether to stop to the next

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..checks import path_text
+from ..native.checks import path_text
 from .decorator import Reader
 
 
@@ -49,8 +49,8 @@ def recordio(paths: Sequence[str] | str, buf_size: int = 100) -> Reader:
     >>> [np.array(record[0]).tolist() for record in fluid.reader.creator.recordio("x.recordio")()]
     [[[1.0], [2.0]], [[3.0]]]
     """
-    from ..recordio import read_all
     from .decorator import buffered
+    from .recordio import read_all
 
     files = path_text(paths).split(",") if isinstance(paths, (str, os.PathLike)) else list(paths)
     return buffered(lambda: read_all(files), buf_size)

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..checks import plain
-from ..errors import check_whole
+from ..native.checks import plain
+from ..native.errors import check_whole
 from .ahead import Ahead, owned, put
 
 Reader = Callable[[], Iterator[Any]]

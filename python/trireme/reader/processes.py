@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection
 from typing import Any
 
-from ..command import Command
-from ..errors import FileError
+from ..native.errors import FileError
+from ..native.shell_command import Command
 from .ahead import owned
 
 Reader = Callable[[], Iterator[Any]]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import load_later
+from ..native.lazy import load_later
 
 if TYPE_CHECKING:
     from .exporter import Export, Exporter, export_model

@@ -15,19 +15,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import checksums
 from .._core import ffi, lib
-from ..checks import path_text, plain
-from ..distributed import job as jobs
-from ..errors import InvalidArgumentError, NotFoundError, check, check_whole
-from ..executor import Executor, global_scope
-from ..files import new_file, new_folder, path_inside
-from ..framework import Program, Variable, default_main_program
-from ..io import _inference_program, is_persistable
-from ..names import name_chars, path_chars
-from ..sparse_table import table_names
-from ..table_files import SHARDS, describe, row_dtype
-from ..tensor import Scope
+from ..job import job as jobs
+from ..native import checksums
+from ..native.checks import path_text, plain
+from ..native.errors import InvalidArgumentError, NotFoundError, check, check_whole
+from ..native.files import new_file, new_folder, path_inside
+from ..native.names import name_chars, path_chars
+from ..native.tensor import Scope
+from ..parameters.sparse_table import table_names
+from ..parameters.table_files import SHARDS, describe, row_dtype
+from ..program import Program, Variable, default_main_program
+from ..program.block import is_persistable
+from ..run.runner import Runner
+from ..run.scopes import global_scope
+from ..saving.io import _inference_program
 
 _PART = re.compile(r"(?:full|delta)-(\d{9,})")
 
@@ -117,7 +119,7 @@ class Exporter:
     (True, False)
     """
 
-    def __init__(self, folder: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Executor,
+    def __init__(self, folder: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Runner,
                  main_program: Program | None = None, *, scope: Scope | None = None, full_every: int = 16, keep_seconds: float = 60.0) -> None:
         full_every, keep_seconds = check_whole("Exporter: full_every", full_every, 1, 1000), plain(keep_seconds)
         if not isinstance(keep_seconds, (int, float)) or not 0 <= keep_seconds < 1e9:
@@ -138,7 +140,7 @@ class Exporter:
     def export(self, full: bool = False) -> Export | None:
         """Write what has changed, or with ``full`` the whole model. Return what was written; None on trainers that do not write."""
         job = jobs.current()
-        if (job is not None and job.index != 0) or jobs.is_replaying():
+        if job is not None and (job.index != 0 or _is_replaying()):
             return None
         begin = time.monotonic()
         if not self._parts:
@@ -206,12 +208,18 @@ def _steps() -> int:
     """Return how many steps the training has made, where a job counts them."""
     if jobs.current() is None:
         return 0
-    from ..distributed.training import steps_made
+    from ..distributed.reached import steps_made  # in one process it is not needed
 
     return steps_made()
 
 
-def export_model(dirname: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Executor,
+def _is_replaying() -> bool:
+    from ..distributed.reached import is_replaying
+
+    return is_replaying()
+
+
+def export_model(dirname: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Runner,
                  main_program: Program | None = None) -> Export | None:
     """Write a model for serving, once. Rows of its sparse tables can be mapped, which those of ``save_inference_model`` cannot.
 

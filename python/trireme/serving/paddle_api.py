@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, UnsupportedError
-from ..tensor import LoDTensor
+from ..native.errors import InvalidArgumentError, UnsupportedError
+from ..native.tensor import LoDTensor
 from .predictor import Predictor
 
 

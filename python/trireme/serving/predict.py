@@ -12,9 +12,9 @@ from typing import Any, NoReturn, TextIO
 
 import numpy as np
 
-from ..errors import FileError, FormatError, InvalidArgumentError
-from ..suggest import did_you_mean
-from ..tensor import LoDTensor
+from ..native.errors import FileError, FormatError, InvalidArgumentError
+from ..native.suggest import did_you_mean
+from ..native.tensor import LoDTensor
 from .predictor import Predictor, _Feed
 
 FORMATS = ("json", "csv", "multislot")

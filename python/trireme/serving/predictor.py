@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..checks import path_text
-from ..dtypes import FROM_NUMPY, NUMPY_DTYPES, array_of
-from ..errors import DTypeError, FileError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
-from ..names import path_chars
-from ..native import Handle, Native
-from ..suggest import did_you_mean
-from ..tensor import LoDTensor, view_of_owned, with_batch_sizes
-from ..turns import new_turn
+from ..native.checks import path_text
+from ..native.dtypes import FROM_NUMPY, NUMPY_DTYPES, array_of
+from ..native.errors import DTypeError, FileError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
+from ..native.handles import Handle, Native
+from ..native.names import path_chars
+from ..native.suggest import did_you_mean
+from ..native.tensor import LoDTensor, view_of_owned, with_batch_sizes
+from ..native.turns import new_turn
 
 
 class _Feed:

@@ -1,9 +1,9 @@
 """What changes whole programs, under Fluid's names."""
 
+from ..distributed.transpiler import DistributeTranspiler, DistributeTranspilerConfig
 from . import details
 from .dispatch import HashName, PSDispatcher, RoundRobin
 from .memory import InferenceTranspiler, memory_optimize, release_memory
-from ..distributed.transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
 __all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "HashName", "InferenceTranspiler", "PSDispatcher", "RoundRobin", "details", "memory_optimize",
            "release_memory"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..framework import Block, Operator, Program, Variable
-from ..op_view import text_of
+from ..program import Block, Operator, Program, Variable
+from ..program.op_view import text_of
 
 
 def op_to_code(op: Operator, skip_op_callstack: bool = True) -> str:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ..framework import Program
+from ..program import Program
 
 _said: set[str] = set()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import trireme as fluid
-from trireme.distributed.training import is_replaying, steps_made
+from trireme.distributed.reached import is_replaying, steps_made
 
 parser = argparse.ArgumentParser()
 parser.add_argument("folder")

@@ -11,7 +11,7 @@ import numpy as np
 
 import trireme as fluid
 from trireme._core import ffi, lib
-from trireme.distributed import job
+from trireme.job import job
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--method", help="what set_compression is told; trainer 1 is told --other")

@@ -10,7 +10,7 @@ import numpy as np
 import trireme as fluid
 from trireme.distributed import training
 
-mark, pull = Path(sys.argv[1]), training._Training._pull
+mark, pull = Path(sys.argv[1]), training.Training._pull
 
 
 def pull_later(self):
@@ -21,7 +21,7 @@ def pull_later(self):
     pull(self)
 
 
-training._Training._pull = pull_later
+training.Training._pull = pull_later
 loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 3))
 fluid.optimizer.SGD(0.1).minimize(loss)
 exe = fluid.Executor()

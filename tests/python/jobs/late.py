@@ -13,7 +13,7 @@ import numpy as np
 
 import trireme as fluid
 from trireme._core import ffi, lib
-from trireme.distributed import job
+from trireme.job import job
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--rows", type=int, default=300000)

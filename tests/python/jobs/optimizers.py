@@ -18,8 +18,8 @@ import numpy as np
 import trireme as fluid
 from trireme import layers
 from trireme.clip import GradientClipByGlobalNorm, GradientClipByNorm, GradientClipByValue
-from trireme.optimizer import (SGD, Adadelta, Adagrad, Adam, Adamax, DecayedAdagrad, Ftrl, Lamb, LarsMomentum, Momentum, Optimizer,
-                               RMSProp)
+from trireme.optimizer import (
+    SGD, Adadelta, Adagrad, Adam, Adamax, DecayedAdagrad, Ftrl, Lamb, LarsMomentum, Momentum, Optimizer, RMSProp)
 from trireme.regularizer import L1Decay, L2Decay
 
 KEYS = np.array([0, 1, 2, 3, -1, -7, 2**62 + 5, -2**63, 2**63 - 1, 12345678901, 99, -99], np.int64)

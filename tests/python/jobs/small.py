@@ -7,7 +7,7 @@ import numpy as np
 
 import trireme as fluid
 from trireme._core import ffi, lib
-from trireme.distributed import job
+from trireme.job import job
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--layers", type=int, default=200)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import trireme as fluid
-from trireme.distributed.training import steps_made
+from trireme.distributed.reached import steps_made
 from trireme.trainer import BeginIteration, EndIteration, StopTraining
 
 parser = argparse.ArgumentParser()

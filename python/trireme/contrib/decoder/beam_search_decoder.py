@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ... import layers, unique_name
-from ...dtypes import VarType
-from ...framework import Variable, default_main_program
+from ... import layers
+from ...native import unique_name
+from ...native.dtypes import VarType
+from ...program import Variable, default_main_program
 from .state_cell import InitState, StateCell
 
 if TYPE_CHECKING:
-    from ...param_attr import AttrLike
+    from ...parameters.param_attr import AttrLike
 
 
 class TrainingDecoder:

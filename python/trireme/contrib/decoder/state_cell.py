@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import layers
-from ...framework import Variable
+from ...program import Variable
 
 if TYPE_CHECKING:
     from .beam_search_decoder import BeamSearchDecoder, TrainingDecoder

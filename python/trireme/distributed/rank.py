@@ -1,0 +1,22 @@
+"""What the package does in a rank of a job as soon as it is loaded."""
+
+from __future__ import annotations
+
+from ..job import job
+from ..job.session import Steps, session
+
+
+def begin() -> None:
+    """Reserve the rank for this process, watch how it ends, and be ready to make steps."""
+    if job.is_launched():
+        session.become_rank(_load_steps)
+        job.prepare()
+
+
+def _load_steps() -> Steps:
+    from .steps import JobSteps  # a standby that waits needs none of it
+
+    return JobSteps()
+
+
+__all__ = ["begin"]

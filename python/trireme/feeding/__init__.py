@@ -1,0 +1,1 @@
+"""Where batches come from: data sets, feeders, readers that fill programs, record files."""

@@ -1,0 +1,1 @@
+"""Names and modules that only scripts of Fluid need."""

@@ -1,0 +1,69 @@
+"""What a script and the launcher ask of checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from .._core import lib
+from ..native.errors import InvalidArgumentError
+
+
+class Settings:
+    """The settings of the launcher, else of the script."""
+
+    def __init__(self) -> None:
+        self.folder: str | None = None
+        self.every_steps: int | None = None
+        self.every_seconds: float | None = None
+        self.keep = 3
+        self.resume = self.anew = False
+        self.entry: int = lib.TR_ENTRY_BEGIN
+        self.position: Callable[[], bytes] | None = None
+
+    def from_environment(self) -> Settings:
+        """Return these settings, replaced by the launcher's where the launcher has any."""
+        result = Settings()
+        result.__dict__.update(self.__dict__)
+        folder = os.environ.get("TRIREME_CHECKPOINT")
+        if folder:
+            result.folder = folder
+            steps, seconds = os.environ.get("TRIREME_CHECKPOINT_STEPS"), os.environ.get("TRIREME_CHECKPOINT_SECONDS")
+            if steps or seconds:
+                result.every_steps = _number("TRIREME_CHECKPOINT_STEPS", steps, int)
+                result.every_seconds = _number("TRIREME_CHECKPOINT_SECONDS", seconds, float)
+            result.keep = _number("TRIREME_CHECKPOINT_KEEP", os.environ.get("TRIREME_CHECKPOINT_KEEP"), int) or result.keep
+        result.entry = entry_of(result.resume, result.anew)
+        result.resume = bool(result.folder) and (result.resume or bool(_given("TRIREME_RESUME")))
+        return result
+
+
+def entry_of(resume: bool, anew: bool = False) -> int:
+    """Return how a training comes to its folder (``tr_checkpoint_entry``), by the environment or else by what the script asks for."""
+    given = _given("TRIREME_RESUME")
+    if given:
+        return int(lib.TR_ENTRY_RESUME_COMMAND if given == "same" else lib.TR_ENTRY_RESUME)
+    if resume:
+        return int(lib.TR_ENTRY_RESUME_SCRIPT)
+    return int(lib.TR_ENTRY_ANEW if anew or _given("TRIREME_ANEW") else lib.TR_ENTRY_BEGIN)
+
+
+def _given(name: str) -> str:
+    value = os.environ.get(name, "")
+    return "" if value == "0" else value
+
+
+def _number(name: str, text: str | None, kind: Any) -> Any:
+    if not text:
+        return None
+    try:
+        value = kind(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise InvalidArgumentError(f"{name}={text!r} in the environment: a number above 0 is possible")
+    return value
+
+
+__all__ = ["Settings", "entry_of"]

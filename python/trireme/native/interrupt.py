@@ -1,0 +1,61 @@
+"""Ctrl-C during a run: the core learns of it at once, and Python raises KeyboardInterrupt when the run has returned.
+
+Python's own handler only notes the signal while a call of the core runs. So ``look`` puts the core's handler in front of it
+(``tr_interrupt_on``): the run ends at the next boundary between two operators. It does so only where Ctrl-C means
+KeyboardInterrupt; a script that has set a handler of its own has its runs ended by nobody.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import sys
+import threading
+from time import monotonic, sleep
+from typing import Any
+
+from .._core import lib
+
+_AGAIN = 0.01                           # seconds after which an interrupt that was lost is sent again
+_PAUSE = 0.1                            # seconds from one look to the next: it asks the system, which a short run would notice
+_hook: Any = None                       # what was put into sys.unraisablehook
+due = 0.0                               # when the next look is: a caller that is in a hurry compares it with monotonic()
+
+
+def look() -> None:
+    """Before a run: see that Ctrl-C reaches the core, even if another handler was set meanwhile."""
+    global due
+    if threading.current_thread() is not threading.main_thread():
+        return
+    due = monotonic() + _PAUSE
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        lib.tr_interrupt_on(signal.SIGINT)
+        _hear_lost_ones()
+
+
+def _hear_lost_ones() -> None:
+    """Send an interrupt again that has come within a `__del__` or a callback of the collector, where Python prints exceptions and goes on.
+
+    Within the hook itself it would be lost again. So a thread sends it, a moment later.
+    """
+    global _hook
+    if sys.unraisablehook is _hook:
+        return
+    before = sys.unraisablehook
+
+    def hook(lost: Any) -> None:
+        if lost.exc_type is KeyboardInterrupt and threading.current_thread() is threading.main_thread():
+            _thread.start_new_thread(_send_again, ())
+        else:
+            before(lost)
+
+    _hook = sys.unraisablehook = hook
+
+
+def _send_again() -> None:
+    sleep(_AGAIN)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+__all__ = ["look"]

@@ -1,0 +1,758 @@
+"""Tensors and scopes of the native core, and their way to and from NumPy.
+
+Arrays that come out of here are views: they share the core's memory, which is counted, so that they stay
+valid and unchanged whatever the program computes afterwards.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .._core import ffi, lib
+from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits, convert_dtype, floats_of_bfloat16
+from .errors import EnforceNotMet, InvalidArgumentError, LengthsError, OutOfMemoryError, ShapeError, check, user_line
+from .handles import Handle, Native, Uncopied
+from .names import name_chars
+from .turns import new_turn, share_turn
+
+_new_tensor = lib.tr_tensor_new
+_free_tensor = lib.tr_tensor_free
+
+
+class CPUPlace:
+    """The processor; every operator runs there.
+
+    >>> exe = fluid.Executor(fluid.CPUPlace())
+    >>> fluid.CPUPlace() == fluid.CPUPlace()
+    True
+    """
+
+    def __repr__(self) -> str:
+        return "CPUPlace"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CPUPlace)
+
+    def __hash__(self) -> int:
+        return hash(CPUPlace)
+
+
+class _OneElement(np.ndarray):
+    """An array of one element, such as a loss [1], that is a number where one is wanted: ``float(loss)``, ``"%f" % loss``.
+
+    NumPy, which allowed it when the scripts of Fluid were written, refuses it for arrays with dimensions since 2.4.
+    """
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+    def __array_wrap__(self, array: Any, *rest: Any) -> Any:       # a sum of it is a number, as of any array
+        return super().__array_wrap__(array, *rest) if array.ndim else array[()]
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+
+def view_of_owned(tensor: Any) -> np.ndarray:
+    """Return the tensor's data as an array which frees the tensor at its end; bfloat16 as float32, which is a copy."""
+    dtype = lib.tr_tensor_dtype(tensor)
+    rank = lib.tr_tensor_rank(tensor)
+    data = lib.tr_tensor_data(tensor)
+    shape = tuple(ffi.unpack(lib.tr_tensor_dims(tensor), rank)) if rank else ()
+    size = lib.tr_tensor_bytes(tensor)
+    if not data or not size:
+        _free_tensor(tensor)
+        return np.empty(shape, np.float32 if dtype == VarType.BF16 else NUMPY_DTYPES.get(dtype, np.float32))
+    owner = ffi.gc(ffi.cast("char *", data), lambda _, free=_free_tensor: free(tensor))
+    numpy_dtype = NUMPY_DTYPES[dtype]
+    kind = _OneElement if shape and size == numpy_dtype.itemsize else np.ndarray
+    if dtype == VarType.BF16:
+        return floats_of_bfloat16(np.ndarray(shape, numpy_dtype, ffi.buffer(owner, size))).view(kind)
+    return kind(shape, numpy_dtype, ffi.buffer(owner, size))
+
+
+def view_of_memory(tensor: Any, memory: Any) -> np.ndarray | None:
+    """Return an array of the tensor's shape and type over memory of the caller's; None for bfloat16, which NumPy does not have."""
+    code = lib.tr_tensor_dtype(tensor)
+    if code == VarType.BF16:
+        return None
+    rank, dtype = lib.tr_tensor_rank(tensor), NUMPY_DTYPES[code]
+    shape = tuple(ffi.unpack(lib.tr_tensor_dims(tensor), rank)) if rank else ()
+    kind = _OneElement if shape and lib.tr_tensor_bytes(tensor) == dtype.itemsize else np.ndarray
+    return kind(shape, dtype, memory)
+
+
+class _CallableShape(tuple):
+    """The shape of an array that scripts also read as a LoDTensor: ``array.shape`` and ``array.shape()``."""
+
+    def __call__(self) -> list[int]:
+        return list(self)
+
+
+class FedArray(np.ndarray):
+    """An array that `DataFeeder` has made. Fluid has LoDTensors there, so ``shape()``, ``lod()`` and the like work, too."""
+
+    @property
+    def shape(self) -> _CallableShape:
+        return _CallableShape(super().shape)
+
+    def lod(self) -> list[list[int]]:
+        return []
+
+    recursive_sequence_lengths = lod
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+
+def as_fetched(array: np.ndarray) -> np.ndarray:
+    """Return an array as one that a run has fetched: see _OneElement."""
+    return array.view(_OneElement) if array.ndim and array.size == 1 else array
+
+
+def _tensor_dtype(array: np.ndarray) -> int:
+    code = FROM_NUMPY.get(array.dtype)
+    if code is None:
+        raise TypeError(f"no tensor can hold a NumPy array of {array.dtype} (shape {list(array.shape)}); "
+                        f"types are {', '.join(str(dtype) for dtype in FROM_NUMPY)}")
+    return code
+
+
+def _offsets(lod: Sequence[Sequence[int]]) -> tuple[Any, Any, list[Any]]:
+    """Return (counts, pointers, what keeps them alive) for the C API."""
+    levels = [ffi.new("int64_t[]", [int(x) for x in level]) for level in lod]
+    counts = ffi.new("int64_t[]", [len(level) for level in lod])
+    return counts, ffi.new("int64_t *[]", levels), levels
+
+
+class _Tensor(Handle):
+    """What LoDTensor and SelectedRows share: one native tensor, of its own or in a scope.
+
+    ``copy.copy`` makes another handle of the same tensor, ``copy.deepcopy`` a tensor of its own with the same values. ``pickle`` keeps values.
+    A tensor that was never set has no values, and says so to whatever reads them. One that was set may have no rows.
+    """
+
+    _what = "the tensor"                               # what errors call it
+
+    def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
+        if _native is None:
+            _native = Native(_new_tensor(), _free_tensor, owner="LoDTensor")
+        else:
+            _native.retain()
+        self._native = _native
+        self._ptr = _native.ptr if _ptr is None else _ptr
+
+    @classmethod
+    def _adopt(cls, ptr: Any) -> Any:
+        """Wrap a tensor that is freed with the wrapper."""
+        native = Native(ptr, _free_tensor)
+        tensor = cls(_native=native)
+        native.release()
+        return tensor
+
+    def __copy__(self) -> Any:
+        return self._called(type(self)(_native=self._native, _ptr=self._ptr))
+
+    def _called(self, other: Any) -> Any:
+        """Return another handle of this tensor, which errors call the same."""
+        other._what = self._what
+        return other
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        check(lib.tr_tensor_await(self._ptr))
+        copied = type(self)()
+        check(lib.tr_tensor_copy(copied._ptr, self._ptr))
+        return copied
+
+    def _bits(self) -> np.ndarray | None:
+        """Return a copy of the values, as ``set`` takes them; None: the tensor was never set."""
+        if not self._is_initialized():
+            return None
+        values = self.numpy()
+        return bfloat16_bits(values) if self._dtype() == VarType.BF16 else np.array(values)
+
+    def shape(self) -> list[int]:
+        return ffi.unpack(lib.tr_tensor_dims(self._ptr), lib.tr_tensor_rank(self._ptr))
+
+    def _is_initialized(self) -> bool:
+        return lib.tr_tensor_dtype(self._ptr) >= 0
+
+    def _dtype(self) -> VarType:
+        code = lib.tr_tensor_dtype(self._ptr)
+        if code < 0:
+            self._refuse_unset(self._what)
+        return VarType(code)
+
+    def _refuse_unset(self, what: str) -> NoReturn:
+        raise InvalidArgumentError(f"{what} was never set: it has no data type, shape or values. Call set(array) first, or where it is a variable "
+                                   f"of a scope run the program that computes it, or load it\n  your line: {user_line()}")
+
+    def numpy(self) -> np.ndarray:
+        """Return the data as an array that shares the memory; see the head of this module. Of bfloat16 it is a copy in float32.
+
+        Raises InvalidArgumentError where the tensor was never set.
+        """
+        return self._read(self._what)
+
+    def _read(self, what: str) -> np.ndarray:
+        """Return the data as ``numpy`` does; ``what`` is what an error calls the tensor."""
+        check(lib.tr_tensor_await(self._ptr))
+        if not self._is_initialized():
+            self._refuse_unset(what)
+        shared = _new_tensor()
+        lib.tr_tensor_share(shared, self._ptr)
+        return view_of_owned(shared)
+
+    def __dlpack__(self, **how: Any) -> Any:
+        """The memory for another library, which shares it: ``torch.from_dlpack(tensor)``."""
+        return self.numpy().__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy().__dlpack_device__()
+
+    def _share(self, other: _Tensor) -> None:
+        """Look at the memory of another tensor from now on."""
+        lib.tr_tensor_share(self._ptr, other._ptr)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def _set(self, array: Any) -> None:
+        array = np.asarray(array)
+        if array.dtype.name == "bfloat16" or (array.dtype.kind == "f" and lib.tr_tensor_dtype(self._ptr) == VarType.BF16):
+            array = bfloat16_bits(array)               # a tensor of bfloat16 stays one
+        if array.dtype not in FROM_NUMPY and array.dtype.kind in "iu":
+            array = array.astype(np.int64)
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        code = _tensor_dtype(array)
+        check(lib.tr_tensor_resize(self._ptr, code, array.ndim, list(array.shape)))
+        if array.nbytes:
+            ffi.memmove(lib.tr_tensor_data(self._ptr), ffi.from_buffer(array), array.nbytes)
+
+
+class LoDTensor(_Tensor):
+    """A dense array, perhaps of sequences one after the other ("level of detail").
+
+    ``recursive_seq_lens`` is the lengths of sequences, a list for each level; they must fit the array that is set.
+
+    A slice is a copy, without sequences: ``t[1:3]``, ``t[0:2, 1]``. Every dimension stays: a number selects a slice of one element.
+
+    >>> t = fluid.core.LoDTensor()
+    >>> t.set(np.zeros((5, 2), "float32"))
+    >>> t.set_recursive_sequence_lengths([[2, 3]])
+    >>> t
+    LoDTensor(float32[5, 2], lod=[[0, 2, 5]])
+    >>> np.asarray(t).shape
+    (5, 2)
+    >>> t[1:3].shape(), t[0, 1].shape()
+    ([2, 2], [1, 1])
+    """
+
+    def __init__(self, recursive_seq_lens: Sequence[Sequence[int]] | None = None, *, _native: Native | None = None, _ptr: Any = None) -> None:
+        super().__init__(_native, _ptr)
+        if recursive_seq_lens is not None:
+            self.set_recursive_sequence_lengths(recursive_seq_lens)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _lod_tensor_of, (self._bits(), self.lod())
+
+    def set(self, array: Any, place: CPUPlace | None = None) -> None:
+        """Copy ``array`` into the tensor. Sequence offsets, which may be set first, stay if they fit its rows, and are dropped otherwise.
+
+        An array of uint16 is taken for the bits of bfloat16, as one of ``ml_dtypes.bfloat16`` is. Floats that are set into a tensor of bfloat16 are
+        rounded to it.
+        """
+        lod = self.lod()
+        self._set(array)
+        if lod and self.shape()[:1] == lod[-1][-1:]:
+            self.set_lod(lod)
+
+    def lod(self) -> list[list[int]]:
+        """Return the offsets of every level, the outermost first."""
+        ptr = self._ptr
+        return [ffi.unpack(lib.tr_tensor_lod_offsets(ptr, i), lib.tr_tensor_lod_count(ptr, i))
+                for i in range(lib.tr_tensor_lod_levels(ptr))]
+
+    def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
+        """Set the offsets of sequences: ``lod`` is a list of offsets for each level, such as ``[[0, 2, 5]]``."""
+        counts, pointers, levels = _offsets(lod)
+        check(lib.tr_tensor_set_lod(self._ptr, len(levels), counts, pointers))
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        """Return the lengths of sequences, a list for each level."""
+        return [[b - a for a, b in zip(level, level[1:])] for level in self.lod()]
+
+    def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
+        """Set the lengths of sequences: ``lengths`` is a list for each level, such as ``[[2, 3]]``."""
+        self.set_lod(lengths_to_offsets(lengths))
+
+    def has_valid_recursive_sequence_lengths(self) -> bool:
+        """Return whether the offsets fit each other and the rows. They always do: ``set_lod`` refuses others."""
+        return True
+
+    def __getitem__(self, index: Any) -> LoDTensor:
+        parts = index if isinstance(index, tuple) else (index,)
+        values, dims = self.numpy(), self.shape()
+        if len(parts) > len(dims):
+            raise IndexError(f"{len(parts)} indices for a tensor of {len(dims)} dimensions, {dims}")
+        found = LoDTensor()
+        found._set(values[tuple(_as_slice(part, dim, i) for i, (part, dim) in enumerate(zip(parts, dims)))])
+        return found
+
+    # -- what scripts of Fluid's tests use ------------------------------------------------------------------
+
+    def _get_dims(self) -> list[int]:
+        return self.shape()
+
+    def _set_dims(self, dims: Sequence[int]) -> None:
+        """Give the tensor this shape. Its values stay if there are as many, and become zeros otherwise."""
+        if self._is_initialized() and int(np.prod(dims, dtype=np.int64)) == int(np.prod(self.shape(), dtype=np.int64)):
+            self._set(self.numpy().reshape(tuple(dims)).copy())
+        else:
+            self._set(np.zeros(tuple(dims), NUMPY_DTYPES[lib.tr_tensor_dtype(self._ptr)] if self._is_initialized() else np.float32))
+
+    def _alloc(self, dtype: Any) -> None:
+        if not self._is_initialized() or self._dtype() != FROM_NUMPY[np.dtype(dtype)]:
+            self._set(np.zeros(tuple(self.shape()), dtype))
+
+    def _alloc_float(self, place: Any = None) -> None:
+        self._alloc(np.float32)
+
+    def _alloc_double(self, place: Any = None) -> None:
+        self._alloc(np.float64)
+
+    def _alloc_int(self, place: Any = None) -> None:
+        self._alloc(np.int32)
+
+    def _get_element(self, at: int) -> Any:
+        return self.numpy().reshape(-1)[at].item()
+
+    def _set_element(self, at: int, value: Any) -> None:
+        array = self.numpy().copy()
+        array.reshape(-1)[at] = value
+        self.set(array)
+
+    _get_float_element = _get_double_element = _get_element
+    _set_float_element = _set_double_element = _set_element
+
+    def __repr__(self) -> str:
+        if not self._is_initialized():
+            return "LoDTensor(not set)"
+        lod = self.lod()
+        return f"LoDTensor({self._dtype()}{self.shape()}" + (f", lod={lod})" if lod else ")")
+
+
+Tensor = LoDTensor                     # its newer name
+
+
+def _as_slice(part: Any, dim: int, axis: int) -> slice:
+    if isinstance(part, slice):
+        return part
+    at = operator.index(part)
+    if not -dim <= at < dim:
+        raise IndexError(f"index {at} is outside of dimension {axis}, which has {dim} elements")
+    return slice(at % dim, at % dim + 1)
+
+
+def _lod_tensor_of(values: np.ndarray | None, lod: list[list[int]]) -> LoDTensor:
+    """Return a LoDTensor that was pickled."""
+    tensor = LoDTensor()
+    if values is not None:
+        tensor.set(values)
+    tensor.set_lod(lod)
+    return tensor
+
+
+class SelectedRows(_Tensor):
+    """Some rows of a tensor ``height`` rows high; a row that stands twice adds up.
+
+    >>> rows = fluid.core.SelectedRows([4, 7], 10)
+    >>> rows.set(np.ones((2, 3), "float32"))
+    >>> rows
+    SelectedRows(float32[2, 3], rows=[4, 7], height=10)
+    """
+
+    def __init__(self, rows: Iterable[int] = (), height: int = 0, *, _native: Native | None = None,
+                 _ptr: Any = None) -> None:
+        super().__init__(_native, _ptr)
+        self._pending: tuple[list[int], int] | None = ([int(row) for row in rows], int(height)) if _native is None else None
+
+    def __copy__(self) -> SelectedRows:
+        copied = super().__copy__()
+        copied._pending = self._pending
+        return copied
+
+    def __deepcopy__(self, memo: Any) -> SelectedRows:
+        copied = super().__deepcopy__(memo)
+        copied._pending = self._pending
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _selected_rows_of, (self._bits(), self.rows(), self.height())
+
+    def set(self, array: Any, rows: Iterable[int] | None = None, height: int | None = None) -> None:
+        """Copy ``array`` (one line per row) in; ``rows`` and ``height`` default to those there are."""
+        keep = self._pending or (self.rows(), self.height())
+        rows = [int(row) for row in rows] if rows is not None else keep[0]
+        height = int(height) if height is not None else keep[1]
+        self._set(array)
+        check(lib.tr_tensor_set_rows(self._ptr, height, len(rows), rows))
+        self._pending = None
+
+    def set_rows(self, rows: Iterable[int]) -> None:
+        """Say which rows these are. Values, rows and height may come in any order; they count once they fit each other."""
+        self._plan([int(row) for row in rows], self.height())
+
+    def set_height(self, height: int) -> None:
+        """Say how high the whole tensor is, as ``set_rows`` does. ``height`` is that number of rows."""
+        self._plan(self.rows(), int(height))
+
+    def _plan(self, rows: list[int], height: int) -> None:
+        if height > 0 and self._is_initialized() and self.shape()[:1] == [len(rows)]:
+            check(lib.tr_tensor_set_rows(self._ptr, height, len(rows), rows))
+            self._pending = None
+        else:
+            self._pending = rows, height
+
+    def sync_index(self) -> None:
+        """Do nothing: rows are found without an index."""
+
+    def numel(self) -> int:
+        """Return the number of values of the rows that are there."""
+        return lib.tr_tensor_numel(self._ptr) if self._is_initialized() else 0
+
+    def rows(self) -> list[int]:
+        """Return the numbers of the rows that are there."""
+        if self._pending:
+            return list(self._pending[0])
+        if not lib.tr_tensor_has_rows(self._ptr):
+            return []
+        return ffi.unpack(lib.tr_tensor_rows(self._ptr), lib.tr_tensor_dims(self._ptr)[0])
+
+    def height(self) -> int:
+        """Return how many rows the whole tensor has."""
+        return self._pending[1] if self._pending else lib.tr_tensor_height(self._ptr)
+
+    def get_tensor(self) -> LoDTensor:
+        """Return the rows' values, sharing the memory; its ``set`` is that of the rows."""
+        return _RowsValues(self)
+
+    def to_dense(self) -> np.ndarray:
+        """Return the whole tensor: rows that were not selected are zero."""
+        values = self.numpy()
+        dense = np.zeros((self.height(), *values.shape[1:]), values.dtype)
+        np.add.at(dense, self.rows(), values)
+        return dense
+
+    def __repr__(self) -> str:
+        what = f"{self._dtype()}{self.shape()}" if self._is_initialized() else "not set"
+        return f"SelectedRows({what}, rows={self.rows()}, height={self.height()})"
+
+
+def _selected_rows_of(values: np.ndarray | None, rows: list[int], height: int) -> SelectedRows:
+    """Return SelectedRows that were pickled."""
+    tensor = SelectedRows(rows, height)
+    if values is not None:
+        tensor.set(values)
+    return tensor
+
+
+class _RowsValues(LoDTensor):
+    """The values of SelectedRows."""
+
+    def __init__(self, rows: SelectedRows) -> None:
+        super().__init__(_native=rows._native, _ptr=rows._ptr)
+        self._rows = rows
+        rows._called(self)
+
+    def __copy__(self) -> LoDTensor:
+        return _RowsValues(self._rows)
+
+    def __deepcopy__(self, memo: Any) -> LoDTensor:
+        return _lod_tensor_of(self._bits(), [])
+
+    def set(self, array: Any, place: CPUPlace | None = None) -> None:
+        rows, height = self._rows.rows(), self._rows.height()
+        self._set(array)
+        self._rows._plan(rows, height)
+
+
+class LoDTensorArray(Handle, Sequence):
+    """A growing list of tensors: one of its own, or that in a variable of a scope.
+
+    >>> array = fluid.LoDTensorArray()
+    >>> array.append(fluid.create_lod_tensor(np.ones((2, 1), "float32"), [[2]], fluid.CPUPlace()))
+    >>> array[0]
+    LoDTensor(float32[2, 1], lod=[[0, 2]])
+    """
+
+    def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
+        if _native is None:
+            scope = Scope()
+            _native, _ptr = scope._native, scope.var("array")._ptr
+        self._native = _native.retain()
+        self._ptr = _ptr
+
+    def __copy__(self) -> LoDTensorArray:
+        return LoDTensorArray(self._native, self._ptr)
+
+    def __deepcopy__(self, memo: Any) -> LoDTensorArray:
+        return _array_of(list(self))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _array_of, (list(self),)
+
+    def append(self, tensor: LoDTensor) -> None:
+        """Append a copy of a tensor, with its sequence offsets."""
+        if not isinstance(tensor, LoDTensor):
+            raise TypeError(f"LoDTensorArray.append takes a LoDTensor, got {tensor!r}")
+        check(lib.tr_var_array_append(self._ptr, tensor._ptr))
+
+    def __len__(self) -> int:
+        return lib.tr_var_array_count(self._ptr)
+
+    def _item(self, index: int) -> Any:
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(f"the array has {len(self)} tensors, there is no number {index}")
+        return lib.tr_var_array_item(self._ptr, position)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        item = LoDTensor(_native=self._native, _ptr=self._item(index))
+        item._what = f"element {index} of the array"
+        return item
+
+    def __setitem__(self, index: int, tensor: LoDTensor) -> None:
+        if not isinstance(tensor, LoDTensor):
+            raise TypeError(f"an element of a LoDTensorArray is a LoDTensor, got {tensor!r}")
+        check(lib.tr_tensor_copy(self._item(index), tensor._ptr))
+
+
+def _array_of(tensors: list[LoDTensor]) -> LoDTensorArray:
+    """Return an array of copies of tensors."""
+    array = LoDTensorArray()
+    for tensor in tensors:
+        array.append(tensor)
+    return array
+
+
+class ScopeVariable(Uncopied):
+    """A variable of a scope, by ``scope.var(name)`` or ``scope.find_var(name)``.
+
+    ``ptr`` is the core's handle of it.
+
+    >>> var = fluid.Scope().var("w")
+    >>> var.kind() is None
+    True
+    >>> var.get_tensor().set(np.ones((2, 3), "float32"))
+    >>> var.name, var.kind(), var.get_tensor().shape()
+    ('w', VarType.LOD_TENSOR, [2, 3])
+    """
+
+    _instead = "Copy or pickle its tensor: get_tensor()"
+
+    def __init__(self, scope: Scope, ptr: Any, name: str) -> None:
+        self._scope = scope
+        self._ptr = ptr
+        self.name = name
+
+    def kind(self) -> VarType | None:
+        """Return what it holds, or None when nothing was written yet."""
+        code = lib.tr_var_kind_of(self._ptr)
+        is_unset = code < 0 or (code == VarType.LOD_TENSOR and lib.tr_tensor_dtype(lib.tr_var_tensor(self._ptr)) < 0)
+        return None if is_unset else VarType(code)
+
+    def get_tensor(self) -> LoDTensor:
+        """Return the LoDTensor that the variable holds."""
+        return self._tensor(LoDTensor)
+
+    def _tensor(self, kind: Any) -> Any:
+        tensor = kind(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
+        tensor._what = f"the tensor of variable {self.name!r}"
+        if (code := lib.tr_var_kind_of(self._ptr)) in (VarType.LOD_TENSOR_ARRAY, VarType.RAW):
+            tensor._what += f", which holds {'an array of tensors' if code == VarType.LOD_TENSOR_ARRAY else 'a sparse table or the like'} and no tensor,"
+        return tensor
+
+    def get_selected_rows(self) -> SelectedRows:
+        """Return the SelectedRows that the variable holds."""
+        return self._tensor(SelectedRows)
+
+    def get_lod_tensor_array(self) -> LoDTensorArray:
+        """Return the LoDTensorArray that the variable holds."""
+        return LoDTensorArray(self._scope._native, self._ptr)
+
+    def __repr__(self) -> str:
+        return f"<variable {self.name!r} of a scope>"
+
+
+class Scope(Handle):
+    """Variables by name. A scope looks a name up in itself and then in its parents.
+
+    ``parent`` is the scope around it; None: there is none.
+
+    >>> scope = fluid.core.Scope()
+    >>> scope.var("w").get_tensor().set(np.ones(3, "float32"))
+    >>> scope.new_scope().find_var("w").get_tensor()
+    LoDTensor(float32[3])
+    >>> scope.find_var("v") is None
+    True
+    """
+
+    _instead = "Copy or pickle the tensors that are wanted, find_var(name).get_tensor(), and set them in a new Scope"
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        needs = (parent._native,) if parent is not None else ()
+        self._native = Native(lib.tr_scope_new(parent._native.ptr if parent is not None else ffi.NULL),
+                              lib.tr_scope_free, needs, "Scope")
+        self._kids: list[Scope] = []
+        # Held while a program runs here: kids see what is in their parents.
+        self._turn = new_turn(self) if parent is None else share_turn(self, parent)
+        self._erased = 0                      # prepared runs are looked up anew when this changes
+
+    def var(self, name: str) -> ScopeVariable:
+        """Return the variable of this scope, made when there is none."""
+        chars = name_chars(name)
+        ptr = lib.tr_scope_var(self._native.ptr, chars)
+        if not ptr:
+            check(lib.tr_name_check(chars))
+            raise OutOfMemoryError(f"no memory for the variable {name!r}")
+        return ScopeVariable(self, ptr, name)
+
+    def find_var(self, name: str) -> ScopeVariable | None:
+        """Return the variable, here or in a parent, or None."""
+        ptr = lib.tr_scope_find(self._native.ptr, name_chars(name))
+        return ScopeVariable(self, ptr, name) if ptr else None
+
+    def new_scope(self) -> Scope:
+        """Return a scope inside this one, which lives until ``drop_kids``."""
+        kid = Scope(self)
+        self._kids.append(kid)
+        return kid
+
+    def drop_kids(self) -> None:
+        """Free all scopes that ``new_scope`` has made here."""
+        self._kids.clear()
+
+    def erase(self, names: Iterable[str]) -> None:
+        """Free the variables of these ``names``, a list of texts."""
+        self._erased += 1
+        for name in names:
+            lib.tr_scope_erase(self._native.ptr, name_chars(name))
+
+    def local_var_names(self) -> list[str]:
+        """Return the names of the variables of this scope, without those of its parents."""
+        ptr = self._native.ptr
+        return [ffi.string(lib.tr_scope_name(ptr, i)).decode("utf-8", "surrogateescape") for i in range(lib.tr_scope_count(ptr))]
+
+    def __contains__(self, name: str) -> bool:
+        return bool(lib.tr_scope_find(self._native.ptr, name_chars(name)))
+
+    def __repr__(self) -> str:
+        return f"<Scope of {lib.tr_scope_count(self._native.ptr)} variables>"
+
+
+def lengths_to_offsets(lengths: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return ``[[0, 2, 5]]`` for ``[[2, 3]]``."""
+    result = []
+    for level in lengths:
+        if not isinstance(level, (Sequence, np.ndarray)) or isinstance(level, str):
+            raise TypeError("the lengths of sequences are a list for each level, such as [[2, 3]] for two sequences of "
+                            f"2 and 3 rows; got {lengths!r}")
+        offsets = [0]
+        for length in level:
+            offsets.append(offsets[-1] + int(length))
+        result.append(offsets)
+    return result
+
+
+def samples_of(value: Any) -> int:
+    """Return the samples of a fed value: sequences of the outermost level, or rows."""
+    if type(value) is np.ndarray and value.ndim:
+        return len(value)
+    if isinstance(value, LoDTensor):
+        lod = value.lod()
+        return len(lod[0]) - 1 if lod else (value.shape() or [1])[0]
+    shape = np.shape(value)
+    return int(shape[0]) if shape else 1
+
+
+def samples_of_batch(feed: Mapping[str, Any], kept: Container[str]) -> int:
+    """Return the samples of a batch: those of the first feed that is none of the variables ``kept``, which persist. 1: there is no such feed."""
+    return next((samples_of(value) for name, value in feed.items() if name not in kept), 1)
+
+
+def with_batch_sizes(error: ShapeError, feed: Mapping[str, Any]) -> ShapeError:
+    """Return the error, which speaks of feeds, too, where these have batches of different sizes."""
+    sizes = {name: samples_of(value) for name, value in feed.items()}
+    if len(set(sizes.values())) < 2:
+        return error
+    told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
+    found = type(error)(f"{error}\n  the feeds have batches of different sizes: {told}")
+    found.status = error.status
+    return found
+
+
+def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]],
+                      place: CPUPlace | None = None) -> LoDTensor:
+    """Return a LoDTensor of an array, of another LoDTensor, or of a list of sequences of int64 numbers.
+
+    ``data`` is that array, LoDTensor or list. The lengths must fit: an error shows both sums.
+
+    >>> fluid.create_lod_tensor(np.zeros((5, 1), "int64"), [[2, 3]], fluid.CPUPlace())
+    LoDTensor(int64[5, 1], lod=[[0, 2, 5]])
+    >>> fluid.create_lod_tensor([[1, 2], [3, 4, 5]], [[2, 3]])
+    LoDTensor(int64[5, 1], lod=[[0, 2, 5]])
+    """
+    lengths_to_offsets(recursive_seq_lens)             # complains about anything but lists of lengths
+    if isinstance(data, list):
+        lengths = [len(sequence) for sequence in data]
+        if not recursive_seq_lens or list(recursive_seq_lens[-1]) != lengths:
+            raise LengthsError(f"recursive_seq_lens is {recursive_seq_lens}, but the lists of the data have {lengths} elements")
+        data = array_of(np.concatenate([np.asarray(sequence) for sequence in data]), np.dtype(np.int64), "data").reshape(-1, 1)
+    elif isinstance(data, LoDTensor):
+        data = data.numpy()
+    tensor = LoDTensor()
+    tensor.set(data, place)
+    try:
+        tensor.set_recursive_sequence_lengths(recursive_seq_lens)
+    except EnforceNotMet as error:
+        raise LengthsError(f"recursive_seq_lens is {recursive_seq_lens}, which does not fit the data {tensor.shape()}: {error}") from None
+    return tensor
+
+
+def create_random_int_lodtensor(recursive_seq_lens: Sequence[Sequence[int]], base_shape: Sequence[int],
+                                place: CPUPlace | None, low: int, high: int) -> LoDTensor:
+    """Return a LoDTensor of random int64 numbers from ``low`` to ``high``, both included.
+
+    NumPy's global generator draws them: ``np.random.seed`` makes them the same again.
+
+    >>> words = fluid.create_random_int_lodtensor([[2, 3]], [1], fluid.CPUPlace(), low=0, high=9)
+    >>> words
+    LoDTensor(int64[5, 1], lod=[[0, 2, 5]])
+    """
+    rows = sum(recursive_seq_lens[-1])
+    data = np.random.randint(low, high + 1, [rows, *base_shape]).astype(np.int64)
+    return create_lod_tensor(data, recursive_seq_lens, place)
+
+
+__all__ = ["CPUPlace", "LoDTensor", "SelectedRows", "LoDTensorArray", "Scope", "ScopeVariable", "VarType",
+           "convert_dtype", "create_lod_tensor", "create_random_int_lodtensor", "lengths_to_offsets",
+           "view_of_owned", "Tensor"]

@@ -1,0 +1,1 @@
+"""Optimizers, and what is done to gradients and averages around them."""

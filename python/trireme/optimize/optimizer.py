@@ -1,0 +1,597 @@
+"""Optimizers: how parameters follow their gradients.
+
+An optimizer adds one operator per parameter to the program. What it remembers (momentum, averages) are
+persistable variables named after the parameter, with their first values in the startup program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..layers.tensor import create_global_var
+from ..native import unique_name
+from ..native.checks import finite, plain
+from ..parameters.initializer import Constant
+from ..parameters.layer_helper import LayerHelper
+from ..parameters.regularizer import append_regularization_ops
+from ..parameters.sparse_table import Tiles, is_tile
+from ..program import Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program, program_guard
+from ..program.backward import append_backward
+from .averages import ExponentialMovingAverage, ModelAverage
+from .clip import BaseGradientClipAttr, append_gradient_clip_ops
+
+if TYPE_CHECKING:
+    from ..native.dtypes import DTypeLike
+    from ..parameters.regularizer import WeightDecayRegularizer
+
+
+class Optimizer:
+    """Base of the optimizers.
+
+    ``learning_rate`` is a finite number of at least 0, or a schedule (``layers.exponential_decay`` and its kind).
+    ``regularization`` holds for parameters without their own; so does ``grad_clip``. A value that makes no sense, such as a
+    negative or infinite rate, is a ValueError that shows it.
+
+    >>> x, y = fluid.layers.data("x", [13]), fluid.layers.data("y", [1])
+    >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+    >>> ops, pairs = fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
+    >>> [op.type for op in ops]
+    ['sgd', 'sgd']
+    """
+
+    type = ""
+
+    def __init__(self, learning_rate: float | Variable, regularization: WeightDecayRegularizer | None = None, name: str | None = None, *,
+                 grad_clip: BaseGradientClipAttr | None = None) -> None:
+        learning_rate = plain(learning_rate)
+        if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, Variable)):
+            raise TypeError(f"learning_rate must be a number or a Variable, got {learning_rate!r}")
+        if not isinstance(learning_rate, Variable):
+            finite(f"{type(self).__name__}: learning_rate", learning_rate, at_least=0)
+        if grad_clip is not None and not isinstance(grad_clip, BaseGradientClipAttr):
+            raise TypeError(f"grad_clip must be GradientClipByValue, ByNorm or ByGlobalNorm, got {grad_clip!r}")
+        self._learning_rate = learning_rate
+        self.regularization = regularization
+        self.grad_clip = grad_clip
+        self._name = name
+        self._rates: dict[Program, Variable] = {}
+        self._accumulators: dict[str, dict[str, Variable]] = {}
+        self.helper = LayerHelper(type(self).__name__, name=type(self).__name__)
+
+    def _number(self, what: str, value: Any, **bounds: float) -> float:
+        """Return a hyperparameter as a float; an error names this optimizer."""
+        return finite(f"{type(self).__name__}: {what}", value, **bounds)
+
+    # -- what a kind of optimizer says -----------------------------------------------------------------
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        """Create what is remembered of each parameter."""
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        """Append the operator that updates one parameter."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it updates")
+
+    def _finish_update(self, block: Block, params_grads: Sequence[tuple[Parameter, Variable]]) -> None:
+        """Append what comes once a step, after the updates."""
+
+    # -- learning rate and accumulators ------------------------------------------------------------------
+
+    def _create_global_learning_rate(self) -> Variable:
+        program = default_main_program()
+        if program not in self._rates:
+            rate = self._learning_rate
+            if not isinstance(rate, Variable):
+                rate = create_global_var([1], float(rate), "float32", persistable=True,
+                                         name=unique_name.generate("learning_rate"))
+            self._rates[program] = rate
+            program.__dict__.setdefault("_learning_rate", rate.name)       # for callbacks.LearningRateLogger
+        return self._rates[program]
+
+    def _global_learning_rate(self, program: Program | None = None) -> Variable | None:
+        return self._rates.get(program or default_main_program())
+
+    def _create_param_lr(self, param_and_grad: tuple[Parameter, Variable]) -> Variable:
+        """Return the learning rate of a parameter: the global one times its own."""
+        rate = self._create_global_learning_rate()
+        own = param_and_grad[0].optimize_attr["learning_rate"]
+        if isinstance(own, Variable):
+            return own
+        return rate if own == 1.0 else rate * finite(f"{param_and_grad[0].name}: learning_rate", own, at_least=0)
+
+    def _add_accumulator(self, name: str, param: Parameter, dtype: DTypeLike | None = None, fill_value: float = 0.0,
+                         shape: Sequence[int] | None = None) -> Variable:
+        if self._name is not None:
+            name = f"{self._name}_{name}"
+        known = self._accumulators.setdefault(name, {})
+        if param.name in known:
+            raise ValueError(f"accumulator {name!r} of {param.name!r} exists")
+        var = self.helper.create_global_variable(
+            name=unique_name.generate(f"{param.name}_{name}"), persistable=True,
+            dtype=dtype if dtype is not None else param.dtype, shape=param.shape if shape is None else shape,
+            stop_gradient=True)
+        self.helper.set_variable_initializer(var, Constant(fill_value))
+        known[param.name] = var
+        return var
+
+    def _get_accumulator(self, name: str, param: Parameter) -> Variable:
+        if self._name is not None:
+            name = f"{self._name}_{name}"
+        try:
+            return self._accumulators[name][param.name]
+        except KeyError:
+            raise ValueError(f"there is no accumulator {name!r} of {param.name!r}") from None
+
+    def _append(self, block: Block, param_and_grad: tuple[Parameter, Variable], state: dict[str, str],
+                attrs: dict[str, Any] | None = None, extra: dict[str, Variable] | None = None,
+                suffix: str = "Out") -> Operator:
+        """Append the update: ``state`` maps input slots to accumulators; each is written back to slot + suffix."""
+        param, grad = param_and_grad
+        vars = {slot: self._get_accumulator(name, param) for slot, name in state.items()}
+        inputs = {"Param": param, "Grad": grad, "LearningRate": self._create_param_lr(param_and_grad), **vars,
+                  **(extra or {})}
+        outputs = {"ParamOut": param, **{slot + suffix: var for slot, var in vars.items()}}
+        return block.append_op(type=self.type, inputs=inputs, outputs=outputs, attrs=attrs)
+
+    # -- what scripts call ---------------------------------------------------------------------------------
+
+    def backward(self, loss: Variable, startup_program: Program | None = None,
+                 parameter_list: Sequence[Any] | None = None, no_grad_set: Iterable[Any] | None = None,
+                 callbacks: Any = None) -> list[tuple[Parameter, Variable]]:
+        """Append the gradient's operators; return pairs of parameter and gradient. ``loss`` is a Variable of one element."""
+        return append_backward(loss, parameter_list, no_grad_set, callbacks)
+
+    def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
+        """Append clipping, regularization and the updates; return the updates' operators."""
+        pairs = sorted(((p, g) for p, g in params_grads if g is not None), key=lambda pair: pair[0].name)
+        if not pairs:
+            raise ValueError(f"{type(self).__name__}: no parameter has a gradient")
+        if self.grad_clip is not None:
+            pairs = self.grad_clip(pairs)
+        tiles = Tiles(append_gradient_clip_ops(pairs))
+        return tiles.finish(self._create_optimization_pass(self._regularized(tiles.pairs)))
+
+    def _regularized(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        return append_regularization_ops(pairs, self.regularization)
+
+    def apply_optimize(self, loss: Variable, startup_program: Program | None,
+                       params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
+        """As ``apply_gradients``, in the program of ``loss`` and with ``startup_program`` for first values (None: the default one)."""
+        with program_guard(loss.block.program, startup_program or default_startup_program()):
+            return self.apply_gradients(params_grads)
+
+    def _create_optimization_pass(self, pairs: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
+        block = default_main_program().global_block()
+        self._create_global_learning_rate()
+        self._create_accumulators(block, [param for param, _ in pairs])
+        ops = []
+        for pair in pairs:
+            if pair[0].trainable:
+                with block.program._optimized_guard(pair):
+                    ops.append(self._append_optimize_op(block, pair))
+        self._finish_update(block, pairs)
+        return ops
+
+    def minimize(self, loss: Variable, startup_program: Program | None = None,
+                 parameter_list: Sequence[Any] | None = None,
+                 no_grad_set: Iterable[Any] | None = None) -> tuple[list[Operator], list[tuple[Parameter, Variable]]]:
+        """Append all it takes to make ``loss`` smaller; return the updates' operators and the pairs."""
+        if not isinstance(loss, Variable):
+            raise TypeError(f"minimize: loss must be a Variable, got {loss!r}")
+        with program_guard(loss.block.program, startup_program or default_startup_program()):
+            params_grads = self.backward(loss, startup_program, parameter_list, no_grad_set)
+            return self.apply_gradients(params_grads), params_grads
+
+
+class SGDOptimizer(Optimizer):
+    """``w -= rate * g``
+
+    A sparse gradient changes the rows that it has.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.SGD(learning_rate=0.1).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.8, 0.7]
+    """
+
+    type = "sgd"
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        return self._append(block, param_and_grad, {})
+
+
+class MomentumOptimizer(Optimizer):
+    """``v = momentum * v + g;  w -= rate * v``, or, by Nesterov, ``w -= rate * (g + momentum * v)``
+
+    ``use_nesterov`` chooses the second form.
+
+    ``momentum`` is a number from 0 to 1. ``velocity`` starts with 0.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Momentum(learning_rate=0.1, momentum=0.9).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.71, 0.439]
+    """
+
+    type = "momentum"
+
+    def __init__(self, learning_rate: float | Variable, momentum: float, use_nesterov: bool = False, regularization: WeightDecayRegularizer | None = None,
+                 name: str | None = None, **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._momentum, self._use_nesterov = self._number("momentum", momentum, at_least=0, at_most=1), bool(use_nesterov)
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            self._add_accumulator("velocity", param)
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        return self._append(block, param_and_grad, {"Velocity": "velocity"},
+                            {"mu": self._momentum, "use_nesterov": self._use_nesterov})
+
+
+class LarsMomentumOptimizer(Optimizer):
+    """Momentum with a rate for each parameter: ``rate * coeff * |w| / (|g| + decay * |w|)``
+
+    In a sparse table, of which a step knows only the rows that it uses, each row has a rate of its own. From You, Gitman
+    and Ginsburg, "Large batch training of convolutional networks", 2017.
+
+    ``momentum`` is that of ``Momentum``; ``coeff`` is ``lars_coeff`` and ``decay`` is ``lars_weight_decay``.
+
+    ``momentum`` is from 0 to 1, ``lars_coeff`` and ``lars_weight_decay`` are at least 0.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.LarsMomentum(learning_rate=10.0, momentum=0.9).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.99, 0.971, 0.944]
+    """
+
+    type = "lars_momentum"
+
+    def __init__(self, learning_rate: float | Variable, momentum: float, lars_coeff: float = 0.001,
+                 lars_weight_decay: float = 0.0005, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
+                 **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._attrs = {"mu": self._number("momentum", momentum, at_least=0, at_most=1),
+                       "lars_coeff": self._number("lars_coeff", lars_coeff, at_least=0),
+                       "lars_weight_decay": self._number("lars_weight_decay", lars_weight_decay, at_least=0)}
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            self._add_accumulator("velocity", param)
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        attrs = {**self._attrs, "per_row": True} if is_tile(param_and_grad[0]) else self._attrs
+        return self._append(block, param_and_grad, {"Velocity": "velocity"}, attrs)
+
+
+class AdagradOptimizer(Optimizer):
+    """``m += g * g;  w -= rate * g / (sqrt(m) + epsilon)``
+
+    From Duchi, Hazan and Singer, "Adaptive subgradient methods", JMLR 2011.
+
+    ``m`` begins with ``initial_accumulator_value``.
+
+    ``epsilon`` and ``initial_accumulator_value`` are at least 0.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Adagrad(learning_rate=0.1).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.829, 0.772]
+    """
+
+    type = "adagrad"
+
+    def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
+                 initial_accumulator_value: float = 0.0, **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._epsilon = self._number("epsilon", epsilon, at_least=0)
+        self._initial = self._number("initial_accumulator_value", initial_accumulator_value, at_least=0)
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            self._add_accumulator("moment", param, fill_value=self._initial)
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        return self._append(block, param_and_grad, {"Moment": "moment"}, {"epsilon": self._epsilon})
+
+
+class DecayedAdagradOptimizer(Optimizer):
+    """``m = decay * m + (1 - decay) * g * g;  w -= rate * g / (sqrt(m) + epsilon)``
+
+    ``decay`` is from 0 to 1: the weight of the old in the average ``m`` of squared gradients.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.DecayedAdagrad(learning_rate=0.01, decay=0.9).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.968, 0.945, 0.926]
+    """
+
+    type = "decayed_adagrad"
+
+    def __init__(self, learning_rate: float | Variable, decay: float = 0.95, epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None,
+                 name: str | None = None, **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._decay = self._number("decay", decay, at_least=0, at_most=1)
+        self._epsilon = self._number("epsilon", epsilon, at_least=0)
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            self._add_accumulator("moment", param)
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        return self._append(block, param_and_grad, {"Moment": "moment"},
+                            {"decay": self._decay, "epsilon": self._epsilon})
+
+
+class AdamOptimizer(Optimizer):
+    """``m1 = beta1 m1 + (1 - beta1) g;  m2 = beta2 m2 + (1 - beta2) g g;
+    w -= rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m1 / (sqrt(m2) + epsilon)``
+
+    With ``lazy_mode`` a sparse gradient moves only the rows it has, without those that are zero in it. From Kingma and Ba, "Adam: a method for
+    stochastic optimization", ICLR 2015, end of section 2.
+
+    ``beta1`` and ``beta2`` are at least 0 and below 1.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Adam(learning_rate=0.1).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.8, 0.7]
+    """
+
+    type = "adam"
+
+    def __init__(self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, lazy_mode: bool = False,
+                 **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._beta1, self._beta2 = (self._number(what, beta, at_least=0, below=1)
+                                    for what, beta in (("beta1", beta1), ("beta2", beta2)))
+        self._epsilon, self._lazy_mode = self._number("epsilon", epsilon, at_least=0), lazy_mode
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            self._add_accumulator("moment1", param)
+            self._add_accumulator("moment2", param)
+            self._add_accumulator("beta1_pow_acc", param, fill_value=self._beta1, shape=[1])
+            self._add_accumulator("beta2_pow_acc", param, fill_value=self._beta2, shape=[1])
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        param = param_and_grad[0]
+        powers = {"Beta1Pow": self._get_accumulator("beta1_pow_acc", param),
+                  "Beta2Pow": self._get_accumulator("beta2_pow_acc", param)}
+        return self._append(block, param_and_grad, {"Moment1": "moment1", "Moment2": "moment2"},
+                            {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon,
+                             "lazy_mode": self._lazy_mode}, powers)
+
+    def _finish_update(self, block: Block, params_grads: Sequence[tuple[Parameter, Variable]]) -> None:
+        for pair in params_grads:
+            with block.program._optimized_guard(pair):
+                for name, beta in (("beta1_pow_acc", self._beta1), ("beta2_pow_acc", self._beta2)):
+                    _multiply(block, self._get_accumulator(name, pair[0]), beta)
+
+
+def _multiply(block: Block, var: Variable, factor: float) -> None:
+    block.append_op(type="scale", inputs={"X": var}, outputs={"Out": var}, attrs={"scale": factor})
+
+
+class AdamaxOptimizer(Optimizer):
+    """``m = beta1 m + (1 - beta1) g;  n = max(beta2 n, |g|);  w -= rate / (1 - beta1^t) * m / (n + epsilon)``
+
+    From the same paper as Adam, section 7.1.
+
+    ``beta1`` and ``beta2`` are at least 0 and below 1.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Adamax(learning_rate=0.1).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.8, 0.7]
+    """
+
+    type = "adamax"
+
+    def __init__(self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._beta1, self._beta2 = (self._number(what, beta, at_least=0, below=1)
+                                    for what, beta in (("beta1", beta1), ("beta2", beta2)))
+        self._epsilon = self._number("epsilon", epsilon, at_least=0)
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            self._add_accumulator("moment", param)
+            self._add_accumulator("inf_norm", param)
+            self._add_accumulator("beta1_pow_acc", param, fill_value=self._beta1, shape=[1])
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        power = self._get_accumulator("beta1_pow_acc", param_and_grad[0])
+        return self._append(block, param_and_grad, {"Moment": "moment", "InfNorm": "inf_norm"},
+                            {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon},
+                            {"Beta1Pow": power})
+
+    def _finish_update(self, block: Block, params_grads: Sequence[tuple[Parameter, Variable]]) -> None:
+        for pair in params_grads:
+            with block.program._optimized_guard(pair):
+                _multiply(block, self._get_accumulator("beta1_pow_acc", pair[0]), self._beta1)
+
+
+class AdadeltaOptimizer(Optimizer):
+    """``a = rho a + (1 - rho) g g;  d = g sqrt((u + epsilon) / (a + epsilon));  u = rho u + (1 - rho) d d;  w -= d``
+
+    From Zeiler, "ADADELTA: an adaptive learning rate method", 2012. The learning rate is not used.
+
+    ``rho`` is from 0 to 1: the weight of the old in both averages.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Adadelta(learning_rate=1.0, epsilon=1e-3).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.86, 0.718, 0.575]
+    """
+
+    type = "adadelta"
+
+    def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, rho: float = 0.95, regularization: WeightDecayRegularizer | None = None,
+                 name: str | None = None, **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._epsilon = self._number("epsilon", epsilon, at_least=0)
+        self._rho = self._number("rho", rho, at_least=0, at_most=1)
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            self._add_accumulator("_avg_squared_grad", param)
+            self._add_accumulator("_avg_squared_update", param)
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        param, grad = param_and_grad
+        vars = {"AvgSquaredGrad": self._get_accumulator("_avg_squared_grad", param),
+                "AvgSquaredUpdate": self._get_accumulator("_avg_squared_update", param)}
+        return block.append_op(type=self.type, inputs={"Param": param, "Grad": grad, **vars},
+                               outputs={"ParamOut": param, **{f"{slot}Out": var for slot, var in vars.items()}},
+                               attrs={"epsilon": self._epsilon, "rho": self._rho})
+
+
+class RMSPropOptimizer(Optimizer):
+    """``a = rho a + (1 - rho) g g;  m = momentum m + rate g / sqrt(a + epsilon);  w -= m``
+
+    ``centered`` subtracts the square of the average gradient from ``a``. From Hinton's lecture 6e.
+
+    ``rho`` and ``momentum`` are from 0 to 1.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.RMSProp(learning_rate=0.01, rho=0.9).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.968, 0.945, 0.926]
+    """
+
+    type = "rmsprop"
+
+    def __init__(self, learning_rate: float | Variable, rho: float = 0.95, epsilon: float = 1e-6, momentum: float = 0.0,
+                 centered: bool = False, regularization: WeightDecayRegularizer | None = None, name: str | None = None,
+                 **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._attrs = {"decay": self._number("rho", rho, at_least=0, at_most=1),
+                       "epsilon": self._number("epsilon", epsilon, at_least=0),
+                       "momentum": self._number("momentum", momentum, at_least=0, at_most=1), "centered": bool(centered)}
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            for name in ("momentum", "mean_square", "mean_grad"):
+                self._add_accumulator(name, param)
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        return self._append(block, param_and_grad, {"Moment": "momentum", "MeanSquare": "mean_square",
+                                                    "MeanGrad": "mean_grad"}, self._attrs)
+
+
+class FtrlOptimizer(Optimizer):
+    """Follow the regularised leader, with sums of squares ``n`` and of gradients ``z`` for each weight.
+
+    From McMahan and others, "Ad click prediction: a view from the trenches", KDD 2013, algorithm 1.
+
+    ``l1`` and ``l2`` are the weights of the two penalties, of at least 0. ``lr_power`` is the power of the sum of squares by which the rate
+    falls; -0.5 is its root.
+
+    With a large ``l1`` weights that matter little are exactly 0:
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> _ = fluid.optimizer.Ftrl(learning_rate=0.1, l1=20.0).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.0, 0.0, 0.0]
+    """
+
+    type = "ftrl"
+
+    def __init__(self, learning_rate: float | Variable, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5,
+                 regularization: WeightDecayRegularizer | None = None, name: str | None = None, **options: Any) -> None:
+        super().__init__(learning_rate, regularization, name, **options)
+        self._attrs = {"l1": self._number("l1", l1, at_least=0), "l2": self._number("l2", l2, at_least=0),
+                       "lr_power": self._number("lr_power", lr_power, at_most=0)}
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
+        for param in parameters:
+            self._add_accumulator("squared", param)
+            self._add_accumulator("linear", param)
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        param, grad = param_and_grad
+        squared, linear = self._get_accumulator("squared", param), self._get_accumulator("linear", param)
+        return block.append_op(
+            type=self.type,
+            inputs={"Param": param, "Grad": grad, "SquaredAccumulator": squared, "LinearAccumulator": linear,
+                    "LearningRate": self._create_param_lr(param_and_grad)},
+            outputs={"ParamOut": param, "SquaredAccumOut": squared, "LinearAccumOut": linear}, attrs=self._attrs)
+
+
+class LambOptimizer(AdamOptimizer):
+    """Adam whose step, with ``lamb_weight_decay * w`` in it, is scaled by ``|w| / |step|`` for each parameter, for large batches.
+
+    ``exclude_from_weight_decay_fn`` takes a parameter and says whether it does not decay. In a sparse table each row has a step of its
+    own. From You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020.
+
+    ``beta1`` and ``beta2`` are those of ``Adam``: the weights of the old in the averages of gradients and of their squares.
+
+    ``lamb_weight_decay`` is at least 0. ``beta1`` and ``beta2`` are at least 0 and below 1.
+
+    >>> w = fluid.layers.create_parameter([1], "float32", "w", default_initializer=fluid.initializer.Constant(1.0))
+    >>> no_decay = lambda param: param.name.endswith(".b_0")
+    >>> _ = fluid.optimizer.Lamb(learning_rate=0.1, exclude_from_weight_decay_fn=no_decay).minimize(fluid.layers.mean(w))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[w])[0]), 3) for _ in range(3)]
+    [0.9, 0.81, 0.729]
+    """
+
+    type = "lamb"
+
+    def __init__(self, learning_rate: float | Variable = 0.001, lamb_weight_decay: float = 0.01, beta1: float = 0.9, beta2: float = 0.999,
+                 epsilon: float = 1e-6, regularization: WeightDecayRegularizer | None = None, exclude_from_weight_decay_fn: Any = None, name: str | None = None,
+                 **options: Any) -> None:
+        super().__init__(learning_rate, beta1, beta2, epsilon, regularization, name, **options)
+        self._weight_decay = self._number("lamb_weight_decay", lamb_weight_decay, at_least=0)
+        self._excludes = exclude_from_weight_decay_fn
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        param = param_and_grad[0]
+        powers = {"Beta1Pow": self._get_accumulator("beta1_pow_acc", param), "Beta2Pow": self._get_accumulator("beta2_pow_acc", param)}
+        decay = 0.0 if self._excludes is not None and self._excludes(param) else self._weight_decay
+        return self._append(block, param_and_grad, {"Moment1": "moment1", "Moment2": "moment2"},
+                            {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon, "weight_decay": decay,
+                             "per_row": is_tile(param)}, powers)
+
+
+SGD = SGDOptimizer
+Momentum = MomentumOptimizer
+LarsMomentum = LarsMomentumOptimizer
+Adagrad = AdagradOptimizer
+DecayedAdagrad = DecayedAdagradOptimizer
+Adam = AdamOptimizer
+Adamax = AdamaxOptimizer
+Adadelta = AdadeltaOptimizer
+RMSProp = RMSPropOptimizer
+Ftrl = FtrlOptimizer
+Lamb = LambOptimizer
+
+
+__all__ = ["Optimizer", "SGD", "Momentum", "LarsMomentum", "Adagrad", "DecayedAdagrad", "Adam", "Adamax", "Adadelta",
+           "RMSProp", "Ftrl", "SGDOptimizer", "MomentumOptimizer", "LarsMomentumOptimizer", "AdagradOptimizer",
+           "DecayedAdagradOptimizer", "AdamOptimizer", "AdamaxOptimizer", "AdadeltaOptimizer", "RMSPropOptimizer",
+           "FtrlOptimizer", "Lamb", "LambOptimizer", "ExponentialMovingAverage", "ModelAverage"]

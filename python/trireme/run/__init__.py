@@ -1,0 +1,1 @@
+"""Running programs: executors, prepared runs, replicas on threads, operators on their own."""

@@ -1,0 +1,48 @@
+"""What a loop of the core runs, and who hears of its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..program import Program
+
+
+@dataclass
+class LoopPart:
+    """What a loop of the core runs: a program, or a trainer's part of it."""
+
+    program: Program
+    idle: Program | None               # in its place in a step without samples
+    fetches: tuple[str, ...]
+    weight: float | None               # of each step; None: the number of samples
+    may_lease: bool                    # tasks of the data
+    skip: int = 0                      # steps that were made before
+    runs: int | None = None            # of the program, made before; None: as the executor knows
+    manager: Any = None                 # of checkpoints; None: nobody keeps any
+    flush: Program | None = None       # between two leased tasks
+    loss: int = 0                      # which of the fetches is the loss, from 1; 0: none
+
+    def end(self, steps: int, leased: bool) -> None:
+        """The loop is over, after so many steps. ``leased``: its tasks were leased."""
+        skipped = min(steps, self.skip)
+        if self.manager is not None:
+            self.manager.after_loop(skipped, steps - skipped)
+
+    def fail(self, error: BaseException) -> None:
+        """A step of the loop has failed."""
+
+    def pause_at(self, step: int) -> int:
+        """Return the step of the loop after which somebody wants to look, after this one; 0: none."""
+        if self.manager is None or step < self.skip:
+            return 0
+        left = self.manager.steps_to_pause()
+        return step + left if left else 0
+
+    def look(self, step: int) -> None:
+        """Between two steps of the loop."""
+        if self.manager is not None and step >= self.skip:
+            self.manager.look_in_loop(step - self.skip)
+
+
+__all__ = ["LoopPart"]

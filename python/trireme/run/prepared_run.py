@@ -1,0 +1,100 @@
+"""A run that is prepared once and repeated at little cost."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from .._core import lib
+from ..native import calls, interrupt
+from ..native.errors import InvalidArgumentError, UnsupportedError, user_line
+from ..native.handles import Uncopied
+from .prepared import Prepared
+
+if TYPE_CHECKING:
+    from ..native.tensor import Scope
+    from ..program.program import Program
+    from .runner import Runner
+
+_revision = lib.tr_program_revision
+
+
+def refuse_within_call() -> None:
+    """Refuse a run on a thread that is within a function which a program has called."""
+    if calls.is_within():
+        raise UnsupportedError("a function that a program calls (layers.py_func) may not run a program: the run that has called it is not over. Compute "
+                               f"with NumPy, or run the other program before or afterwards\n  your line: {user_line()}")
+
+
+class PreparedRun(Uncopied):
+    """A run of one program with the same feeds and fetches again and again, by ``Executor.prepare``.
+
+    ``run`` costs less than ``Executor.run`` does beyond the operators. Threads may share it, and take turns. The handle keeps its executor,
+    program and scope alive. Where the program or the scope has changed, the next run prepares itself anew.
+    """
+
+    _instead = "Prepare another run: Executor.prepare"
+    __slots__ = ("_executor", "_program", "_scope", "_feed", "_names", "_prepared")
+
+    def __init__(self, executor: Runner, program: Program, scope: Scope, feed: list[str], names: tuple[str, ...]) -> None:
+        self._executor = executor
+        self._program = program
+        self._scope = scope
+        self._feed = feed
+        self._names = names
+        self._prepared: Prepared | None = None
+        if executor._steps is None:               # a trainer of a job prepares its part of the program in its first step
+            self._prepare()
+
+    def _prepare(self) -> Prepared:
+        self._prepared = Prepared(self._executor._native, self._program, self._scope, self._feed, self._names)
+        return self._prepared
+
+    def run(self, feed: dict[str, Any] | None = None, return_numpy: bool = True) -> list[Any]:
+        """Run once and return the values of the prepared ``fetch_list``.
+
+        ``feed`` maps exactly the prepared names to arrays or LoDTensors. Shapes may differ from run to run as the program allows.
+        Raises InvalidArgumentError for other names, and what ``Executor.run`` raises.
+        """
+        executor, scope, program = self._executor, self._scope, self._program
+        if feed is None:
+            feed = {}
+        if calls.running:
+            refuse_within_call()
+        with scope._turn, program._turn, executor._turn:
+            prepared = self._prepared
+            if not isinstance(feed, dict) or len(feed) != len(self._feed):
+                self._refuse(feed)
+            if prepared is None:
+                self._check_names(feed)
+                return executor._run(program, feed, list(self._names), scope, return_numpy)
+            if monotonic() >= interrupt.due:
+                interrupt.look()
+            if prepared.revision != _revision(program.desc._native.ptr) or prepared.erased != scope._erased:
+                prepared = self._prepare()
+            try:
+                return prepared.run(feed, return_numpy, self._names)
+            except KeyError:
+                self._check_names(feed)
+                raise
+            except InvalidArgumentError:
+                if prepared.executor is executor._native:
+                    raise
+                return self._prepare().run(feed, return_numpy, self._names)        # the executor was closed in between
+
+    def _check_names(self, feed: dict[str, Any]) -> None:
+        if set(feed) != set(self._feed):
+            self._refuse(feed)
+
+    def _refuse(self, feed: Any) -> None:
+        """Raise for a feed that is no dict of the prepared names."""
+        if not isinstance(feed, dict):
+            raise TypeError(f"PreparedRun.run: feed must be a dict of names to arrays, got {feed!r}")
+        raise InvalidArgumentError(f"PreparedRun.run: it was prepared with the feeds {sorted(self._feed)}, got {sorted(map(str, feed))}: "
+                                   f"give these, or prepare another run\n  your line: {user_line()}")
+
+    def __repr__(self) -> str:
+        return f"<PreparedRun of {self._feed} to {list(self._names)}>"
+
+
+__all__ = ["PreparedRun"]

@@ -1,0 +1,225 @@
+"""Running programs.
+
+A run costs a few microseconds beyond its operators: what was worked out for a (program, feeds, fetches, scope)
+is kept on the program. Feeds lend NumPy's memory to the core for the time of the run, fetches are arrays over
+the core's memory; nothing is copied unless an array is not contiguous.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+from .._core import ffi, lib
+from ..job.session import Steps, session
+from ..native import calls, interrupt
+from ..native.errors import NotFoundError, UnsupportedError, check
+from ..native.handles import Handle, Native
+from ..native.names import take_text
+from ..native.precision import precision_chars, precision_name
+from ..native.tensor import CPUPlace, Scope
+from ..native.turns import new_turn
+from ..program import Program, Variable, default_main_program
+from . import scopes
+from .prepared import Prepared
+from .prepared_run import PreparedRun, refuse_within_call
+
+_from_buffer = ffi.from_buffer
+_plan_run = lib.tr_plan_run
+_plan_retain, _plan_release = lib.tr_plan_retain, lib.tr_plan_release
+_revision = lib.tr_program_revision
+_new_tensor = lib.tr_tensor_new
+_MAX_KEPT = 128                      # prepared runs of a program by one executor in one scope
+
+
+def _tidy(kept: dict[Any, Prepared]) -> None:
+    """Drop the prepared runs whose executor or scope is gone, and the oldest where one executor has many in one scope."""
+    counts: dict[Any, int] = {}
+    for key in reversed(list(kept)):
+        executor, scope = key[:2]
+        counts[key[:2]] = count = counts.get(key[:2], 0) + 1
+        if count > _MAX_KEPT // 2 or executor.is_freed or scope.is_freed:
+            del kept[key]
+
+
+class Runner(Handle):
+    """Runs programs: what an ``Executor`` is without loops over data sets. The package itself makes runners where it runs programs of its own."""
+
+    _instead = "Make another one: fluid.Executor()"
+
+    def __init__(self, place: Any = None, *, check_nan: bool | None = None, matmul_precision: str | None = None) -> None:
+        if place is not None and not isinstance(place, CPUPlace):
+            raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
+        self.place = place or CPUPlace()
+        self._check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
+        self._precision = matmul_precision
+        self._begin()
+        self._turn = new_turn(self)
+        self._steps: Steps | None = session.steps_of_process()           # in a process of a job: they replace a training program by its trainer's part
+
+    def _begin(self) -> None:
+        self._native = Native(lib.tr_executor_new(), lib.tr_executor_free, owner="Executor")
+        self.check_nan = self._check_nan
+        self.matmul_precision = self._precision
+
+    @property
+    def check_nan(self) -> bool:
+        """Whether every operator's results are checked for NaN and infinity; a run then fails at the first."""
+        return self._check_nan
+
+    @check_nan.setter
+    def check_nan(self, check_nan: bool) -> None:
+        self._check_nan = bool(check_nan)
+        lib.tr_executor_check_finite(self._native.ptr, self._check_nan)
+
+    @property
+    def matmul_precision(self) -> str:
+        """``"float32"`` or ``"bfloat16"``, how runs multiply matrices. Set it to one of them, or to None for that of the process."""
+        return precision_name(lib.tr_executor_matmul_precision(self._native.ptr))
+
+    @matmul_precision.setter
+    def matmul_precision(self, precision: str | None) -> None:
+        chars = ffi.NULL if precision is None else precision_chars("Executor: matmul_precision", precision)
+        check(lib.tr_executor_set_matmul_precision(self._native.ptr, chars))
+        self._precision = precision
+
+    def run(self, program: Program | None = None, feed: dict[str, Any] | None = None,
+            fetch_list: Sequence[Any] | None = None, feed_var_name: str = "feed", fetch_var_name: str = "fetch",
+            scope: Scope | None = None, return_numpy: bool = True, use_program_cache: bool = False) -> list[Any]:
+        """Run ``program`` once and return the values of ``fetch_list``: variables or their names. A ``CompiledProgram`` runs, too.
+        ``feed_var_name``, ``fetch_var_name`` and ``use_program_cache`` change nothing.
+
+        ``feed`` maps names to arrays; a LoDTensor brings sequence offsets. ``return_numpy=False`` returns
+        LoDTensors. Variables that persist live in ``scope``. Threads that share a scope, a program or an executor take turns.
+
+        Ctrl-C ends a run at the next boundary between two operators, also inside a loop: KeyboardInterrupt is raised, variables
+        keep the values that the operators before the boundary gave them, and the next run works.
+        """
+        if calls.running:
+            refuse_within_call()
+        if program is None:
+            program = default_main_program()
+        if scope is None:
+            scope = scopes.current
+        if feed is None:
+            feed = {}
+        elif feed.__class__ is list and len(feed) == 1 and not getattr(program, "_is_compiled", False):      # one place
+            feed = feed[0]
+        try:
+            if program._is_compiled:
+                return program._run(self, feed, fetch_list, scope, return_numpy)
+            # In this order, so that no two threads wait for each other: a job runs programs of its own inside a run.
+            with scope._turn, program._turn, self._turn:
+                return self._run(program, feed, fetch_list, scope, return_numpy)
+        except (AttributeError, TypeError):
+            if not getattr(program, "_is_compiled", False):
+                self._explain(program, feed, fetch_list, scope)
+            raise
+
+    def prepare(self, program: Program | None = None, feed: Sequence[Any] = (), fetch_list: Sequence[Any] = (),
+                scope: Scope | None = None) -> PreparedRun:
+        """Return a handle whose ``run(feed)`` does what ``run`` here does with these feeds and fetches, at less cost.
+
+        ``feed`` are the variables that will be fed, or their names. ``fetch_list`` and ``scope`` are those of ``run``. Names are looked up
+        here, and mistakes in them are found here. It pays where a step takes microseconds. In a job a step costs what it costs by ``run``.
+
+        >>> x = fluid.layers.data("x", [2])
+        >>> step = fluid.Executor().prepare(feed=[x], fetch_list=[fluid.layers.scale(x, scale=3.0)])
+        >>> step.run({"x": np.ones((1, 2), "float32")})
+        [array([[3., 3.]], dtype=float32)]
+        """
+        program = default_main_program() if program is None else program
+        scope = scopes.current if scope is None else scope
+        self._explain(program, {}, list(fetch_list), scope, "prepare")
+        if isinstance(feed, (str, Variable)):
+            raise TypeError(f"Executor.prepare: feed must be a list of variables or names, got {feed!r}")
+        feeds = [var.name if isinstance(var, Variable) else var for var in feed]
+        names = tuple(var if isinstance(var, str) else var.name for var in fetch_list)
+        with scope._turn, program._turn, self._turn:
+            return PreparedRun(self, program, scope, feeds, names)
+
+    def _run(self, program: Program, feed: dict[str, Any], fetch_list: Sequence[Any] | None, scope: Scope,
+             return_numpy: bool) -> list[Any]:
+        if monotonic() >= interrupt.due:
+            interrupt.look()
+        names = tuple([var if isinstance(var, str) else var._name for var in fetch_list]) if fetch_list else ()
+        if program._readers:
+            feed = program._feed_from_readers(feed)
+        steps = self._steps
+        if steps is None:
+            return self._run_plain(program, feed, names, scope, return_numpy)
+        program, feed, names = steps.before_run(self, program, scope, feed, names)
+        try:
+            results = self._run_plain(program, feed, names, scope, return_numpy)
+        except BaseException as error:
+            steps.after_failure(error, program)
+            raise
+        if names:
+            steps.after_run(program, names, results)
+        return results
+
+    def _run_plain(self, program: Program, feed: dict[str, Any], names: Sequence[str], scope: Scope, return_numpy: bool) -> list[Any]:
+        key = (self._native, scope._native, *feed, None, *names)
+        prepared = program._prepared.get(key)
+        if (prepared is None or prepared.revision != _revision(program.desc._native.ptr)
+                or prepared.erased != scope._erased):
+            prepared = self._prepare(program, scope, feed, names, key)
+        return prepared.run(feed, return_numpy, names)
+
+    def _prepare(self, program: Program, scope: Scope, feed: dict[str, Any], names: Sequence[str],
+                 key: Any) -> Prepared:
+        try:
+            prepared = Prepared(self._native, program, scope, list(feed), names)
+        except NotFoundError as error:
+            if program._is_servers:
+                raise UnsupportedError("this is a server's program (get_pserver_program): the gradients that it reads come from trainers. Servers are "
+                                       "started by 'trireme launch --servers 2 --trainers 2 SCRIPT', which needs no branch for them in the "
+                                       f"script\n  {error}") from None
+            raise
+        kept = program._prepared
+        kept.pop(key, None)
+        if len(kept) >= program._most_prepared:
+            _tidy(kept)
+            program._most_prepared = max(_MAX_KEPT, 2 * len(kept))
+        kept[key] = prepared
+        return prepared
+
+    @staticmethod
+    def _explain(program: Any, feed: Any, fetch_list: Any, scope: Any, call: str = "run") -> None:
+        """Raise for arguments that are not what they should be."""
+        if not isinstance(program, Program):
+            raise TypeError(f"Executor.{call}: program must be a Program, got {program!r}")
+        if not isinstance(scope, Scope):
+            raise TypeError(f"Executor.{call}: scope must be a Scope, got {scope!r}")
+        if not isinstance(feed, dict):
+            raise TypeError(f"Executor.{call}: feed must be a dict of names to arrays, got {feed!r}")
+        if not isinstance(fetch_list, (list, tuple, type(None))):
+            raise TypeError(f"Executor.{call}: fetch_list must be a list, got {fetch_list!r}")
+        for var in fetch_list or ():
+            if not isinstance(var, (Variable, str)):
+                raise TypeError(f"Executor.{call}: fetch_list holds Variables or names, got {var!r}")
+
+    def plan(self, program: Program | None = None, feed: Sequence[str] = (), fetch_list: Sequence[Any] = (),
+             scope: Scope | None = None) -> str:
+        """Return the plan for such a run as text: its steps, what was fused, what shares memory.
+        ``feed`` is the names of what is fed, ``fetch_list`` variables or names.
+        """
+        program = program or default_main_program()
+        names = [var if isinstance(var, str) else var.name for var in fetch_list]
+        prepared = Prepared(self._native, program, scope or scopes.current, list(feed), names)
+        out = ffi.new("char **")
+        check(lib.tr_plan_to_string(out, prepared.plan))
+        return take_text(out)
+
+    def close(self) -> None:
+        """Free what the executor keeps between runs. A run after it prepares itself anew, and draws random numbers as a first run does."""
+        with self._its_turn():
+            if self._is_open:
+                before = self._native
+                self._begin()
+                before.release()
+
+
+__all__ = ["Runner"]

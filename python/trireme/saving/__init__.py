@@ -1,0 +1,1 @@
+"""Variables in files: saving, loading, taking over values of other models."""

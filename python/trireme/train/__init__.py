@@ -1,0 +1,1 @@
+"""Training: loops over data, their progress, what listens to them."""
