@@ -124,7 +124,7 @@ static bool same_lod(const tr_tensor *tensor, const tr_feed *feed)
     if (feed->lod_levels == 0)
         return true;
     const int last = feed->lod_levels - 1;      /* the number of rows may have changed */
-    return feed->rank > 0 && feed->lod_offsets[last][feed->lod_counts[last] - 1] == feed->dims[0];
+    return feed->rank > 0 && tr_tensor_lod_offsets(tensor, last)[tr_tensor_lod_count(tensor, last) - 1] == feed->dims[0];
 }
 
 static tr_status set_feed_lod(tr_tensor *tensor, const tr_feed *feed)

@@ -1,5 +1,7 @@
 /* test_changing_feeds.c - what is fed as integers or flags is read once, when a run begins: the array may change while operators run.
  *
+ * So are offsets of sequences.
+ *
  * The cases are those of tests/fuzz/corpus/run. A function that the program calls first (py_func) spoils the fed arrays, as another thread of
  * the caller may at any moment. Every operator must then compute what it computes from the right numbers. */
 #include "tests/support/expect.h"
@@ -24,13 +26,22 @@ static bool is_spoiled(const run_value *value)
     return value->is_fed && (dtype == TR_INT64 || dtype == TR_INT32 || dtype == TR_BOOL) && tr_tensor_count(&value->tensor) > 0;
 }
 
+static bool has_offsets(const run_value *value)
+{
+    return value->is_fed && tr_tensor_lod_levels(&value->tensor) > 0;
+}
+
 /* Write numbers that are no rows of anything. */
 static tr_status spoil(tr_call *call)
 {
     (void)call;
-    for (int i = 0; i < shown->value_count; i++)
+    for (int i = 0; i < shown->value_count; i++) {
+        tr_tensor *tensor = &shown->value[i].tensor;
         if (is_spoiled(&shown->value[i]))
-            memset(shown->value[i].tensor.data, shown->value[i].tensor.dtype == TR_BOOL ? 1 : 0x77, (size_t)tr_tensor_bytes(&shown->value[i].tensor));
+            memset(tensor->data, tensor->dtype == TR_BOOL ? 1 : 0x77, (size_t)tr_tensor_bytes(tensor));
+        for (int l = 0; has_offsets(&shown->value[i]) && l < tr_tensor_lod_levels(tensor); l++)
+            memset((void *)(uintptr_t)tr_tensor_lod_offsets(tensor, l), 0x77, (size_t)tr_tensor_lod_count(tensor, l) * sizeof(int64_t));
+    }
     return TR_OK;
 }
 
@@ -45,7 +56,7 @@ static int feed_all(run_case *c)
     for (int i = 0; i < c->value_count; i++) {
         const tr_var_desc *desc = tr_block_find_var(block, c->value[i].name);
         c->value[i].is_fed = c->value[i].is_fed || (desc && !tr_var_desc_persistable(desc) && !c->value[i].tensor.rows);
-        spoiled += is_spoiled(&c->value[i]);
+        spoiled += is_spoiled(&c->value[i]) || has_offsets(&c->value[i]);
     }
     return spoiled;
 }
