@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -156,6 +157,23 @@ static void forget(tr_beside *file)
     *file = (tr_beside){0};
 }
 
+tr_status tr__cannot_write(const char *path)
+{
+    const int      error = errno ? errno : EIO;
+    const char    *name = strrchr(path, '/');
+    struct statvfs disk;
+
+    if (error != ENOSPC && error != EDQUOT)
+        return tr_fail(TR_EIO, "cannot write '%s': %s", path, strerror(error));
+    char     *folder = name ? tr__must_format("%.*s", (int)(name - path + 1), path) : tr__must_strdup(".");
+    const int failed = statvfs(folder, &disk);
+    free(folder);
+    if (failed)
+        return tr_fail(TR_EIO, "cannot write '%s': %s", path, strerror(error));
+    return tr_fail(TR_EIO, "cannot write '%s': %s: %llu of its file system's %llu bytes are free", path, strerror(error),
+                   (unsigned long long)disk.f_bavail * disk.f_frsize, (unsigned long long)disk.f_blocks * disk.f_frsize);
+}
+
 tr_status tr_beside_open(tr_beside *file, const char *path)
 {
     *file = (tr_beside){0};
@@ -165,7 +183,7 @@ tr_status tr_beside_open(tr_beside *file, const char *path)
     const int fd = create(file);
     if (fd >= 0 && (file->out = fdopen(fd, "wb")))
         return TR_OK;
-    tr_fail(TR_EIO, "cannot write '%s': %s", path, strerror(errno));
+    tr__cannot_write(path);
     if (fd >= 0) {
         close(fd);
         unlink(file->temporary);
@@ -179,7 +197,7 @@ tr_status tr_beside_close(tr_beside *file, tr_status status)
     const bool is_written = !ferror(file->out);
 
     if ((fclose(file->out) != 0 || !is_written) && status == TR_OK)
-        status = tr_fail(TR_EIO, "cannot write '%s': %s", file->path, errno ? strerror(errno) : "write failed");
+        status = tr__cannot_write(file->path);
     if (status == TR_OK && rename(file->temporary, file->path) != 0)
         status = tr_fail(TR_EIO, "cannot put the written file in the place of '%s': %s", file->path, strerror(errno));
     if (status != TR_OK)

@@ -20,5 +20,7 @@ tr_status tr_beside_open(tr_beside *file, const char *path);
 /* Ends the writing: on TR_OK the file is there. With another status, or when the disk is full, the old file stays and
  * the new one is gone; the first failure is returned. */
 tr_status tr_beside_close(tr_beside *file, tr_status status);
+/* TR_EIO for errno: `path` cannot be written. Of a full disk the text says how full it is. */
+tr_status tr__cannot_write(const char *path);
 
 #endif

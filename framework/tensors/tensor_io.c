@@ -85,7 +85,7 @@ tr_status tr_tensor_write(FILE *out, const tr_tensor *tensor)
     else
         put_lod(&w, tensor);
     put_array(&w, tensor);
-    return w.failed ? tr_fail(TR_EIO, "cannot write a tensor: %s", strerror(errno)) : TR_OK;
+    return w.failed ? tr_fail(TR_EIO, "cannot write a tensor of %lld bytes: %s", (long long)tr_tensor_bytes(tensor), strerror(errno)) : TR_OK;
 }
 
 /* -- reading: the beginning of a record --------------------------------------------------------- */

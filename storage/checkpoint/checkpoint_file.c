@@ -65,7 +65,7 @@ static tr_status write_all(const tr_checkpoint_file *f, const uint8_t *data, siz
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
-            return cannot("write", f->path);
+            return tr__cannot_write(f->path);
         data += done;
         size -= (size_t)done;
     }
@@ -139,7 +139,7 @@ static tr_status start(tr_checkpoint_file *f)
     TR_TRY(tr__make_folders(f->path));
     f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (f->fd < 0)
-        return cannot("write", f->path);
+        return tr__cannot_write(f->path);
     if (!pthread_create(&f->thread, NULL, run, f))
         return TR_OK;
     close(f->fd);
@@ -208,7 +208,7 @@ tr_status tr_checkpoint_file_close(tr_checkpoint_file *file, tr_status status)
     if (status == TR_OK && fsync(file->fd) != 0)
         status = cannot("sync", file->path);
     if (close(file->fd) != 0 && status == TR_OK)
-        status = cannot("write", file->path);
+        status = tr__cannot_write(file->path);
     if (status == TR_OK && rename(file->temporary, file->path) != 0)
         status = cannot("rename a file to", file->path);
     if (status != TR_OK)

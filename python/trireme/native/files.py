@@ -103,7 +103,17 @@ def _cannot_write(path: str) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, TriremeError):
             raise
-        raise FileError(f"cannot write {path!r}: {error.strerror or error}") from None
+        raise FileError(f"cannot write {path!r}: {error.strerror or error}{_room(error, path)}") from None
+
+
+def _room(error: OSError, path: str) -> str:
+    """Of a full disk: how full it is."""
+    import errno                                       # here: only when it is needed
+
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    disk = os.statvfs(os.path.dirname(path) or ".")
+    return f": {disk.f_bavail * disk.f_frsize} of its file system's {disk.f_blocks * disk.f_frsize} bytes are free"
 
 
 def _locked_part(path: str, is_folder: bool) -> tuple[str, BinaryIO]:
