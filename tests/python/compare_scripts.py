@@ -64,7 +64,7 @@ def _difference(wanted: Outcome, found: Outcome, tolerance: tuple[float, float] 
 def _shared(outcome: Outcome, is_lockstep: bool) -> Outcome:
     """Return what a trainer's own random numbers, or data, do not reach: statistics of its batches are its own, and so is what they go into. Where
     trainers do not wait for each other, they share only what they count together."""
-    shared = re.compile("(?!loss|mean|variance|test|inferred)" if is_lockstep else "lines of tasks|sum")
+    shared = re.compile("(?!loss|mean|variance|norm\\.|test|inferred)" if is_lockstep else "lines of tasks|sum")
     return replace(outcome, notes=[one for one in outcome.notes if shared.match(one[0])])
 
 

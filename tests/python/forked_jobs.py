@@ -58,6 +58,9 @@ class Built:
         self.programs = fluid.Program(), fluid.Program()
         with fluid.program_guard(*self.programs), fluid.unique_name.guard():
             exec(build, self.names)
+        for program in (*self.programs, *[one for one in self.names.values() if isinstance(one, fluid.Program)]):
+            for block in program.blocks:
+                block.read_ops()                       # what every process would read
         self.code = compile(run, "script", "exec")
 
 
