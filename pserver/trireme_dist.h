@@ -222,6 +222,9 @@ typedef struct tr_policy {
 /* Parse "sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)", "geo(10)" or "average(10)". TR_EINVAL
  * or TR_ERANGE for any other text; the message lists what is possible. */
 TR_API tr_status tr_policy_parse(tr_policy *out, const char *mode);
+/* The forms of the mode with this number, from 0, as "ssp(N)"; several are separated by ", ". NULL: there is no such number. The text lives as long
+ * as the process. */
+TR_API const char *tr_policy_texts(int index);
 
 /* How gradients travel to the servers: see docs/distributed.md, "Compression". */
 typedef enum tr_compress_kind {

@@ -7,11 +7,13 @@
 #include "framework/base/status.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The form of a mode's text: its name, the argument in parentheses, and the function that makes its policy. */
 typedef struct form {
+    const char *texts;                /* what may be written, for messages */
     const char *name, *key;           /* the mode's name; the key of its argument, "" if the argument has no key */
     bool        is_needed, is_whole;  /* the number is required; the number must be an integer */
     double      low, high;
@@ -70,19 +72,27 @@ static void fill_average(tr_policy *out, double number, bool has_suffix)
 }
 
 static const form forms[] = {
-    {"sync", "backups", false, true, 0, 1 << 20, "trainers whose lateness nobody waits for", "fewer", fill_sync},
-    {"async", "compensation", false, false, 0, 1e6, "a factor of the squared gradient", NULL, fill_async},
-    {"ssp", "", true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer", NULL, fill_ssp},
-    {"geo", "", true, true, 1, 1 << 30, "steps of a trainer by itself", NULL, fill_geo},
-    {"average", "", true, true, 1, 1 << 30, "steps of each trainer by itself", NULL, fill_average},
+    {"sync, sync(fewer), sync(backups=N)", "sync", "backups", false, true, 0, 1 << 20, "trainers whose lateness nobody waits for", "fewer", fill_sync},
+    {"async, async(compensation=X)", "async", "compensation", false, false, 0, 1e6, "a factor of the squared gradient", NULL, fill_async},
+    {"ssp(N)", "ssp", "", true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer", NULL, fill_ssp},
+    {"geo(N)", "geo", "", true, true, 1, 1 << 30, "steps of a trainer by itself", NULL, fill_geo},
+    {"average(N)", "average", "", true, true, 1, 1 << 30, "steps of each trainer by itself", NULL, fill_average},
 };
 
 /* == the text ===================================================================================== */
 
+const char *tr_policy_texts(int index)
+{
+    return index >= 0 && (size_t)index < sizeof forms / sizeof *forms ? forms[index].texts : NULL;
+}
+
 static tr_status unknown(const char *text)
 {
-    return tr_fail(TR_EINVAL, "mode '%s'; possible are sync, sync(fewer), sync(backups=N), async, async(compensation=X), ssp(N), geo(N), average(N)",
-                   text);
+    char possible[256] = "";
+
+    for (int i = 0; tr_policy_texts(i); i++)
+        snprintf(possible + strlen(possible), sizeof possible - strlen(possible), "%s%s", i ? ", " : "", tr_policy_texts(i));
+    return tr_fail(TR_EINVAL, "mode '%s'; possible are %s", text, possible);
 }
 
 static tr_status read_number(double *out, const form *f, const char *at, const char *text)

@@ -39,12 +39,37 @@ class Mode:
     """Whether every trainer takes part in a snapshot."""
     trains_copies: bool
     """Whether trainers run the optimizers on copies of their own, and servers add the changes."""
+    backups: int
+    """Slowest trainers that an update does not wait for."""
     lead: int
     """Steps that a trainer may be ahead of the slowest; -1: any number."""
     period: int
     """Steps of a trainer that make one step of the servers."""
     compensation: float
     """Factor of the correction for delay; 0: none."""
+
+    @property
+    def has_common_steps(self) -> bool:
+        """Whether each step of a trainer is one of all trainers."""
+        return self.is_lockstep and self.period == 1
+
+    @property
+    def waits(self) -> bool:
+        """Whether a trainer may have to wait for the others in any step."""
+        return self.has_common_steps or self.lead >= 0
+
+
+def modes() -> list[str]:
+    """Return the forms of all modes, such as ``"ssp(N)"``.
+
+    >>> from trireme.job.mode import modes
+    >>> modes()[0], len(modes())
+    ('sync', 8)
+    """
+    found = []
+    while text := lib.tr_policy_texts(len(found)):
+        found.append(ffi.string(text).decode())
+    return ", ".join(found).split(", ")
 
 
 def check_word(status: int, text: str, words: Sequence[str]) -> None:
@@ -74,8 +99,8 @@ def parse(text: str) -> Mode:
     """
     text = without_blanks("mode", text, "a text such as 'ssp(3)' is possible")
     out = ffi.new("tr_policy *")
-    check_word(lib.tr_policy_parse(out, text.encode()), text, ("sync", "sync(fewer)", "async", "ssp", "geo", "average"))
-    return Mode(text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.lead, out.period, out.compensation)
+    check_word(lib.tr_policy_parse(out, text.encode()), text, [one.partition("(")[0] for one in modes()])
+    return Mode(text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.backups, out.lead, out.period, out.compensation)
 
 
 def set_mode(mode: str) -> None:
@@ -117,4 +142,4 @@ def current() -> Mode:
     return parse(os.environ.get("TRIREME_MODE") or session.mode)
 
 
-__all__ = ["Mode", "parse", "set_mode", "set_row_cache", "current"]
+__all__ = ["Mode", "modes", "parse", "set_mode", "set_row_cache", "current"]

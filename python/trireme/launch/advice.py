@@ -63,7 +63,7 @@ def standing_still(figures: Figures) -> Advice | None:
         text += f"; so it is with {_list([other for other in culprits if other is not one])}"
     if waiting:
         text += f"; {_list(waiting)} wait{'s' * (len(waiting) == 1)}"
-    is_all = figures.kind in ("sync", "ssp") or len(stalled) == len(figures.all_trainers)
+    is_all = figures.mode.waits or len(stalled) == len(figures.all_trainers)
     return Advice(1.0 if is_all else len(culprits) / len(figures.all_trainers), text, "of the job")
 
 
@@ -88,9 +88,9 @@ def slow_trainer(figures: Figures) -> Advice | None:
     look = f"look at its host, {slow.host}, and its data"
     if _validates(slow, rest):
         look = "it does there what others do not, such as validation or saving: less often, on fewer samples, in another process, or shared by all trainers"
-    if figures.kind in ("sync", "ssp"):
+    if figures.mode.waits:
         waited = max(one.others for one in rest)
-        has_way = "backups" in figures.mode or figures.kind == "ssp" or _validates(slow, rest)
+        has_way = figures.mode.backups > 0 or not figures.mode.is_lockstep or _validates(slow, rest)
         around = "" if has_way else ", or let the others go on without it: --mode 'sync(backups=1)'"
         return Advice(min(excess, waited) / slow.step, f"{text}; others wait up to {in_ms(waited)} a step for it; {look}{around}")
     now, then = 1 / slow.step, 1 / max(slow.step - excess, slow.step / 1e3)
@@ -121,7 +121,7 @@ def _comes_in_bursts(one: Trainer) -> bool:
 def uneven_steps(figures: Figures) -> Advice | None:
     """Trainers wait for one another, and none of them is slow as a whole."""
     slowest = figures.slowest
-    if figures.kind not in ("sync", "ssp") or slowest is None:
+    if not figures.mode.waits or slowest is None:
         return None
     others, excess = figures.mean("others"), max(0.0, slowest[1])
     share = (others - excess) / figures.mean("step")
@@ -196,12 +196,9 @@ def exchanging_less_often(figures: Figures) -> Advice | None:
     bytes, messages = _sum_of(figures, "gradients", "small_gradients", "compressed", "parameters")
     if figures.mean("bytes") < A_MESSAGE * figures.mean("messages") or not _is_worth_it(figures, 0.9 * bytes, 0.9 * messages):
         return None                    # few_bytes handles the case in which messages take the time
-    less = "--mode with a greater k than now" if figures.kind in ("geo", "average") else "--mode 'geo(10)', which exchanges them in each tenth step"
+    less = "--mode with a greater k than now" if figures.mode.trains_copies else "--mode 'geo(10)', which exchanges them in each tenth step"
     return Advice(0.9 * _bound(figures, bytes, messages),
                   f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients and parameters: {less}, or larger batches")
-
-
-_FOR_ROWS = {"sync": "distributed.prefetched asks for them ahead", **dict.fromkeys(("geo", "average"), "a greater k exchanges them less often")}
 
 
 def rows_travel(figures: Figures) -> Advice | None:
@@ -213,7 +210,11 @@ def rows_travel(figures: Figures) -> Advice | None:
     text = (f"{_moved(figures)}, of which {in_bytes(bytes)} are rows of sparse tables and their keys, and "
             f"{in_bytes(figures.traffic('row_gradients')[0])} gradients of rows, which --compress does not touch; {wanted:.0f} rows are wanted in a step, "
             f"{figures.mean('rows_ahead') / wanted:.0%} of them asked for ahead, {figures.mean('rows_cached') / wanted:.0%} found here: ")
-    measure = _FOR_ROWS.get(figures.kind, "distributed.set_row_cache keeps rows for some steps, distributed.prefetched asks for them ahead")
+    if figures.mode.trains_copies:
+        measure = "a greater k exchanges them less often"
+    else:
+        keeps = "" if figures.mode.is_lockstep else "distributed.set_row_cache keeps rows for some steps, "
+        measure = f"{keeps}distributed.prefetched asks for them ahead"
     return Advice(_bound(figures, bytes, messages), text + measure)
 
 
@@ -315,7 +316,7 @@ def before_steps(figures: Figures) -> Advice | None:
 def stale(figures: Figures) -> Advice | None:
     """Some trainers are far behind others."""
     least, _ = staleness_range(median_bin(figures.staleness))
-    if figures.kind not in ("async", "geo") or least <= 2 * len(figures.trainers):
+    if figures.mode.is_lockstep or figures.mode.waits or least <= 2 * len(figures.trainers):
         return None
     return Advice(0.5, f"half of all gradients are {least} updates old or older, with {len(figures.trainers)} trainers: --mode 'ssp(2)' bounds that, "
                   "or look at the slowest trainer", "of the gradients")

@@ -176,8 +176,7 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
                         "servers' alone (default: all)")
     parser.add_argument("--replicas", type=whole_from(0), default=0, metavar="N", help="1: what a server has is kept on another host, too, "
                         "and outlives its own (default: 0)")
-    parser.add_argument("--mode", type=text_of("mode"), metavar="MODE", help="consistency: sync, sync(fewer), sync(backups=N), async, async(compensation=X), "
-                        "ssp(N), geo(N) or average(N) (default: what the script says, else sync)")
+    parser.add_argument("--mode", type=text_of("mode"), metavar="MODE", help="consistency: a text such as ssp(3); docs/distributed.md lists them (default: what the script says, else sync)")
     parser.add_argument("--compress", type=text_of("method"), metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8, nonzero or topk(SHARE) "
                         "(default: what the script says, else none)")
     parser.add_argument("--compress-parameters", type=text_of("method"), metavar="METHOD", help="how parameters come back from the servers: none "

@@ -43,14 +43,14 @@ def _head(logs: Logs, figures: Figures) -> list[str]:
     restarts = f", started {logs.restarts + 1} times" if logs.restarts else ""
     steps = max([one.steps for one in figures.trainers], default=0)
     compress = f", compressed by {figures.compress}" if figures.compress != "none" else ""
-    return [(f"{logs.folder}: mode {figures.mode}{compress}, {len(logs.trainers)} trainers, {len(logs.servers)} servers, "
-             f"{steps} {'exchanges' if figures.kind == 'geo' else 'steps'} in {_seconds(figures.seconds)}{restarts}"),
+    return [(f"{logs.folder}: mode {figures.mode.text}{compress}, {len(logs.trainers)} trainers, {len(logs.servers)} servers, "
+             f"{steps} {'exchanges' if figures.mode.trains_copies and not figures.mode.is_lockstep else 'steps'} in {_seconds(figures.seconds)}{restarts}"),
             *(f"  note: {remark}" for remark in logs.remarks), ""]
 
 
 def _steps(figures: Figures) -> list[str]:
     step = figures.mean("step")
-    what = "an exchange of several steps" if figures.kind in ("geo", "average") else "a step"
+    what = "an exchange of several steps" if figures.mode.trains_copies else "a step"
     lines = [f"{what} takes {step:.3g} ms, of a mean trainer"]
     for part, words in _PARTS:
         share = figures.share(part)

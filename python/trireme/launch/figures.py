@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import median, median_low
 
+from ..job.mode import Mode
 from .logs import Line, Log, Logs
 from .numbers import number_of, whole_of
 from .progress import add_bins
@@ -73,7 +74,7 @@ class Server:
 
 @dataclass
 class Figures:
-    mode: str
+    mode: Mode
     compress: str
     compress_parameters: str
     all_trainers: list[Trainer]
@@ -116,10 +117,6 @@ class Figures:
         return self.mean(part) / step if step > 0 else 0.0
 
     @property
-    def kind(self) -> str:
-        return self.mode.partition("(")[0]
-
-    @property
     def slowest(self) -> tuple[Trainer, float] | None:
         """Return the trainer that works longest in a step, and how many milliseconds longer than the median of the others."""
         found = self.trainers
@@ -148,7 +145,7 @@ def _by_trainer(logs: Logs, name: str, trainer: int) -> float:
     return max(found)
 
 
-def _parts(one: Trainer, logs: Logs, log: Log, kind: str, apply: float) -> None:
+def _parts(one: Trainer, logs: Logs, log: Log, mode: Mode, apply: float) -> None:
     """Fill in the parts of a mean step."""
     def of_step(name: str) -> float:
         return log.number(name) / one.steps
@@ -157,8 +154,8 @@ def _parts(one: Trainer, logs: Logs, log: Log, kind: str, apply: float) -> None:
     kept, held = _by_trainer(logs, "kept", log.index), _by_trainer(logs, "held", log.index)
     one.step, one.compute, one.script, one.encode = map(of_step, ("step_ms", "compute_ms", "script_ms", "encode_ms"))
     one.script_median, one.script_max = log.number("script_median_ms"), log.number("script_max_ms")
-    one.others = min(kept if kind == "sync" else held, wait)
-    one.apply = min(apply + (0.0 if kind == "sync" else kept), wait - one.others)
+    one.others = min(kept if mode.has_common_steps else held, wait)
+    one.apply = min(apply + (0.0 if mode.has_common_steps else kept), wait - one.others)
     one.wire = wait - one.others - one.apply
     one.moving, one.late = of_step("wire_ms"), _by_trainer(logs, "late", log.index)
     one.bytes = of_step("sent_bytes") + of_step("received_bytes")
@@ -168,7 +165,7 @@ def _parts(one: Trainer, logs: Logs, log: Log, kind: str, apply: float) -> None:
     one.rows_wanted, one.rows_ahead, one.rows_cached = map(of_step, ("rows_wanted", "rows_ahead", "rows_cached"))
 
 
-def _trainer(logs: Logs, log: Log, kind: str, apply: float) -> Trainer:
+def _trainer(logs: Logs, log: Log, mode: Mode, apply: float) -> Trainer:
     one = Trainer(log.index, log.host, whole_of(log.number("steps")))
     began = [number_of(line.get("t_s")) for line in log.events("began")]
     joined, counted = number_of(log.joined.get("t_s")), number_of(log.totals.get("t_s"))
@@ -180,7 +177,7 @@ def _trainer(logs: Logs, log: Log, kind: str, apply: float) -> Trainer:
     end = logs.last if logs.last - counted > logs.silence else counted
     one.quiet = max(0.0, end - one.since) if one.since else 0.0
     if one.steps:
-        _parts(one, logs, log, kind, apply)
+        _parts(one, logs, log, mode, apply)
     return one
 
 
@@ -214,13 +211,12 @@ def _tables(logs: Logs) -> list[tuple[str, int, int, list[tuple[int, int]], int]
 
 def figures_of(logs: Logs) -> Figures:
     """Compute the figures of a job from its logs."""
-    kind = logs.mode.partition("(")[0]
     waited = sum(sum(log.numbers("wait_by_server_ms", len(logs.servers))) for log in logs.trainers.values())
     servers = [_server(logs, index, log, waited) for index, log in sorted(logs.servers.items())]
     apply = max([server.apply for server in servers], default=0.0)
-    trainers = [_trainer(logs, log, kind, apply) for _, log in sorted(logs.trainers.items())]
+    trainers = [_trainer(logs, log, logs.policy, apply) for _, log in sorted(logs.trainers.items())]
     bins = [[int(count) for count in log.numbers("staleness", 16)] for log in logs.servers.values()]
-    return Figures(logs.mode, logs.compress, logs.compress_parameters, trainers, servers, max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
+    return Figures(logs.policy, logs.compress, logs.compress_parameters, trainers, servers, max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
                    logs.began_number("tables"), logs.began_number("compressible_bytes"), add_bins(bins),
                    int(sum(log.number("dropped") for log in logs.servers.values())),
                    int(sum(log.number("skipped") for log in logs.trainers.values())), _tables(logs))

@@ -10,10 +10,12 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..native.errors import FileError, NotFoundError
+from ..job.mode import Mode, parse
+from ..native.errors import FileError, InvalidArgumentError, NotFoundError
 from ..native.regular import read_regular
 from .numbers import number_of, numbers_of, whole_of
 from .runlog import LAUNCHER
@@ -78,6 +80,14 @@ class Logs:
     @property
     def mode(self) -> str:
         return self._began("mode", "sync")
+
+    @cached_property
+    def policy(self) -> Mode:
+        """What the mode means; damaged logs are read as those of ``sync``."""
+        try:
+            return parse(self.mode)
+        except InvalidArgumentError:
+            return parse("sync")
 
     @property
     def compress(self) -> str:

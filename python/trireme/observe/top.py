@@ -17,7 +17,7 @@ def table_of(view: View) -> Any:
     tables = load("rich.table", "trireme top")
     facts = [f"step {view.step}", f"{view.rate:.1f} steps/s", f"mode {view.logs.mode}"]
     facts += [f"loss {view.loss:.4g}"] if view.loss is not None else []
-    facts += [f"staleness {view.staleness}"] if view.staleness and not view.logs.mode.startswith("sync") else []
+    facts += [f"staleness {view.staleness}"] if view.staleness and not view.logs.policy.is_lockstep else []
     facts += [f"{view.logs.restarts} restart{'s' * (view.logs.restarts != 1)}"] if view.logs.restarts else []
     table = tables.Table(title="  ".join(facts), title_justify="left", box=load("rich.box", "trireme top").SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("rank", "host", "does"):
@@ -33,8 +33,8 @@ def table_of(view: View) -> Any:
 
 
 def _step_of(rank: Rank, view: View) -> int:
-    """Return the step to show. In sync the ranks are at one step, and their lines are written at different moments: the newest line tells it."""
-    if view.logs.mode != "sync" or rank.has_ended or rank.age > _OLD or not rank.rate:
+    """Return the step to show. Where no trainer goes ahead the ranks are at one step, and their lines are written at different moments: the newest line tells it."""
+    if not view.logs.policy.has_common_steps or view.logs.policy.backups or rank.has_ended or rank.age > _OLD or not rank.rate:
         return rank.step
     return max(one.step for one in view.of(rank.role))
 

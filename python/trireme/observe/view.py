@@ -55,11 +55,11 @@ class View:
 
     @property
     def rate(self) -> float:
-        """Steps a second: of a trainer in sync, of all in the other modes."""
+        """Steps a second: of a trainer where all make them together, else of all."""
         rates = [rank.rate for rank in self.of("trainer") if not rank.has_ended]
         if not rates:
             return 0.0
-        return max(rates) if self.logs.mode.startswith("sync") else sum(rates)
+        return max(rates) if self.logs.policy.is_lockstep else sum(rates)
 
     @property
     def step(self) -> int:
