@@ -281,9 +281,13 @@ static tr_status NAME(expand_grad)(const tr_run *io)
     int64_t          post = 1, pre = n;
     int              next = 0;
 
+    if (n == 0) {                                          /* expand_as: as large as a tensor without rows */
+        memset(dx->data, 0, (size_t)tr_tensor_count(dx) * sizeof(T));
+        return TR_OK;
+    }
     TR_TRY(tr_run_scratch((void **)&half[0], io, 2 * (size_t)n * sizeof(T)));
     half[1] = half[0] + n;
-    for (int i = count - 1; i >= 0 && n > 0; i--) {
+    for (int i = count - 1; i >= 0; i--) {
         pre /= runs[i].times * runs[i].count;
         post *= runs[i].count;
         if (runs[i].times == 1)
