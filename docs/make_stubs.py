@@ -22,7 +22,7 @@ HEAD = '''\
 # Types of trireme/program/operator.py, whose functions are made when they are first asked for.
 # Made by docs/make_stubs.py: change the operators' records (kernels/, pserver/ops/), then `make operators`.
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from .block import Block, Variable
 from .op_protos import OpProto
@@ -31,16 +31,24 @@ from ..native.dtypes import DTypeLike
 Slot: TypeAlias = Variable | str | Sequence[Variable | str]
 Output: TypeAlias = Variable | str | Sequence[Variable | str] | int | None
 
+class Common(TypedDict, total=False):
+    """Arguments that every operator takes."""
+
+    op_role: int
+    op_role_var: Sequence[str]
+    op_namescope: str
+    name: str | None
+
 def create_operator(type: str, input: Slot | dict[str, Any] | None = ..., output: Slot | dict[str, Any] | None = ...,
                     attrs: dict[str, Any] | None = ...) -> Any: ...
 def doc_of(proto: OpProto) -> str: ...
 '''
 
-_INDENT = " " * 8
+_WIDTH = 120
 _TYPES = {"INT": "int", "FLOAT": "float", "STRING": "str", "INTS": "Sequence[int]", "FLOATS": "Sequence[float]",
           "STRINGS": "Sequence[str]", "BOOLEAN": "bool", "BOOLEANS": "Sequence[bool]", "BLOCK": "Block | int", "LONG": "int",
           "BLOCKS": "Sequence[Block | int]", "LONGS": "Sequence[int]"}
-_COMMON = ("op_role: int = ...", "op_role_var: Sequence[str] = ...", "op_namescope: str = ...", "name: str | None = None")
+_COMMON = "**common: Unpack[Common]"
 
 
 def main() -> None:
@@ -69,13 +77,20 @@ def _is_gradient(proto: OpProto) -> bool:
 
 def _function(proto: OpProto) -> str:
     attrs = [_attribute(attr) for attr in proto.attrs.values() if _is_name(attr.name)]
-    arguments = [*_inputs(proto), *(f"{slot.name}: Output = ..." for slot in proto.outputs), *attrs, *_COMMON]
+    arguments = [*_inputs(proto), *(f"{slot.name}: Output = ..." for slot in proto.outputs), *attrs, _COMMON]
     known: dict[str, str] = {}
     for argument in arguments:
         known.setdefault(argument.partition(":")[0], argument)     # the first of a name is the one that is taken
-    text = textwrap.fill(", ".join(argument.replace(" ", "~") for argument in known.values()), 120, initial_indent=_INDENT,
-                         subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False).replace("~", " ")
-    return f"def {proto.type}(\n{text},\n{_INDENT}) -> {_result(proto)}:\n    {_doc(proto)}\n"
+    return f"{_signature(f'def {proto.type}(', list(known.values()))}) -> {_result(proto)}:\n    {_doc(proto)}\n"
+
+
+def _signature(head: str, arguments: list[str]) -> str:
+    """Return ``head`` and the arguments, in lines that begin below the first of them."""
+    if arguments[-2:-1] == ["*"]:
+        del arguments[-2]                                          # nothing but what all operators take stands behind it
+    text = ", ".join(argument.replace(" ", "~") for argument in arguments)
+    return textwrap.fill(head.replace(" ", "~") + text, _WIDTH, subsequent_indent=" " * len(head),
+                         break_long_words=False, break_on_hyphens=False).replace("~", " ")
 
 
 def _inputs(proto: OpProto) -> list[str]:
