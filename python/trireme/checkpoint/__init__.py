@@ -15,9 +15,10 @@ from ..native.lazy import load_later
 
 if TYPE_CHECKING:
     from .arrays_file import export
-    from .folder import claim, say, steps, warn
-    from .opened import KINDS, STATISTIC, TABLE, Array, Checkpoint, Table, find, newest, path_of
-    from .state import States, digest_of, kinds_of, restore, say_rates, say_where, state_variables, value_in
+    from .folder import claim as claim, say as say, steps, warn as warn
+    from .opened import KINDS as KINDS, STATISTIC as STATISTIC, TABLE as TABLE, Array, Checkpoint, Table, find, newest, path_of as path_of
+    from .state import (States as States, digest_of as digest_of, kinds_of as kinds_of, restore as restore, say_rates as say_rates,
+                        say_where as say_where, state_variables as state_variables, value_in as value_in)
 
 __getattr__, __dir__ = load_later(__name__, {
     "": (),

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import distributed
-from ..checkpoint import say, say_where, steps
+from ..checkpoint.folder import say, steps
+from ..checkpoint.state import say_where
 from ..distributed.checkpoints import claim_folder
 from ..feeding.data_feeder import DataFeeder
 from ..job.checkpoint_settings import entry_of

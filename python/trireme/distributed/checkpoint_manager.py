@@ -20,10 +20,11 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, States, digest_of, kinds_of, newest, restore, say, say_rates, say_where, state_variables, steps, value_in
 from ..job.job import Job
+from ..job.checkpoint_settings import Settings
 from ..native.errors import NotFoundError, TimedOutError, TriremeError, check
 from ..native.names import name_chars, path_chars, take_text
 from ..native.tensor import Scope
-from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_script, settings_now
+from .checkpoints import beginning_of, claim_folder, is_skipped_by_script, settings_now
 from .geo import COUNT
 from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, newest_in
 from .transpiled import Transpiled
@@ -66,7 +67,7 @@ class CheckpointManager:
     @property
     def steps(self) -> int:
         """Steps that are ended."""
-        return self.first + self.count
+        return int(self.first + self.count)
 
     def facts(self) -> list[tuple[str, str]]:
         return []

@@ -87,7 +87,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
         every_steps = check_whole("checkpoint: every_steps", every_steps, 1, (1 << 63) - 1)
     every_seconds = plain(every_seconds)
     if every_seconds is not None and (isinstance(every_seconds, bool) or not isinstance(every_seconds, numbers.Real)
-                                      or not 0 < every_seconds < float("inf")):
+                                      or not 0 < float(every_seconds) < float("inf")):
         raise InvalidArgumentError(f"checkpoint: every_seconds={every_seconds!r}; a number above 0 is possible")
     keep = check_whole("checkpoint: keep", keep, 1)
     if resume and anew:

@@ -50,7 +50,7 @@ class FirstFeeds:
         return False
 
     def _compare(self) -> None:
-        posted = board.post(self.job, name="the first feeds", data=b"".join(self._seen)) or {}
+        posted: dict[int, bytes] = board.post(self.job, name="the first feeds", data=b"".join(self._seen)) or {}
         if len(posted) < self.job.trainers:
             return                                     # another trainer is the last to post
         alike: dict[bytes, list[str]] = {}

@@ -58,7 +58,8 @@ def merge_auc(states: Sequence[Variable], scope: Scope | None = None) -> float:
     positives, negatives = (_value(var, scope or global_scope()) for var in states[2:])
     metric = Auc(num_thresholds=positives.size - 1)
     metric.set_counts({"_positives": positives, "_negatives": negatives})
-    return merge_metric(metric).eval()
+    area: float = merge_metric(metric).eval()
+    return area
 
 
 def _curve(positives: Variable) -> Any:

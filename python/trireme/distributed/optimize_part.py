@@ -170,7 +170,8 @@ class OptimizePart:
     def _explicit_owner(self, op: OpView) -> str | None:
         """Return the parameter that an operator names as its owner."""
         role_vars = op.attr("op_role_var") if op.has_attr("op_role_var") else []
-        for name in [*role_vars[:1], *op.input("Param")]:
+        names: list[str] = [*role_vars[:1], *op.input("Param")]
+        for name in names:
             if name in self.params or name in self.tables:
                 return name
         if op.index in self.around.adopted:
@@ -181,7 +182,8 @@ class OptimizePart:
     def _owners(self) -> dict[str, str]:
         """Find variables that belong to one parameter: only it uses them, and they are written or have its shape."""
         users: dict[str, set[str | None]] = {}
-        written, scheduled = set(), set()
+        written: set[str] = set()
+        scheduled: set[str] = set()
         for op in self.ops:
             (scheduled if is_schedule(op) else written).update(op.output_arg_names)
             if self.is_update(op):
@@ -192,7 +194,7 @@ class OptimizePart:
             who.discard(None)
             if len(who) != 1 or name in owner or name in scheduled:
                 continue
-            param = next(iter(who))
+            param = next(name for name in who if name is not None)
             is_like = tuple(self.var(name).desc.shape()) == tuple(self.var(param).desc.shape())
             if name in written or is_like or self.var(name).type == VarType.SELECTED_ROWS:
                 owner[name] = param

@@ -47,9 +47,9 @@ class Replay:
             shape = [dim if dim > 0 else 1 for dim in var.desc.shape()]
             if not block.has_var(name):
                 block.create_var(name=name, shape=shape, dtype=var.dtype)
-            value = float("nan") if NUMPY_DTYPES[int(var.dtype)].kind == "f" or var.dtype == VarType.BF16 else 0.0
+            value = float("nan") if var.dtype is not None and (var.dtype == VarType.BF16 or NUMPY_DTYPES[var.dtype].kind == "f") else 0.0
             block.append_op(type="fill_constant", outputs={"Out": name},
-                            attrs={"shape": shape, "dtype": int(var.dtype), "value": value})
+                            attrs={"shape": shape, "dtype": var.dtype, "value": value})
         return program
 
 

@@ -18,10 +18,11 @@ from .._core import ffi, lib
 from ..checkpoint import steps as steps_in
 from ..checkpoint import warn
 from ..job.job import tell_launcher
+from ..job.checkpoint_settings import Settings
 from ..native.errors import FileError, TriremeError
 from ..native.handles import Handle, Native
 from ..native.names import path_chars, take_text
-from .checkpoints import Settings, claim_folder
+from .checkpoints import claim_folder
 
 STOPPED: int = lib.TR_STOPPED          # the exit code that asks for another start
 BEGIN, REPORT, STOP = lib.TR_CHECKPOINT_BEGIN, lib.TR_CHECKPOINT_REPORT, lib.TR_CHECKPOINT_STOP
@@ -143,7 +144,7 @@ def newest_in(folder: str) -> int:
 def _status_of(error: Exception | None) -> int:
     if error is None:
         return 0
-    return lib.TR_EPEER if isinstance(error, TriremeError) and error.status == "EPEER" else lib.TR_EIO
+    return int(lib.TR_EPEER if isinstance(error, TriremeError) and error.status == "EPEER" else lib.TR_EIO)
 
 
 __all__ = ["BEGIN", "REPORT", "STOP", "STOPPED", "PATIENCE", "LOOK", "Schedule", "asked", "newest_in"]

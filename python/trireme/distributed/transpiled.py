@@ -56,7 +56,7 @@ class Transpiled:
     flush: Program | None = None       # a trainer runs it before it leaves
     idle: Program | None = None        # the program of a trainer whose batch is empty
     after: Program | None = None       # the operators that need a step's new parameters: a trainer that goes on after a step runs them again
-    original: Program | None = None    # the program that was cut
+    original: Program = field(kw_only=True)            # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # variables that a trainer cannot fetch
     fed: set[str] = field(default_factory=set)         # variables of data that updates read, such as a learning rate
     read_alone: set[str] = field(default_factory=set)  # averaged variables that are no loss: no parameter depends on them
@@ -64,6 +64,7 @@ class Transpiled:
     def add_block(self, param: str, grad: str, server: int, var: Variable, begin: int = 0, end: int | None = None) -> None:
         """Add a block: rows ``begin`` to ``end`` of the trainers' ``var``, which ``server`` calls ``param``."""
         rows, *rest = var.desc.shape()
+        assert var.dtype is not None                   # of what is trained
         end = rows if end is None else end
         self.blocks.append(ParamBlock(param, grad, server, var.dtype, var.dtype.dtype.itemsize * prod([end - begin, *rest]), var.name, begin, end))
 

@@ -164,7 +164,7 @@ class Dataset(Handle):
                 raise InvalidArgumentError(f"Dataset: delimiter={value!r}; one character is possible")
             if name in _WHOLE and (value, name) not in ((None, "threads"), ("skip", "bad_lines")):
                 value = check_whole(f"Dataset: {name}", value, *_WHOLE[name])
-            if name == "lease" and not (isinstance(value, numbers.Real) and 0 < value < 1e8):
+            if name == "lease" and not (isinstance(value, numbers.Real) and 0 < float(value) < 1e8):
                 raise InvalidArgumentError(f"Dataset: lease={value!r}; seconds above 0 are possible")
             if name == "header" and not isinstance(value, (bool, list, tuple)):
                 raise InvalidArgumentError(f"Dataset: header={value!r}; True, False or a list of names is possible")
@@ -224,7 +224,7 @@ class Dataset(Handle):
 
     @property
     def batch_size(self) -> int:
-        return self._given["batch_size"]
+        return int(self._given["batch_size"])
 
     def desc(self) -> str:
         """Return the description as text."""
@@ -319,7 +319,7 @@ class Dataset(Handle):
 
     def _may_lease(self) -> bool:
         with self._used() as dataset:
-            return self._given["split"] == "tasks" and lib.tr_dataset_lines_in_memory(dataset) < 0
+            return bool(self._given["split"] == "tasks" and lib.tr_dataset_lines_in_memory(dataset) < 0)
 
     # -- batches --------------------------------------------------------------------------------------------
 
@@ -432,7 +432,7 @@ class Dataset(Handle):
     def get_memory_data_size(self, fleet: Any = None) -> int:
         """Return the number of lines in memory."""
         with self._made() as dataset:
-            return max(0, lib.tr_dataset_lines_in_memory(dataset))
+            return int(max(0, lib.tr_dataset_lines_in_memory(dataset)))
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:
         """Return the number of samples in memory after a shuffle, as ``get_memory_data_size`` does."""
@@ -449,18 +449,18 @@ class Dataset(Handle):
     @property
     def lines_read(self) -> int:
         """Lines that were read, without the bad ones."""
-        return self._counts().lines
+        return int(self._counts().lines)
 
     @property
     def bad_lines(self) -> int:
         """Lines that were skipped."""
-        return self._counts().bad_lines
+        return int(self._counts().bad_lines)
 
     @property
     def first_bad_line(self) -> str:
         """What was wrong with the first line that was skipped, and where it is."""
         with self._made() as dataset:
-            return ffi.string(lib.tr_dataset_first_bad_line(dataset)).decode("utf-8", "replace")
+            return str(ffi.string(lib.tr_dataset_first_bad_line(dataset)).decode("utf-8", "replace"))
 
 
 def _described_dataset(kind: type[Dataset], given: dict[str, Any]) -> Dataset:
@@ -501,7 +501,7 @@ def hash_id(text: str | bytes, buckets: int) -> int:
     data = text.encode() if isinstance(text, str) else bytes(text)
     if buckets < 1:
         raise InvalidArgumentError(f"hash_id: buckets={buckets!r}; a positive int is possible")
-    return lib.tr_data_hash(data, len(data), buckets)
+    return int(lib.tr_data_hash(data, len(data), buckets))
 
 
 class InMemoryDataset(Dataset):

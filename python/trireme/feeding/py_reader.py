@@ -168,6 +168,7 @@ class PyReader(Uncopied):
                 raise InvalidArgumentError(f"{self.name}: the program reads from it, but it was not started: call start() before each pass"
                                            f"\n  your line: {user_line()}")
             self.start()
+        assert self._ahead is not None
         try:
             return next(self._ahead)
         except StopIteration:

@@ -74,7 +74,8 @@ def convert_reader_to_recordio_files(filename: str, batch_per_file: int, reader_
     stem, extension = os.path.splitext(filename)
     if extension != ".recordio":
         raise ValueError(f"convert_reader_to_recordio_files: filename={filename!r}; a name that ends with '.recordio' is wanted")
-    batches, counts = iter(_converted(reader_creator, feeder, feed_order)), []
+    batches = iter(_converted(reader_creator, feeder, feed_order))
+    counts: list[int] = []
     first = next(batches, None)
     while first is not None:
         with new_file(f"{stem}-{len(counts):05d}{extension}") as out:

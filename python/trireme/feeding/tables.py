@@ -198,12 +198,12 @@ def _storage(pa: Any, kind: Any) -> Any:
 
 
 def _is_list(types: Any, kind: Any) -> bool:
-    return types.is_list(kind) or types.is_large_list(kind)
+    return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
 def _is_text(types: Any, kind: Any) -> bool:
-    return (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_binary(kind)
-            or types.is_large_binary(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind))
+    return any(is_one(kind) for is_one in (types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary,
+                                           types.is_binary_view, types.is_fixed_size_binary))
 
 
 def _fits(types: Any, outer: Any, inner: int, width: int, lod_level: int) -> bool:
@@ -212,7 +212,7 @@ def _fits(types: Any, outer: Any, inner: int, width: int, lod_level: int) -> boo
         return width == 1
     if types.is_fixed_size_list(outer):
         count = outer.list_size * inner
-        return count % width == 0 if lod_level else count == width
+        return bool(count % width == 0 if lod_level else count == width)
     return inner in (1, width) if lod_level else width % max(1, inner) == 0
 
 
@@ -241,7 +241,7 @@ def _wants_digits(pa: Any, kind: Any, target: Any) -> bool:
         kind, target = kind.value_type, target.value_type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return pa.types.is_large_binary(target) and pa.types.is_integer(kind)
+    return bool(pa.types.is_large_binary(target) and pa.types.is_integer(kind))
 
 
 def _flat(pa: Any, array: Any) -> Any:
@@ -299,24 +299,24 @@ def _reported(call: Callable[..., None]) -> Callable[..., int]:
             chars = text.encode("utf-8", "replace")[:lib.TR_TABLE_ERROR_SIZE - 1]
             ffi.memmove(arguments[-1], chars + b"\0", len(chars) + 1)
             return status
-        return lib.TR_OK
+        return int(lib.TR_OK)
 
     return wrapper
 
 
-@ffi.def_extern(name="tr_py_table_open", error=lib.TR_EINTERNAL)
+@ffi.def_extern(name="tr_py_table_open", error=lib.TR_EINTERNAL)    # type: ignore[untyped-decorator]
 @_reported
 def _open(reader: TableReader, path: Any, begin: int, end: int) -> None:
     reader.open(os.fsdecode(ffi.string(path)), begin, end)
 
 
-@ffi.def_extern(name="tr_py_table_next", error=lib.TR_EINTERNAL)
+@ffi.def_extern(name="tr_py_table_next", error=lib.TR_EINTERNAL)    # type: ignore[untyped-decorator]
 @_reported
 def _next(reader: TableReader, out: Any) -> None:
     reader.next(out)
 
 
-@ffi.def_extern(name="tr_py_table_close")
+@ffi.def_extern(name="tr_py_table_close")    # type: ignore[untyped-decorator]
 def _close(payload: Any) -> None:
     ffi.from_handle(payload).close()
 

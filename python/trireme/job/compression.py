@@ -15,7 +15,7 @@ Parameters come back as they are (``none``, the default), or rounded to nearest 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from .._core import ffi, lib
 from .job import say_in_time
@@ -62,7 +62,7 @@ def set_compression(method: str | None = None, *, parameters: str | None = None)
     >>> fluid.distributed.set_compression("topk(0.01)", parameters="bf16")
     >>> fluid.distributed.set_compression("none", parameters="none")
     """
-    given = [value for value in (method, parameters) if value is not None]
+    given: list[Any] = [value for value in (method, parameters) if value is not None]
     for value in given or [None]:
         if not isinstance(value, str):
             raise TypeError(f"set_compression takes a text such as 'int8', got {value!r}")

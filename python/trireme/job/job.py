@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from .._core import ffi, lib
 from ..native.errors import InvalidArgumentError, PeerError, TriremeError, check
@@ -88,11 +88,12 @@ class Job(Uncopied):
     def free(self) -> bool:
         """Leave the job. Return whether all went well."""
         ptr, self.ptr = self.ptr, None
-        if self.stop_code:
-            lib.tr_job_stop(ptr, self.failure.encode(), self.stop_code)
-        elif self.failure is not None:
-            lib.tr_job_abort(ptr, self.failure.encode())
-        return lib.tr_job_free(ptr) == 0
+        if self.failure is not None:
+            if self.stop_code:
+                lib.tr_job_stop(ptr, self.failure.encode(), self.stop_code)
+            else:
+                lib.tr_job_abort(ptr, self.failure.encode())
+        return bool(lib.tr_job_free(ptr) == 0)
 
 
 starting = new_lock()                                 # one thread begins; a process joins once
@@ -256,7 +257,7 @@ def _watch_end() -> None:
         if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
             _end()                                     # the interpreter would wait for these threads before it calls this
 
-    def exit(code: Any = None) -> None:                # it takes the place of sys.exit
+    def exit(code: Any = None) -> NoReturn:                # it takes the place of sys.exit
         is_main = threading.current_thread() is threading.main_thread()
         raise (_Exit if is_main else SystemExit)(code)     # the module threading is silent about SystemExit itself alone
 

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = options.run(options)
         if sys.stdout:                                 # it is None where it was closed
             sys.stdout.flush()
-        return code
+        return int(code)
     except TriremeError as error:
         text = str(error)                              # of the launcher it says so itself
         print(text if text.startswith("trireme") else f"trireme: {text}", file=sys.stderr)
@@ -326,7 +326,8 @@ def run_port(options: argparse.Namespace) -> int:
 
 
 def run_checkpoint(options: argparse.Namespace) -> int:
-    from ..checkpoint import KINDS, command
+    from ..checkpoint import command
+    from ..checkpoint.opened import KINDS
 
     if options.action == "list":
         return command.command_list(options.folder)

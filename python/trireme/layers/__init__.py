@@ -1,5 +1,7 @@
 """Layers: compositions of operators, under Fluid's names."""
 
+from typing import Any as _Any
+
 from . import (
     array,
     attention,
@@ -60,7 +62,7 @@ __all__ = [*array.__all__, *attention.__all__, *branch.__all__, *control_flow.__
            *structured.__all__, *tensor.__all__, *tensor_ops.__all__]
 
 
-def _answer_for_all(module: object) -> None:
+def _answer_for_all(module: _Any) -> None:
     """Let a module here answer for every layer: Fluid's scripts know layers by modules that are cut otherwise, such as ``layers.nn.relu``."""
     def __getattr__(name: str) -> object:
         if name in __all__:

@@ -39,7 +39,7 @@ def _bias(queries: Variable, keys: Variable, mask: Variable | None, causal: bool
         allowed.append(cast(columns <= rows, queries.dtype))
     if not allowed:
         return None
-    both = allowed[0] if len(allowed) == 1 else elementwise_mul(*allowed)
+    both = allowed[0] if len(allowed) == 1 else elementwise_mul(allowed[0], allowed[1])
     bias = scale(both, scale=_NEVER, bias=-_NEVER)
     bias.stop_gradient = True
     return bias
@@ -67,7 +67,7 @@ def multi_head_attention(queries: Variable, keys: Variable | None = None, values
         helper.check_variable(var, what)
         if len(var.shape) != 3 or var.shape[2] is None:
             raise ValueError(f"multi_head_attention: {what} must be [n, length, width] with a known width, got {var!r}")
-    size = queries.shape[2] if size is None else size
+    size = int(queries.shape[2] or 0) if size is None else size
     if size % num_heads:
         raise ValueError(f"multi_head_attention: size {size} cannot be cut into {num_heads} heads")
 
@@ -106,7 +106,7 @@ def _around(x: Variable, part: Any, dropout_rate: float, is_test: bool, normaliz
 
 def _feed_forward(x: Variable, inner_size: int, act: str, name: str) -> Variable:
     inner = fc(x, inner_size, num_flatten_dims=2, act=act, param_attr=f"{name}.inner.w", bias_attr=f"{name}.inner.b")
-    return fc(inner, x.shape[2], num_flatten_dims=2, param_attr=f"{name}.outer.w", bias_attr=f"{name}.outer.b")
+    return fc(inner, int(x.shape[2] or 0), num_flatten_dims=2, param_attr=f"{name}.outer.w", bias_attr=f"{name}.outer.b")
 
 
 def transformer_encoder_layer(x: Variable, num_heads: int, inner_size: int, *, mask: Variable | None = None, causal: bool = False,
@@ -178,7 +178,8 @@ def _lstm_direction(x: Variable, h: Variable, c: Variable, size: int, initialize
     """Return hidden states and cells [length, n, size] of one layer in one direction."""
     def parameter(end: str, shape: list[int | None], is_bias: bool = False) -> Variable:
         attr = ParamAttr(name=f"{name}.{end}", initializer=None if is_bias else initializer)
-        return LayerHelper("lstm", name=name).create_parameter(attr, shape, x.dtype, is_bias=is_bias)
+        made: Variable = LayerHelper("lstm", name=name).create_parameter(attr, shape, x.dtype, is_bias=is_bias)
+        return made
 
     w, u, b = parameter("w", [x.shape[2], 4 * size]), parameter("u", [size, 4 * size]), parameter("b", [4 * size], True)
     given = elementwise_add(mul(x, w, x_num_col_dims=2), b)
@@ -194,7 +195,8 @@ def _lstm_direction(x: Variable, h: Variable, c: Variable, size: int, initialize
         rnn.update_memory(cell_before, cell)
         rnn.step_output(hidden)
         rnn.step_output(cell)
-    return tuple(rnn())                                    # type: ignore[return-value]
+    hidden, cell = rnn()
+    return hidden, cell
 
 
 def lstm(input: Variable, init_h: Variable, init_c: Variable, max_len: int, hidden_size: int, num_layers: int, dropout_prob: float = 0.0,

@@ -10,7 +10,7 @@ from ..native import unique_name
 from ..native.dtypes import VarType
 from ..native.errors import UnsupportedError
 from ..parameters.layer_helper import LayerHelper
-from ..program import Variable, default_main_program
+from ..program import Block, Variable, default_main_program
 from .array import merge_lod_tensor
 from .control_flow import ConditionalBlock, logical_and, logical_not
 from .tensor import assign
@@ -68,11 +68,17 @@ class IfElse:
             raise ValueError(f"IfElse: {what} must stand inside true_block() or false_block()")
         return self._branch
 
+    @staticmethod
+    def _parent() -> Block:
+        parent = default_main_program().current_block().parent
+        assert parent is not None                      # of a block that this object has made
+        return parent
+
     def input(self, x: Variable) -> Variable:
         """Return the rows of ``x`` that this block is for."""
         branch = self._inside("input")
         if x.name not in self._inputs:
-            parent = default_main_program().current_block().parent
+            parent = self._parent()
             yes, no = (parent.create_var(name=unique_name.generate(f"{self.helper.name}.input"), dtype=x.dtype)
                        for _ in range(2))
             parent.append_op(type="split_lod_tensor", inputs={"X": [x], "Mask": [self.cond]},
@@ -83,7 +89,7 @@ class IfElse:
     def output(self, *outs: Variable) -> None:
         """Name the results of this block."""
         branch = self._inside("output")
-        parent = default_main_program().current_block().parent
+        parent = self._parent()
         for out in outs:
             outside = parent.create_var(name=unique_name.generate(f"{self.helper.name}.output"), dtype=out.dtype)
             self._outputs[branch].append(outside)

@@ -70,17 +70,17 @@ def _transposed(spatial: int, input: Variable, num_filters: int, output_size: An
     helper = LayerHelper(layer, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     helper.check_variable(input, "input")
     channels, groups = _channels(layer, input, spatial, groups, num_filters)
-    attrs = {"strides": _extents(stride, spatial, f"{layer}: stride"), "paddings": _extents(padding, spatial, f"{layer}: padding"),
+    attrs: dict[str, Any] = {"strides": _extents(stride, spatial, f"{layer}: stride"), "paddings": _extents(padding, spatial, f"{layer}: padding"),
              "dilations": _extents(dilation, spatial, f"{layer}: dilation"), "groups": groups}
     if output_size is not None:
         attrs["output_size"] = _extents(output_size, spatial, f"{layer}: output_size")
     if filter_size is not None:
         window = _extents(filter_size, spatial, f"{layer}: filter_size")
-    elif output_size is None or None in input.shape[2:]:
+    elif output_size is None or len(known := [extent for extent in input.shape[2:] if extent is not None]) < len(input.shape) - 2:
         raise ValueError(f"{layer}: give filter_size, or output_size for an input of known extents; got {input!r}")
     else:
         window = [(out - (extent - 1) * step + 2 * pad - 1) // distance + 1
-                  for out, extent, step, pad, distance in zip(attrs["output_size"], input.shape[2:], attrs["strides"],
+                  for out, extent, step, pad, distance in zip(attrs["output_size"], known, attrs["strides"],
                                                               attrs["paddings"], attrs["dilations"])]
     w = helper.create_parameter(helper.param_attr, [channels, num_filters // groups, *window], input.dtype)
     depthwise = spatial == 2 and groups == channels == num_filters and groups > 1

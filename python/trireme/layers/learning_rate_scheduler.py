@@ -153,7 +153,8 @@ def noam_decay(d_model: int, warmup_steps: int, learning_rate: float = 1.0) -> V
     with _schedule():
         step = _step(begin=1)
         shape = elementwise_min(step ** -0.5, step * float(warmup_steps) ** -1.5)
-        return shape * (learning_rate * float(d_model) ** -0.5)
+        rate: Variable = shape * (learning_rate * float(d_model) ** -0.5)
+        return rate
 
 
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:
@@ -186,7 +187,8 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
         is_warming = tensor.cast(step < float(warmup_steps), "float32")
         if not isinstance(learning_rate, Variable):
             learning_rate = tensor.fill_constant([1], "float32", float(learning_rate))
-        return warm * is_warming + learning_rate * (1.0 - is_warming)
+        rate: Variable = warm * is_warming + learning_rate * (1.0 - is_warming)
+        return rate
 
 
 __all__ = ["exponential_decay", "natural_exp_decay", "inverse_time_decay", "polynomial_decay", "piecewise_decay",

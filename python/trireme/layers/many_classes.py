@@ -99,7 +99,7 @@ def hsigmoid(input: Variable, label: Variable, num_classes: int, param_attr: Att
                          extra=["PreOut"])
 
 
-def _parameters(helper: LayerHelper, slot: str, shape: list[int]) -> dict[str, list[Variable]]:
+def _parameters(helper: LayerHelper, slot: str, shape: list[int | None]) -> dict[str, list[Variable]]:
     """The matrix and, unless bias_attr is False, a bias for each of its rows."""
     dtype = helper.input_dtype()
     bias = helper.create_parameter(helper.bias_attr, [shape[0], 1], dtype, is_bias=True)
@@ -121,7 +121,7 @@ def _distribution(given: Sequence[float], classes: int) -> np.ndarray:
     if not (chances >= 0).all() or abs(chances.sum() - 1) > 1e-3:
         raise ValueError(f"nce: custom_dist must be probabilities that add up to 1; they go from {chances.min():g} to "
                          f"{chances.max():g} and add up to {chances.sum():g}")
-    return chances / chances.sum()
+    return np.asarray(chances / chances.sum())
 
 
 def _alias_tables(chances: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

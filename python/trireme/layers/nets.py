@@ -172,7 +172,7 @@ def residual_block(input: Variable, num_filters: int, stride: int = 1, bottlenec
     if squeeze_reduction:
         x = squeeze_excite(x, squeeze_reduction)
     if stride != 1 or input.shape[1] != x.shape[1]:
-        input = normalized(input, x.shape[1], 1, stride, None)
+        input = normalized(input, int(x.shape[1] or 0), 1, stride, None)
     return layers.elementwise_add(input, x, act=act)
 
 

@@ -238,7 +238,7 @@ def _batch_norm(type: str, input: Variable, act: ActLike, is_test: bool, momentu
     bias = helper.create_parameter(helper.bias_attr, [channels], dtype, is_bias=True)
 
     def moving(name: str | None, value: float) -> Variable:
-        var = helper.create_parameter(ParamAttr(name=name, initializer=Constant(value), trainable=False,
+        var: Variable = helper.create_parameter(ParamAttr(name=name, initializer=Constant(value), trainable=False,
                                                 do_model_average=do_model_average_for_mean_and_var), [channels], dtype)
         var.stop_gradient = True
         return var

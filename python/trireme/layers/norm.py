@@ -80,7 +80,8 @@ def data_norm(input: Variable, act: ActLike = None, epsilon: float = 1e-5, param
 
     def statistic(end: str, value: float) -> Variable:
         attr = ParamAttr(name=f"{helper.name}.{end}", initializer=Constant(float(value)), trainable=False)
-        return helper.create_parameter(attr, [width], input.dtype, stop_gradient=True)
+        made: Variable = helper.create_parameter(attr, [width], input.dtype, stop_gradient=True)
+        return made
 
     size, total = statistic("batch_size", first["batch_size"]), statistic("batch_sum", first["batch_sum"])
     squares = statistic("batch_square_sum", first["batch_square"])
@@ -107,10 +108,11 @@ def spectral_norm(weight: Variable, dim: int = 0, power_iters: int = 1, eps: flo
     """
     helper = LayerHelper("spectral_norm", name=name)
     helper.check_variable(weight, "weight")
-    if None in weight.shape or dim not in (0, 1):
+    extents = [extent for extent in weight.shape if extent is not None]
+    if len(extents) < len(weight.shape) or dim not in (0, 1):
         raise ValueError(f"spectral_norm: weight must have a known shape, and dim must be 0 or 1; got {weight!r} and {dim!r}")
-    rows = weight.shape[dim]
-    columns = math.prod(weight.shape) // rows              # type: ignore[type-var,operator]
+    rows = extents[dim]
+    columns = math.prod(extents) // rows
     u, v = (helper.create_parameter(ParamAttr(trainable=False), [extent], weight.dtype, default_initializer=Normal(0.0, 1.0),
                                     stop_gradient=True) for extent in (rows, columns))
     return helper.append("spectral_norm", {"Weight": [weight], "U": [u], "V": [v]}, {"dim": dim, "power_iters": power_iters, "eps": eps})

@@ -26,7 +26,8 @@ def prelu(x: Variable, mode: str, param_attr: AttrLike = None, name: str | None 
     helper.check_variable(x, "x")
     if mode not in ("all", "channel", "element"):
         raise ValueError(f"prelu: mode must be 'all', 'channel' or 'element', got {mode!r}")
-    shape = {"all": [1], "channel": [1, *x.shape[1:2], 1, 1], "element": [1, *x.shape[1:]]}[mode]
+    shapes: dict[str, list[int | None]] = {"all": [1], "channel": [1, *x.shape[1:2], 1, 1], "element": [1, *x.shape[1:]]}
+    shape = shapes[mode]
     if None in shape or len(x.shape) < 2 and mode != "all":
         raise ValueError(f"prelu: with mode {mode!r} the dimensions of x after the first must be known, got {x!r}")
     alpha = helper.create_parameter(helper.param_attr, shape, x.dtype, default_initializer=Constant(0.25))

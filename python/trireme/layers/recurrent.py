@@ -199,7 +199,10 @@ def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, for
     if hidden_t_prev.shape[1] != cell_t_prev.shape[1]:
         raise ValueError(f"lstm_unit: hidden_t_prev and cell_t_prev must be equally wide, got {hidden_t_prev!r} and "
                          f"{cell_t_prev!r}")
-    gates = fc(concat([x_t, hidden_t_prev], axis=1), 4 * cell_t_prev.shape[1], param_attr=param_attr,
+    width = cell_t_prev.shape[1]
+    if width is None:
+        raise ValueError(f"lstm_unit: the width of cell_t_prev must be known, got {cell_t_prev!r}")
+    gates = fc(concat([x_t, hidden_t_prev], axis=1), 4 * width, param_attr=param_attr,
                bias_attr=bias_attr)
     cell, hidden = _outputs(helper, x_t.dtype, 2)
     helper.append_op(type="lstm_unit", inputs={"X": [gates], "C_prev": [cell_t_prev]}, outputs={"C": [cell], "H": [hidden]},

@@ -116,10 +116,10 @@ def image_resize_short(input: Variable, out_short_len: int, resample: str = "BIL
     >>> fluid.layers.image_resize_short(fluid.layers.data("image", [3, 8, 12]), 4).shape
     (None, 3, 4, 6)
     """
-    sides = input.shape[2:]
-    if len(input.shape) != 4 or None in sides:
+    sides = [side for side in input.shape[2:] if side is not None]
+    if len(input.shape) != 4 or len(sides) != 2:
         raise ValueError(f"image_resize_short: input must be [n, channels, height, width] with known sides, got {input!r}")
-    short = min(sides)                                     # type: ignore[type-var]
+    short = min(sides)
     out_shape = [out_short_len if side == short else int(side * (out_short_len / short) + 0.5) for side in sides]
     return image_resize(input, out_shape, resample=resample)
 

@@ -123,7 +123,7 @@ class StaticRNN(_Rnn):
         init = parent.create_var(name=unique_name.generate(f"{self.helper.name}.init"), dtype=ref.dtype,
                                  stop_gradient=True)
         parent.append_op(type="fill_constant_batch_size_like", inputs={"Input": [outside]}, outputs={"Out": [init]},
-                         attrs={"value": float(value), "dtype": int(ref.dtype),
+                         attrs={"value": float(value), "dtype": ref.dtype,
                                 "shape": [-1 if size is None else int(size) for size in shape],
                                 "input_dim_idx": ref_dim, "output_dim_idx": dim})
         return init
@@ -154,7 +154,7 @@ class StaticRNN(_Rnn):
         block = default_main_program().current_block()
         copy = block.create_var(name=name, dtype=var.dtype)
         block.append_op(type="rnn_memory_helper", inputs={"X": [var]}, outputs={"Out": [copy]},
-                        attrs={"dtype": int(var.dtype)})
+                        attrs={"dtype": var.dtype})
 
     def _complete(self, block: Block, parent: Block) -> None:
         if not self._inputs:
@@ -166,7 +166,7 @@ class StaticRNN(_Rnn):
             states.append(unique_name.generate(f"{self.helper.name}.state"))
             copy = block.create_var(name=states[-1], dtype=updated.dtype)
             block.append_op(type="rnn_memory_helper", inputs={"X": [updated]}, outputs={"Out": [copy]},
-                            attrs={"dtype": int(updated.dtype)})
+                            attrs={"dtype": updated.dtype})
         reads, _ = _outer_names(block, parent)
         scopes = parent.create_var(type=VarType.STEP_SCOPES, prefix="step_scopes")
         parent.append_op(type="recurrent",
@@ -199,8 +199,8 @@ class DynamicRNN(_Rnn):
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__("dynamic_rnn", name)
-        self.lod_rank_table: Variable | None = None
-        self.max_seq_len: Variable | None = None
+        self.lod_rank_table: Any = None
+        self.max_seq_len: Any = None
         self.cond = self.helper.create_variable_for_type_inference(VarType.BOOL, stop_gradient=True)
         self.while_op = While(self.cond)
         self.outputs: list[Variable] = []

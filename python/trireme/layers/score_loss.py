@@ -163,7 +163,8 @@ def sampled_softmax_with_cross_entropy(logits: Variable, label: Variable, num_sa
     truth = one_hot(reshape(places, [-1, num_true, 1]), num_true + num_samples)
     truth = math.scale(math.reduce_sum(truth, dim=1), 1.0 / num_true)
     truth.stop_gradient = True
-    return softmax_with_cross_entropy(picked, cast(truth, logits.dtype), soft_label=True)
+    cost: Variable = softmax_with_cross_entropy(picked, cast(truth, logits.dtype), soft_label=True)
+    return cost
 
 
 def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:

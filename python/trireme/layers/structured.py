@@ -28,6 +28,8 @@ def linear_chain_crf(input: Variable, label: Variable, param_attr: AttrLike = No
     """
     helper = LayerHelper("linear_chain_crf", input=input, param_attr=param_attr)
     tags = helper.input().shape[1]
+    if tags is None:
+        raise ValueError(f"linear_chain_crf: the number of tags, the width of input, must be known, got {input!r}")
     transition = helper.create_parameter(helper.param_attr, [tags + 2, tags], input.dtype)
     alpha, emission_exps, transition_exps = (helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
                                              for _ in range(3))

@@ -41,14 +41,14 @@ def create_parameter(shape: Sequence[int], dtype: DTypeLike, name: str | None = 
     >>> fluid.layers.create_parameter([2, 3], "float32", name="w")
     Parameter('w', float32[2, 3])
     """
-    attr = ParamAttr._to_attr(attr)
-    if attr is False:
+    own = ParamAttr._to_attr(attr)
+    if own is False:
         raise ValueError("create_parameter: attr=False means no parameter")
-    if name is not None and attr.name is None:
-        attr = attr._copy()
-        attr.name = name
-    return LayerHelper("create_parameter").create_parameter(attr, shape, convert_dtype(dtype), is_bias,
-                                                            default_initializer)
+    if name is not None and own.name is None:
+        own = own._copy()
+        own.name = name
+    made: Parameter = LayerHelper("create_parameter").create_parameter(own, shape, convert_dtype(dtype), is_bias, default_initializer)
+    return made
 
 
 def create_global_var(shape: Sequence[int], value: float, dtype: DTypeLike, persistable: bool = False,

@@ -49,7 +49,7 @@ class Evaluator:
         for state in self.states:
             var = block.create_var(name=state.name, shape=state.shape, dtype=state.dtype, persistable=True)
             block.append_op(type="fill_constant", outputs={"Out": [var]},
-                            attrs={"shape": list(var.desc.shape()), "dtype": int(var.dtype), "value": 0.0})
+                            attrs={"shape": list(var.desc.shape()), "dtype": var.dtype, "value": 0.0})
         executor.run(program)
 
     def eval(self, executor: Runner, eval_program: Program | None = None) -> Any:

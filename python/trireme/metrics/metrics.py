@@ -74,7 +74,7 @@ def _yes_or_no(name: str, labels: Any) -> np.ndarray:
     bad = np.flatnonzero((labels != 0) & (labels != 1))
     if bad.size:
         raise ValueError(f"{name}: the label of row {bad[0]} is {labels[bad[0]]}; it must be 0 or 1")
-    return labels.astype(bool)
+    return np.asarray(labels, bool)
 
 
 def _probabilities(name: str, preds: np.ndarray) -> np.ndarray:
@@ -217,7 +217,7 @@ class ChunkEvaluator(MetricBase):
         """Set the counts to 0."""
         self.num_infer_chunks = self.num_label_chunks = self.num_correct_chunks = 0
 
-    def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:
+    def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:    # type: ignore[override]  # as in Fluid
         """Add a batch: ``num_infer_chunks`` chunks were found, ``num_label_chunks`` are there, ``num_correct_chunks`` were found and are right."""
         found, real, right = (int(_first(x)) for x in (num_infer_chunks, num_label_chunks, num_correct_chunks))
         if not 0 <= right <= min(found, real):

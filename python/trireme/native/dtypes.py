@@ -153,7 +153,7 @@ def constant_for(what: str, value: Any, dtype: DTypeLike) -> float:
     kind = np.dtype(np.float32) if convert_dtype(dtype) == VarType.BF16 else numpy_dtype(dtype)
     with np.errstate(over="ignore"):
         kept = float(np.float32(number))
-    limits = np.iinfo(kind) if kind.kind in "iu" else None
+    limits: Any = np.iinfo(kind) if kind.kind in "iu" else None
     is_held = kept == number and limits.min <= number <= limits.max if limits else kind.kind == "b" or np.isfinite(kept) or not np.isfinite(number)
     if is_held:
         return number

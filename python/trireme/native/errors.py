@@ -309,7 +309,8 @@ def user_frame() -> FrameType | None:
     >>> user_frame().f_code.co_name
     '<module>'
     """
-    inner, frame = None, sys._getframe(1)
+    inner: FrameType | None = None
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen ")):
         inner, frame = frame, frame.f_back
     is_command = inner is not None and inner.f_code.co_filename == _COMMAND and inner.f_code.co_name == "main"

@@ -27,7 +27,7 @@ def new_lock() -> Any:
 def _others_load() -> bool:
     """Return whether another thread holds the lock that Python has for each module which is being imported."""
     mine = get_ident()
-    locks = [of() for of in list(_frozen_importlib._module_locks.values())]
+    locks = [of() for of in list(_frozen_importlib._module_locks.values())]        # type: ignore[attr-defined]
     return any(lock is not None and lock.owner not in (None, mine) for lock in locks)
 
 

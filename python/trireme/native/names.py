@@ -34,7 +34,7 @@ def _whole(data: bytes) -> bytes:
 
 def text_of(chars: Any) -> str:
     """Return a text of the core."""
-    return ffi.string(chars).decode("utf-8", "surrogateescape")
+    return str(ffi.string(chars).decode("utf-8", "surrogateescape"))
 
 
 def name_array(names: Iterable[str]) -> tuple[int, Any, list[Any]]:

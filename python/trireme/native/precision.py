@@ -26,12 +26,12 @@ def parse(what: str, precision: Any) -> int:
     """Return the tr_precision of this name, which ``what`` was given. Raises InvalidArgumentError, which says what is possible."""
     out = ffi.new("tr_precision *")
     check(lib.tr_precision_parse(out, precision_chars(what, precision)))
-    return out[0]
+    return int(out[0])
 
 
 def precision_name(precision: int) -> str:
     """Return the name of a tr_precision."""
-    return ffi.string(lib.tr_precision_name(precision)).decode()
+    return str(ffi.string(lib.tr_precision_name(precision)).decode())
 
 
 def set_matmul_precision(precision: str | None) -> None:
@@ -98,7 +98,7 @@ def bfloat16_way() -> str:
     >>> fluid.precision.bfloat16_way() in ("amx_bf16", "avx512_bf16", "float32")
     True
     """
-    return ffi.string(lib.tr_bfloat16_way()).decode()
+    return str(ffi.string(lib.tr_bfloat16_way()).decode())
 
 
 __all__ = ["set_matmul_precision", "get_matmul_precision", "set_winograd", "get_winograd", "bfloat16_way"]

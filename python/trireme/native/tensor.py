@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -95,7 +95,10 @@ def view_of_memory(tensor: Any, memory: Any) -> np.ndarray | None:
     return kind(shape, dtype, memory)
 
 
-class _CallableShape(tuple):
+_Kind = TypeVar("_Kind", bound="LoDTensor | SelectedRows")
+
+
+class _CallableShape(tuple[int, ...]):
     """The shape of an array that scripts also read as a LoDTensor: ``array.shape`` and ``array.shape()``."""
 
     def __call__(self) -> list[int]:
@@ -105,8 +108,8 @@ class _CallableShape(tuple):
 class FedArray(np.ndarray):
     """An array that `DataFeeder` has made. Fluid has LoDTensors there, so ``shape()``, ``lod()`` and the like work, too."""
 
-    @property
-    def shape(self) -> _CallableShape:
+    @property                                          # type: ignore[misc]
+    def shape(self) -> _CallableShape:                 # type: ignore[override]  # arrays of numpy can be given a shape
         return _CallableShape(super().shape)
 
     def lod(self) -> list[list[int]]:
@@ -185,10 +188,10 @@ class _Tensor(Handle):
         return bfloat16_bits(values) if self._dtype() == VarType.BF16 else np.array(values)
 
     def shape(self) -> list[int]:
-        return ffi.unpack(lib.tr_tensor_dims(self._ptr), lib.tr_tensor_rank(self._ptr))
+        return list(ffi.unpack(lib.tr_tensor_dims(self._ptr), lib.tr_tensor_rank(self._ptr)))
 
     def _is_initialized(self) -> bool:
-        return lib.tr_tensor_dtype(self._ptr) >= 0
+        return bool(lib.tr_tensor_dtype(self._ptr) >= 0)
 
     def _dtype(self) -> VarType:
         code = lib.tr_tensor_dtype(self._ptr)
@@ -394,12 +397,12 @@ class SelectedRows(_Tensor):
         self._pending: tuple[list[int], int] | None = ([int(row) for row in rows], int(height)) if _native is None else None
 
     def __copy__(self) -> SelectedRows:
-        copied = super().__copy__()
+        copied: SelectedRows = super().__copy__()
         copied._pending = self._pending
         return copied
 
     def __deepcopy__(self, memo: Any) -> SelectedRows:
-        copied = super().__deepcopy__(memo)
+        copied: SelectedRows = super().__deepcopy__(memo)
         copied._pending = self._pending
         return copied
 
@@ -443,7 +446,7 @@ class SelectedRows(_Tensor):
             return list(self._pending[0])
         if not lib.tr_tensor_has_rows(self._ptr):
             return []
-        return ffi.unpack(lib.tr_tensor_rows(self._ptr), lib.tr_tensor_dims(self._ptr)[0])
+        return list(ffi.unpack(lib.tr_tensor_rows(self._ptr), lib.tr_tensor_dims(self._ptr)[0]))
 
     def height(self) -> int:
         """Return how many rows the whole tensor has."""
@@ -493,7 +496,7 @@ class _RowsValues(LoDTensor):
         self._rows._plan(rows, height)
 
 
-class LoDTensorArray(Handle, Sequence):
+class LoDTensorArray(Handle, Sequence[Any]):
     """A growing list of tensors: one of its own, or that in a variable of a scope.
 
     >>> array = fluid.LoDTensorArray()
@@ -525,7 +528,7 @@ class LoDTensorArray(Handle, Sequence):
         check(lib.tr_var_array_append(self._ptr, tensor._ptr))
 
     def __len__(self) -> int:
-        return lib.tr_var_array_count(self._ptr)
+        return int(lib.tr_var_array_count(self._ptr))
 
     def _item(self, index: int) -> Any:
         position = index + len(self) if index < 0 else index
@@ -584,7 +587,7 @@ class ScopeVariable(Uncopied):
         """Return the LoDTensor that the variable holds."""
         return self._tensor(LoDTensor)
 
-    def _tensor(self, kind: Any) -> Any:
+    def _tensor(self, kind: type[_Kind]) -> _Kind:
         tensor = kind(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
         tensor._what = f"the tensor of variable {self.name!r}"
         if (code := lib.tr_var_kind_of(self._ptr)) in (VarType.LOD_TENSOR_ARRAY, VarType.RAW):

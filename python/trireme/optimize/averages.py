@@ -72,7 +72,7 @@ class _Averages:
 
 def _put(values: dict[str, np.ndarray]) -> None:
     for name, value in values.items():
-        global_scope().find_var(name).get_tensor().set(value)
+        global_scope().var(name).get_tensor().set(value)
 
 
 class ExponentialMovingAverage(_Averages):
@@ -183,7 +183,7 @@ class ModelAverage(_Averages):
         count = int(value["num_accumulates"][0] + value["old_num_accumulates"][0])
         if count == 0:
             raise RuntimeError("ModelAverage: there is no mean before the first step")
-        return (value["sum_1"] + value["sum_2"] + value["sum_3"]) / np.float32(count)
+        return np.asarray((value["sum_1"] + value["sum_2"] + value["sum_3"]) / np.float32(count))
 
 
 __all__ = ["ExponentialMovingAverage", "ModelAverage"]

@@ -139,7 +139,8 @@ class Optimizer:
                  parameter_list: Sequence[Any] | None = None, no_grad_set: Iterable[Any] | None = None,
                  callbacks: Any = None) -> list[tuple[Parameter, Variable]]:
         """Append the gradient's operators; return pairs of parameter and gradient. ``loss`` is a Variable of one element."""
-        return append_backward(loss, parameter_list, no_grad_set, callbacks)
+        pairs: list[Any] = append_backward(loss, parameter_list, no_grad_set, callbacks)
+        return pairs
 
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
         """Append clipping, regularization and the updates; return the updates' operators."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..native import unique_name
 from ..native.dtypes import VarType, convert_dtype
 from ..native.suggest import did_you_mean
-from ..program import Operator, Parameter, Program, Variable, default_main_program, default_startup_program
+from ..program import Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program
 from .initializer import Constant, Initializer, Xavier
 from .param_attr import ParamAttr, WeightNormParamAttr
 
@@ -191,12 +191,12 @@ class LayerHelper:
         attr._set_default_initializer(default_initializer)
         if attr.name is None:
             attr.name = unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
-        shape = [int(dim) if dim is not None else -1 for dim in shape]
+        known = [int(dim) if dim is not None else -1 for dim in shape]
         if isinstance(attr, WeightNormParamAttr):
-            return self._create_normed_weight(attr, shape, dtype)
+            return self._create_normed_weight(attr, known, dtype)
         startup = self.startup_program.global_block()
         if not isinstance(startup._vars.get(attr.name), Parameter):
-            startup.create_parameter(shape=shape, dtype=dtype, **attr._to_kwargs(with_initializer=True))
+            startup.create_parameter(shape=known, dtype=dtype, **attr._to_kwargs(with_initializer=True))
         return self.main_program.global_block().create_parameter(
             shape=shape, dtype=dtype, stop_gradient=stop_gradient, initialize_attrs=attr.initializer,
             **attr._to_kwargs())
@@ -207,7 +207,7 @@ class LayerHelper:
             raise ValueError(f"{self.layer_type}: WeightNormParamAttr has dim {attr.dim}, but the weight is {list(shape)}")
         dim = None if attr.dim is None else attr.dim % len(shape)
 
-        def parameter(end: str, shape: Sequence[int], initializer: Initializer) -> Any:
+        def parameter(end: str, shape: Sequence[int], initializer: Initializer | None) -> Any:
             own = ParamAttr._copy(attr)
             own.__class__ = ParamAttr
             own.name, own.initializer = f"{attr.name}_{end}", initializer
@@ -243,7 +243,7 @@ class LayerHelper:
         return self.append(type, {"X": [var]}, attrs)
 
 
-def _append_length(block: Any, v: Variable, out: Variable, dim: int | None) -> Operator:
+def _append_length(block: Block, v: Variable, out: Variable, dim: int | None) -> Operator:
     """Append ``out`` = the length of ``v``, or of each slice of dimension ``dim``."""
     squares, total = (block.create_var(name=unique_name.generate(f"{out.name}.{part}"), dtype=v.dtype) for part in ("squares", "sum"))
     others = [0] if dim is None else [d for d in range(len(v.shape)) if d != dim]

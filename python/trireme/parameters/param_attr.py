@@ -82,7 +82,7 @@ class ParamAttr:
             self.initializer = initializer
 
     def _to_kwargs(self, with_initializer: bool = False) -> dict[str, Any]:
-        kwargs = {"name": self.name, "optimize_attr": {"learning_rate": self.learning_rate},
+        kwargs: dict[str, Any] = {"name": self.name, "optimize_attr": {"learning_rate": self.learning_rate},
                   "regularizer": self.regularizer, "trainable": self.trainable,
                   "gradient_clip_attr": self.gradient_clip, "do_model_average": self.do_model_average}
         if with_initializer:

@@ -65,7 +65,7 @@ class TableOptions(NamedTuple):
         return dtype
 
 
-def is_table_update(op: Operator) -> bool:
+def is_table_update(op: Operator | OpView) -> bool:
     return op.type == UPDATE
 
 
@@ -148,7 +148,8 @@ class Tiles:
         self._begin = len(self.block.ops)
 
     def _tile(self, table: Parameter, grad: Variable) -> tuple[Parameter, Variable]:
-        shape = [tile_rows(table.shape[1]), table.shape[1]]
+        width = int(table.shape[1] or 0)
+        shape = [tile_rows(width), width]
         tile = self.block.create_parameter(
             shape=shape, dtype=VarType.FP32, name=table.name + _TILE, trainable=table.trainable, optimize_attr=table.optimize_attr,
             regularizer=table.regularizer)
@@ -189,7 +190,10 @@ class Tiles:
     def _move(self, states: dict[str, list[str]]) -> tuple[dict[str, Operator], list[str]]:
         """Move the operators of each tile into a block of their own. In the place of the last of them stands an update. Return the updates by
         tile, and the variables that moved."""
-        size, places, updates, gone = self.block.desc.op_size(), {}, {}, []
+        size = self.block.desc.op_size()
+        places: dict[int, int | None] = {}
+        updates: dict[str, Operator] = {}
+        gone: list[str] = []
         for tile, ops in self._groups().items():
             table, grad, tile_grad = self.tiles[tile]
             inside = _inside(self.block, tile, tile_grad.name, table, ops)
@@ -298,7 +302,8 @@ def copy_of(op: Operator) -> OpDesc:
 def _tell_startup(states: dict[str, list[str]]) -> None:
     """Let each table begin with what the startup program would give its states; it gives them nothing then."""
     startup = default_startup_program().global_block()
-    ops, makes = startup.ops, {}
+    ops = startup.ops
+    makes: dict[str, OpView] = {}
     for op in startup.read_ops():
         if len(op.output_arg_names) == 1:
             makes.setdefault(op.output_arg_names[0], op)
@@ -327,7 +332,7 @@ def take_pushed(table: str, grad: str, width: int, program: Program) -> None:
     block._append_anywhere(PUSHED, {"W": [table]}, {"Out": [grad]}, {"width": width, "op_role": OpRole.Optimize})
 
 
-def copy_update(op: Operator, program: Program, rename: Any, is_clipped: bool) -> None:
+def copy_update(op: Operator | OpView, program: Program, rename: Any, is_clipped: bool) -> None:
     """Append a server's part of an update to its program; ``rename`` gives the name of a variable there.
 
     The gradient is that of ``op`` if it was clipped on the servers, else what the trainers have pushed.
@@ -349,7 +354,7 @@ def copy_update(op: Operator, program: Program, rename: Any, is_clipped: bool) -
                            {"sub_block": sub.idx, "op_role": OpRole.Optimize, **attrs})
 
 
-def add_update(op: Operator, program: Program) -> None:
+def add_update(op: Operator | OpView, program: Program) -> None:
     """Append to a server's program what mode geo makes of an update: rows that are pushed are added to the table's.
 
     States stay with the trainers; the servers' rows have room for them, so that a table is the same in every mode.

@@ -91,12 +91,12 @@ def get_grad_op_desc(op_desc: OpDesc, no_grad_set: Iterable[str] = (), grad_sub_
     for name in dict.fromkeys([*inputs, *outputs]):
         _copy_var(alone, op_desc._block, name, name)
     alone.block(0).append_op(op_desc.copy())
-    targets = [name for name in dict.fromkeys(outputs) if alone.block(0).find_var(name).dtype() in _FLOATS]
+    targets = [name for name in dict.fromkeys(outputs) if alone.block(0).var(name).dtype() in _FLOATS]
     for name in targets:
         _copy_var(alone, op_desc._block, name, name + GRAD_SUFFIX)
     alone.append_gradients(targets, [name + GRAD_SUFFIX for name in targets], list(dict.fromkeys(inputs)), list(no_grad_set))
     found = [alone.block(0).op(i).copy() for i in range(1, alone.block(0).op_size())]
-    of = {grad: name for name in inputs if (grad := alone.block(0).find_var(name).gradient()) is not None}
+    of = {grad: name for name in inputs if (grad := alone.block(0).var(name).gradient()) is not None}
     return found, of
 
 

@@ -69,7 +69,7 @@ class VarDesc(_Part):
 
     def shape(self) -> list[int]:
         """Return the dimensions; -1 is one that is not known before the run."""
-        return ffi.unpack(lib.tr_var_desc_dims(self._ptr), lib.tr_var_desc_rank(self._ptr))
+        return list(ffi.unpack(lib.tr_var_desc_dims(self._ptr), lib.tr_var_desc_rank(self._ptr)))
 
     def set_shape(self, shape: Iterable[int | None]) -> None:
         """Set the dimensions; None and -1 are ones that are not known before the run."""
@@ -78,7 +78,7 @@ class VarDesc(_Part):
 
     def lod_level(self) -> int:
         """Return how many levels of sequences the variable has."""
-        return lib.tr_var_desc_lod_level(self._ptr)
+        return int(lib.tr_var_desc_lod_level(self._ptr))
 
     def set_lod_level(self, level: int) -> None:
         """Set how many levels of sequences the variable has: ``level`` is a whole number of at least 0."""
@@ -86,7 +86,7 @@ class VarDesc(_Part):
 
     def persistable(self) -> bool:
         """Return whether the variable outlives a run."""
-        return lib.tr_var_desc_persistable(self._ptr)
+        return bool(lib.tr_var_desc_persistable(self._ptr))
 
     def set_persistable(self, persistable: bool) -> None:
         """Set whether the variable outlives a run: ``persistable`` is True or False."""
@@ -204,11 +204,11 @@ class OpDesc(_Part):
 
     def has_attr(self, name: str) -> bool:
         """Return whether the operator has an attribute of this name."""
-        return lib.tr_op_desc_has_attr(self._ptr, name_chars(name))
+        return bool(lib.tr_op_desc_has_attr(self._ptr, name_chars(name)))
 
     def attr_type(self, name: str) -> int:
         """Return the number of an attribute's type."""
-        return lib.tr_op_desc_attr_type(self._ptr, name_chars(name))
+        return int(lib.tr_op_desc_attr_type(self._ptr, name_chars(name)))
 
     def attr(self, name: str) -> Any:
         """Return an attribute's value; a block is its index."""
@@ -321,7 +321,8 @@ def attr_kind(op: str, name: str, value: Any) -> int:
         return COMMON_ATTRS[name]
     proto = op_proto(op)
     if proto is not None and name in proto.attrs:
-        return proto.attrs[name].type
+        kind: int = proto.attrs[name].type
+        return kind
     if isinstance(value, bool):
         return BOOL
     if isinstance(value, int):
@@ -355,21 +356,21 @@ class BlockDesc(_Part):
 
     @property
     def id(self) -> int:
-        return lib.tr_block_index(self._ptr)
+        return int(lib.tr_block_index(self._ptr))
 
     @property
     def parent(self) -> int:
         """The parent's index; -1 for the global block."""
-        return lib.tr_block_parent(self._ptr)
+        return int(lib.tr_block_parent(self._ptr))
 
     @property
     def forward_block_idx(self) -> int:
-        return lib.tr_block_forward(self._ptr)
+        return int(lib.tr_block_forward(self._ptr))
 
     @property
     def revision(self) -> int:
         """Grows by 1 for each variable or operator that is added, removed, renamed or moved."""
-        return lib.tr_block_revision(self._ptr)
+        return int(lib.tr_block_revision(self._ptr))
 
     def _wrap_var(self, ptr: Any) -> VarDesc:
         address = int(ffi.cast("intptr_t", ptr))
@@ -428,7 +429,7 @@ class BlockDesc(_Part):
 
     def var_size(self) -> int:
         """Return the number of variables."""
-        return lib.tr_block_var_count(self._ptr)
+        return int(lib.tr_block_var_count(self._ptr))
 
     def remove_var(self, name: str) -> None:
         """Remove a variable."""
@@ -445,7 +446,7 @@ class BlockDesc(_Part):
 
     def op_size(self) -> int:
         """Return the number of operators."""
-        return lib.tr_block_op_count(self._ptr)
+        return int(lib.tr_block_op_count(self._ptr))
 
     def op(self, index: int) -> OpDesc:
         """Return the operator at ``index``, which counts from 0."""
@@ -479,7 +480,7 @@ class BlockDesc(_Part):
     @property
     def op_revision(self) -> int:
         """Grows when an operator is added, removed, moved or changed."""
-        return lib.tr_block_op_revision(self._ptr)
+        return int(lib.tr_block_op_revision(self._ptr))
 
     def read_ops(self, begin: int = 0) -> bytes:
         """Return all that the operators from number ``begin`` on say, as ``OpView`` reads it."""
@@ -554,7 +555,7 @@ class ProgramDesc(Handle):
 
     def num_blocks(self) -> int:
         """Return the number of blocks."""
-        return lib.tr_program_block_count(self._native.ptr)
+        return int(lib.tr_program_block_count(self._native.ptr))
 
     def block(self, index: int) -> BlockDesc:
         """Return the block at ``index``; 0 is the global block."""
@@ -575,11 +576,11 @@ class ProgramDesc(Handle):
     @property
     def revision(self) -> int:
         """Changes with every change of the program."""
-        return lib.tr_program_revision(self._native.ptr)
+        return int(lib.tr_program_revision(self._native.ptr))
 
     @property
     def random_seed(self) -> int:
-        return lib.tr_program_random_seed(self._native.ptr)
+        return int(lib.tr_program_random_seed(self._native.ptr))
 
     @random_seed.setter
     def random_seed(self, seed: int) -> None:

@@ -20,7 +20,7 @@ def _append(x: Any, type: str, inputs: dict[str, Any], attrs: dict[str, Any] | N
             slot: str = "Out", dtype: Any = None) -> Variable:
     """Append an operator with one new output to the block the program is being built in."""
     block = x.block.program.current_block()
-    out = block.create_var(name=unique_name.generate("tmp"), dtype=x.dtype if dtype is None else dtype)
+    out: Variable = block.create_var(name=unique_name.generate("tmp"), dtype=x.dtype if dtype is None else dtype)
     block.append_op(type=type, inputs=inputs, outputs={slot: [out]}, attrs=attrs)
     return out
 
@@ -260,7 +260,8 @@ class VariableMath:
             drop.remove(next((axis for axis in drop if self.shape[axis] is not None), 0))
         if drop:
             out = _append(out, "squeeze", {"X": [out]}, {"axes": drop})
-        return out
+        made: Variable = out
+        return made
 
     def __iter__(self) -> Any:
         raise TypeError(f"{self!r} is not iterable while the program is built; use layers.unstack or layers.split")

@@ -14,7 +14,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class _Bytes:
         return self._data[self._at - count:self._at]
 
     def number(self, form: str, what: str) -> int:
-        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form), what))[0]
+        return int(struct.unpack("<" + form, self.take(struct.calcsize("<" + form), what))[0])
 
     def varint(self, what: str) -> int:
         value = shift = 0
@@ -83,7 +83,7 @@ class _Bytes:
             if shift > 63:
                 self.fail(f"{what} is no number")
 
-    def fail(self, why: str) -> Any:
+    def fail(self, why: str) -> NoReturn:
         raise FormatError(f"{self._where}: {why}: the file is damaged, or of another format")
 
 
@@ -142,7 +142,8 @@ class Writer:
     """Writes records to a file that is open; each chunk has up to ``records`` of them."""
 
     def __init__(self, out: BinaryIO, records: int = 1000) -> None:
-        self._out, self._most, self._records = out, records, []
+        self._out, self._most = out, records
+        self._records: list[bytes] = []
         self.written = 0
 
     def write(self, tensors: Sequence[Any]) -> None:

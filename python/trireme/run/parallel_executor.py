@@ -49,7 +49,7 @@ class ParallelExecutor:
         if share_vars_from is not None and not isinstance(share_vars_from, ParallelExecutor):
             raise TypeError(f"ParallelExecutor: share_vars_from must be a ParallelExecutor, got {share_vars_from!r}")
         self._places = cpu_places()
-        self._scope = scope or (share_vars_from._scope if share_vars_from is not None else global_scope())
+        self._scope: Scope = scope or (share_vars_from._scope if share_vars_from is not None else global_scope())
         self._executor = Runner(CPUPlace())
         self._compiled = CompiledProgram(main_program or default_main_program()).with_data_parallel(
             loss_name=loss_name, build_strategy=build_strategy, exec_strategy=exec_strategy, places=self._places)

@@ -151,7 +151,9 @@ class SmallResult(Uncopied):
         if view is None:
             if len(self._views) > 8:                   # memory of layouts that are gone
                 self._views.clear()
-            view = self._views[data] = view_of_memory(tensor, ffi.buffer(ffi.cast("char *", data), self._size))
+            view = view_of_memory(tensor, ffi.buffer(ffi.cast("char *", data), self._size))
+            assert view is not None                    # bfloat16 alone has none, and its results are no small ones
+            self._views[data] = view
         return view.copy()
 
     def _has_other_dims(self) -> bool:

@@ -83,7 +83,7 @@ def _takes_nothing(func: Callable[..., Any]) -> bool:
 
 def _input(tensor: Any) -> LoDTensor:
     copy = lib.tr_tensor_new()
-    own = LoDTensor._adopt(copy)
+    own: LoDTensor = LoDTensor._adopt(copy)
     check(lib.tr_tensor_copy(copy, tensor))
     return own
 
@@ -133,7 +133,7 @@ def _described(function: Any, error: BaseException) -> str:
     return text
 
 
-@ffi.def_extern(name="tr_call_python", error=lib.TR_EINTERNAL)
+@ffi.def_extern(name="tr_call_python", error=lib.TR_EINTERNAL)    # type: ignore[untyped-decorator]
 def _call(call: Any) -> int:
     """What the core calls; the result is a tr_status."""
     function: Any = None

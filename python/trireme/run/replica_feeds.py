@@ -51,7 +51,8 @@ class Cutter:
         sizes = {name: samples_of(value) for name, value in feed.items()}
         total = self._samples(feed, sizes)
         each, more = divmod(total, min(places, total))
-        slices, end = [], 0
+        slices: list[tuple[dict[str, Any], int]] = []
+        end = 0
         while end < total:
             begin, end = end, end + each + (len(slices) < more)
             slices.append(({name: slice_of(value, begin, end) if name in sizes else value for name, value in feed.items()}, end - begin))

@@ -144,7 +144,8 @@ class Replicas:
         self._follow_executor()
         count, fed = len(slices), slices[0][0]
         step = self._found((count, *fed, None, *feed, None, *names), lambda: _Step(self, count, fed, feed, names))
-        return step.run(slices, feed, return_numpy)
+        results: list[Any] = step.run(slices, feed, return_numpy)
+        return results
 
     def _keep(self, feed: Feed, given: Sequence[Feed]) -> Callable[[Feed], Feed]:
         """Put what is fed of variables that persist into the scope, as every run does: replicas share one value. Return what leaves it out."""
@@ -158,8 +159,9 @@ class Replicas:
 
     def _look_up(self, feed: Feed) -> Feed:
         """Run what comes before the replicas; return the rows of sparse tables."""
-        names = self.parts.lookups
-        before = self._found((0, *feed), lambda: self._prepared(self.executor, self._before, self._scope, feed, names))
+        names, program = self.parts.lookups, self._before
+        assert program is not None                     # there are rows to look up
+        before = self._found((0, *feed), lambda: self._prepared(self.executor, program, self._scope, feed, names))
         return dict(zip(names, before.run(feed, False, names)))
 
     def _follow_executor(self) -> None:

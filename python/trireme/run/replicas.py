@@ -15,6 +15,7 @@ replica first. Afterwards it becomes the mean over samples, or the sum of what e
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ..native.dtypes import VarType
 from ..native.errors import UnsupportedError
@@ -180,7 +181,8 @@ class Parts:
         block.create_var(name=WEIGHT, shape=[1], dtype="float64", is_data=True)
         for name in self.lookups:
             block.var(name).is_data = True
-        count, order, added = len(self._own), list(range(len(self._own))), []
+        count, order = len(self._own), list(range(len(self._own)))
+        added: list[_Op] = []
         for place in [i for i, old in enumerate(self._own) if self._is_loss_gradient(self._ops[old])]:
             self._seed_gradient(block, block.read_ops()[place], place, order, added, count)
         weighted = [name for name, kind in (*self.handed.items(), *self.states.items()) if kind == "mean"]
@@ -273,13 +275,13 @@ def _times_weight(block: Block, name: str, role: int = OpRole.Forward) -> list[_
     weight = f"{WEIGHT}{name}"
     dtype = block.var(name).dtype
     block.create_var(name=weight, shape=[1], dtype=dtype)
-    return [("cast", {"X": [WEIGHT]}, {"Out": [weight]}, {"in_dtype": int(VarType.FP64), "out_dtype": int(dtype), "op_role": role}),
+    return [("cast", {"X": [WEIGHT]}, {"Out": [weight]}, {"in_dtype": int(VarType.FP64), "out_dtype": dtype, "op_role": role}),
             ("elementwise_mul", {"X": [name], "Y": [weight]}, {"Out": [name]}, {"axis": -1, "op_role": role})]
 
 
 def _put_together(block: Block, name: str, kind: str, parts: list[str]) -> list[_Op]:
     """The operators that make one variable of what the replicas have handed over."""
-    role = {"op_role": OpRole.Backward if kind in ("sum", "concat") else OpRole.Forward}
+    role: dict[str, Any] = {"op_role": OpRole.Backward if kind in ("sum", "concat") else OpRole.Forward}
     if kind == "first":
         return [("assign", {"X": parts[:1]}, {"Out": [name]}, role)]
     if kind == "concat":

@@ -55,6 +55,8 @@ class ExecutionStrategy(_Strategy):
     ExecutionStrategy(num_iteration_per_drop_scope=10)
     """
 
+    num_iteration_per_drop_scope: int
+
     _defaults = {"num_threads": 0, "num_iteration_per_drop_scope": 100, "num_iteration_per_run": 1, "allow_op_delay": False,
                  "use_experimental_executor": False, "use_thread_barrier": False, "use_cuda": False}
 
@@ -101,6 +103,10 @@ class BuildStrategy(_Strategy):
     >>> [name for name in ("sync_batch_norm", "fuse_bn_act_ops") if getattr(strategy, name)]
     ['sync_batch_norm']
     """
+
+    gradient_scale_strategy: int
+    sync_batch_norm: bool
+    debug_graphviz_path: str
 
     ReduceStrategy = ReduceStrategy
     GradientScaleStrategy = GradientScaleStrategy

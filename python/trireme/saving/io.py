@@ -77,8 +77,9 @@ def _fetch_state(chosen: Iterable[Variable], dirname: str) -> None:
 
 
 def _copy_of(block: Any, var: Variable) -> Variable:
-    return block.create_var(name=var.name, type=var.type, dtype=var.dtype, shape=var.shape or None,
-                            lod_level=var.lod_level, persistable=True)
+    copy: Variable = block.create_var(name=var.name, type=var.type, dtype=var.dtype, shape=var.shape or None,
+                                      lod_level=var.lod_level, persistable=True)
+    return copy
 
 
 def _path_of(dirname: str, filename: str) -> str:

@@ -99,7 +99,7 @@ def _read_dense(path: str) -> np.ndarray:
     block.create_var(name="dense", persistable=True, dtype=VarType.FP32, shape=[-1, -1])
     block.append_op(type="load", outputs={"Out": ["dense"]}, attrs={"file_path": path})
     Runner().run(program, scope=loaded)
-    return np.array(loaded.find_var("dense").get_tensor())
+    return np.array(loaded.var("dense").get_tensor())
 
 
 def load_from_tables(scope: Scope, dirname: str, wanted: list[Variable]) -> list[Variable]:

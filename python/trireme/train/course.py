@@ -102,6 +102,7 @@ class Course:
         self._is_between = True
         logs = self._numbers(means, latest, validate)
         self._tell(logs)
+        assert self._record is not None                # of what meets
         self._record.keep(self.epoch, self._steps_made(), logs)
         self.is_over = any_of(f"whether the training ends after epoch {self.epoch + 1}", self._has_asked or self.stop.is_asked or self.is_over)
         self._is_between = False
@@ -113,6 +114,7 @@ class Course:
 
     def _numbers(self, means: Means, latest: dict[str, float], validate: Callable[[], Means] | None) -> dict[str, float]:
         """The epoch's numbers, those of the whole job."""
+        assert self._record is not None
         recorded = self._record.find(self.epoch)
         self.training.is_recorded = recorded is not None
         self.training.is_replayed = recorded is not None or is_replaying()

@@ -32,10 +32,10 @@ class _DatasetCourse:
     def __init__(self, asked: Asked, dataset: Dataset, epochs: int, callbacks: Any, validation: Any) -> None:
         self._asked, self._dataset, self._epochs = asked, dataset, epochs
         self._names = list(asked.labels or asked.names)
-        self._manager = _manager_of(asked)
-        how = {} if self._manager is None else {
-            "record": lambda number: Record(number, self._manager.settings.folder, self._manager.first),
-            "steps_made": lambda: self._manager.steps}
+        self._manager = manager = _manager_of(asked)
+        how: dict[str, Any] = {} if manager is None else {
+            "record": lambda number: Record(number, manager.settings.folder, manager.first),
+            "steps_made": lambda: manager.steps}
         self.course = Course("train_from_dataset", asked.program, asked.scope, asked.executor, epochs, None, callbacks,
                              validation is not None, **how)
         self._more = self.course.fetches()
@@ -71,6 +71,7 @@ class _DatasetCourse:
 
     def _validate(self) -> Means:
         values: list[float] = []
+        assert self._test is not None
         _, weight = run_once(self._test, self._validation, 1, 0, LoopLines(1, 0), values)
         return Means(dict(zip(self._names, values)), weight)
 

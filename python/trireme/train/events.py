@@ -61,6 +61,8 @@ class BeginPass(Event):
     pass 1
     """
 
+    pass_id: int
+
 
 class EndPass(Event):
     """A pass has ended: ``pass_id``, the mean ``cost`` of its batches, the means of the ``metrics``, and ``logs``: all numbers of the epoch by
@@ -99,6 +101,9 @@ class EndIteration(Event):
     >>> _ = trainer.train(lambda: [[([1.0, 2.0],), ([3.0, 4.0],)]], epochs=1, event_handler=handler)
     batch 0 of 2 samples
     """
+
+    pass_id: int
+    batch_id: int
 
 
 class TestResult(Event):

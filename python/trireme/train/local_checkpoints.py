@@ -6,7 +6,8 @@ import sys
 from typing import Any
 
 from .._core import lib
-from ..checkpoint import say, say_where, steps
+from ..checkpoint.folder import say, steps
+from ..checkpoint.state import say_where
 from ..distributed.checkpoints import claim_folder, settings_now
 from ..distributed.schedule import BEGIN, STOP, STOPPED, Schedule, newest_in
 from ..job import job as jobs
@@ -23,6 +24,7 @@ class LocalCheckpointManager:
 
     def __init__(self, executor: Any, program: Any, scope: Scope, settings: Settings) -> None:
         self.program, self.settings = program, settings
+        assert settings.folder is not None             # else there are no checkpoints
         claim_folder(settings.folder, settings.entry)
         self.first, resumed = 0, -1
         if lib.tr_checkpoint_origin_of(False, settings.resume, bool(steps(settings.folder))) == lib.TR_ORIGIN_CHECKPOINT:
@@ -73,6 +75,7 @@ class LocalCheckpointManager:
         check(lib.tr_executor_set_runs(self.executor._native.ptr, self.program.desc._native.ptr, self.scope._native.ptr,
                                        self._runs + self.count - self._loop_began))
         error: Exception | None = None
+        assert self.settings.folder is not None
         try:
             with scope_guard(self.scope):
                 save_checkpoint(self.executor, self.settings.folder, self.program, step=self.steps, keep=self.settings.keep,

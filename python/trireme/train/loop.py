@@ -182,7 +182,8 @@ def _take_means(loop: Any, means: list[float] | None, count: int) -> float:
 
 def _part(executor: Runner, program: Program, scope: Scope, names: tuple[str, ...], trains: bool) -> LoopPart:
     if executor._steps is not None:
-        return executor._steps.before_loop(executor, program, scope, names)
+        made: LoopPart = executor._steps.before_loop(executor, program, scope, names)
+        return made
     part = LoopPart(program, None, names, None, False)
     if trains:
         part.manager, part.skip = in_one_process(executor, program, scope)

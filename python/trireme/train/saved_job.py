@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core import ffi, lib
-from ..checkpoint import TABLE, kinds_of
+from ..checkpoint.opened import TABLE
+from ..checkpoint.state import kinds_of
 from ..feeding.feeds import Dataset
 from ..feeding.tables import TABLE_FORMATS
 from ..job.session import session
