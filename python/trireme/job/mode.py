@@ -66,7 +66,7 @@ def modes() -> list[str]:
     >>> modes()[0], len(modes())
     ('sync', 8)
     """
-    found = []
+    found: list[str] = []
     while text := lib.tr_policy_texts(len(found)):
         found.append(ffi.string(text).decode())
     return ", ".join(found).split(", ")
