@@ -73,12 +73,6 @@ static tr_buffer *buffer_ref(tr_buffer *buffer)
     return buffer;
 }
 
-static void lod_unref(tr_lod *lod)
-{
-    if (lod && __atomic_fetch_sub(&lod->refs, 1, __ATOMIC_ACQ_REL) == 1)
-        free(lod);                           /* start and offset lie in the same block */
-}
-
 static void rows_unref(tr_rows *rows)
 {
     if (rows && __atomic_fetch_sub(&rows->refs, 1, __ATOMIC_ACQ_REL) == 1) {
@@ -92,9 +86,8 @@ static void put_in_force(tr_tensor *tensor, tr_lod *lod)
 {
     if (tensor->lod == lod)
         return;
-    if (lod)
-        __atomic_fetch_add(&lod->refs, 1, __ATOMIC_RELAXED);
-    lod_unref(tensor->lod);
+    tr__lod_ref(lod);
+    tr__lod_unref(tensor->lod);
     tensor->lod = lod;
 }
 
@@ -109,8 +102,8 @@ void tr_tensor_deinit(tr_tensor *tensor)
 {
     tr__tell_written(tensor->watch);
     buffer_unref(tensor->buffer);
-    lod_unref(tensor->lod);
-    lod_unref(tensor->own_lod);
+    tr__lod_unref(tensor->lod);
+    tr__lod_unref(tensor->own_lod);
     rows_unref(tensor->rows);
     *tensor = (tr_tensor){.dtype = TR_DTYPE_NONE, .watch = tensor->watch};
 }
@@ -227,8 +220,7 @@ void tr_tensor_share(tr_tensor *to, const tr_tensor *from)
     copy.own_lod = NULL;
     copy.watch = to->watch;
     buffer_ref(copy.buffer);
-    if (copy.lod)
-        __atomic_fetch_add(&copy.lod->refs, 1, __ATOMIC_RELAXED);
+    tr__lod_ref(copy.lod);
     if (copy.rows)
         __atomic_fetch_add(&copy.rows->refs, 1, __ATOMIC_RELAXED);
     tr_tensor_deinit(to);
@@ -290,37 +282,10 @@ int64_t tr_tensor_bytes(const tr_tensor *tensor)
 
 /* -- sequence offsets ------------------------------------------------------------------------- */
 
-/* The last level must end at the rows. A tensor without a type has no rows yet: its offsets may be any. */
-static tr_status check_lod(const tr_tensor *tensor, int levels, const int64_t *counts,
-                           const int64_t *const *offsets)
+/* At which the last level must end. A tensor without a type has no rows yet: its offsets may be any. */
+static int64_t rows_of(const tr_tensor *tensor)
 {
-    for (int l = 0; l < levels; l++) {
-        if (counts[l] < 1 || offsets[l][0] != 0)
-            return tr_fail(TR_EINVAL, "LoD level %d must start with offset 0", l);
-        for (int64_t i = 1; i < counts[l]; i++)
-            if (offsets[l][i] < offsets[l][i - 1])
-                return tr_fail(TR_EINVAL, "LoD level %d falls from %lld to %lld at offset %lld", l,
-                               (long long)offsets[l][i - 1], (long long)offsets[l][i], (long long)i);
-        const int64_t last = offsets[l][counts[l] - 1];
-        if (l + 1 == levels && tensor->dtype == TR_DTYPE_NONE)
-            continue;
-        const int64_t below = l + 1 < levels ? counts[l + 1] - 1 : tensor->shape.rank ? tensor->shape.dim[0] : 0;
-        if (last != below)
-            return tr_fail(TR_EINVAL, "LoD level %d ends at %lld, but there are %lld %s", l, (long long)last,
-                           (long long)below, l + 1 < levels ? "sequences one level down" : "rows");
-    }
-    return TR_OK;
-}
-
-static bool has_lod(const tr_tensor *tensor, int levels, const int64_t *counts, const int64_t *const *offsets)
-{
-    if (tr_tensor_lod_levels(tensor) != levels)
-        return false;
-    for (int l = 0; l < levels; l++)
-        if (tr_tensor_lod_count(tensor, l) != counts[l] ||
-            memcmp(tr_tensor_lod_offsets(tensor, l), offsets[l], (size_t)counts[l] * sizeof(int64_t)) != 0)
-            return false;
-    return true;
+    return tensor->dtype == TR_DTYPE_NONE ? -1 : tensor->shape.rank ? tensor->shape.dim[0] : 0;
 }
 
 /* May the tensor write that many numbers into its own block? */
@@ -338,25 +303,9 @@ static tr_lod *lod_block(const tr_tensor *tensor, int64_t numbers)
         return tensor->own_lod;
     const int64_t had = tensor->own_lod ? tensor->own_lod->capacity : 0;
     const int64_t capacity = numbers <= had ? had : numbers < 2 * had ? 2 * had : numbers;
-    tr_lod       *lod = counted_alloc(sizeof *lod + (size_t)capacity * sizeof(int64_t));
-    if (lod)
-        *lod = (tr_lod){.refs = 1, .capacity = capacity, .start = (int64_t *)(lod + 1)};
-    return lod;
-}
 
-/* The offsets may lie in the block itself. */
-static void write_lod(tr_lod *lod, int levels, const int64_t *counts, const int64_t *const *offsets)
-{
-    int64_t used = 0;
-
-    lod->levels = levels;
-    lod->offset = lod->start + levels + 1;
-    for (int l = 0; l < levels; l++) {
-        lod->start[l] = used;
-        memmove(lod->offset + used, offsets[l], (size_t)counts[l] * sizeof(int64_t));
-        used += counts[l];
-    }
-    lod->start[levels] = used;
+    tr__tensor_count_allocation();
+    return tr__lod_new(capacity);
 }
 
 /* Make a block, whose reference is taken over, the tensor's own and the one in force. */
@@ -365,7 +314,7 @@ static tr_status put_lod(tr_tensor *tensor, tr_lod *lod, int64_t numbers)
     if (!lod)
         return tr_fail(TR_ENOMEM, "no memory for %lld sequence offsets", (long long)numbers);
     if (lod != tensor->own_lod) {
-        lod_unref(tensor->own_lod);
+        tr__lod_unref(tensor->own_lod);
         tensor->own_lod = lod;
     }
     put_in_force(tensor, lod);
@@ -374,20 +323,22 @@ static tr_status put_lod(tr_tensor *tensor, tr_lod *lod, int64_t numbers)
 
 tr_status tr_tensor_set_lod(tr_tensor *tensor, int levels, const int64_t *counts, const int64_t *const *offsets)
 {
-    TR_TRY(check_lod(tensor, levels, counts, offsets));
+    TR_TRY(tr__lod_check(levels, counts, offsets, rows_of(tensor)));
     if (levels == 0) {
         tr__tensor_drop_lod(tensor);
         return TR_OK;
     }
-    if (has_lod(tensor, levels, counts, offsets))      /* perhaps shared with others by now: nothing to write */
-        return TR_OK;
-    int64_t numbers = levels + 1;
-    for (int l = 0; l < levels; l++)
-        numbers += counts[l];
-    tr_lod *lod = lod_block(tensor, numbers);
-    if (lod)
-        write_lod(lod, levels, counts, offsets);       /* which may be those of a block that is let go */
-    return put_lod(tensor, lod, numbers);
+    if (!tensor->lod || !tr__lod_is(tensor->lod, levels, counts, offsets)) {      /* else it is perhaps shared by now: nothing to write */
+        const int64_t numbers = tr__lod_numbers(levels, counts);
+        tr_lod       *lod = lod_block(tensor, numbers);
+        if (lod)
+            tr__lod_write(lod, levels, counts, offsets);       /* which may be those of a block that is let go */
+        TR_TRY(put_lod(tensor, lod, numbers));
+    }
+    const tr_status status = tr__lod_check_own(tensor->lod, rows_of(tensor));
+    if (status != TR_OK)
+        tr__tensor_drop_lod(tensor);
+    return status;
 }
 
 void tr__tensor_share_lod(tr_tensor *tensor, const tr_tensor *from)
@@ -407,11 +358,8 @@ tr_status tr__tensor_copy_lod(tr_tensor *tensor, const tr_tensor *from)
         return TR_OK;
     const int64_t numbers = lod->levels + 1 + lod->start[lod->levels];
     tr_lod       *copy = lod_block(tensor, numbers);
-    if (copy) {
-        copy->levels = lod->levels;
-        copy->offset = copy->start + copy->levels + 1;
-        memcpy(copy->start, lod->start, (size_t)numbers * sizeof(int64_t));
-    }
+    if (copy)
+        tr__lod_copy(copy, lod);
     return put_lod(tensor, copy, numbers);
 }
 
@@ -428,13 +376,13 @@ int tr_tensor_lod_levels(const tr_tensor *tensor)
 int64_t tr_tensor_lod_count(const tr_tensor *tensor, int level)
 {
     const tr_lod *lod = tensor->lod;
-    return lod && level >= 0 && level < lod->levels ? lod->start[level + 1] - lod->start[level] : 0;
+    return lod && level >= 0 && level < lod->levels ? tr__lod_count(lod, level) : 0;
 }
 
 const int64_t *tr_tensor_lod_offsets(const tr_tensor *tensor, int level)
 {
     const tr_lod *lod = tensor->lod;
-    return lod && level >= 0 && level < lod->levels ? lod->offset + lod->start[level] : NULL;
+    return lod && level >= 0 && level < lod->levels ? tr__lod_offsets(lod, level) : NULL;
 }
 
 /* -- rows ------------------------------------------------------------------------------------- */
@@ -476,6 +424,15 @@ tr_status tr__tensor_reserve_rows(tr_tensor *tensor, int64_t height, int64_t cou
     return TR_OK;
 }
 
+static tr_status check_rows(int64_t height, int64_t count, const int64_t *rows)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] < 0 || rows[i] >= height)
+            return tr_fail(TR_ERANGE, "selected rows: index %lld is %lld, but the height is %lld",
+                           (long long)i, (long long)rows[i], (long long)height);
+    return TR_OK;
+}
+
 tr_status tr_tensor_set_rows(tr_tensor *tensor, int64_t height, int64_t count, const int64_t *rows)
 {
     int64_t *index;
@@ -483,14 +440,14 @@ tr_status tr_tensor_set_rows(tr_tensor *tensor, int64_t height, int64_t count, c
     if (tensor->shape.rank < 1 || tensor->shape.dim[0] != count)
         return tr_fail(TR_ESHAPE, "selected rows: %lld indices for a tensor %s", (long long)count,
                        TR_SHAPE_STR(tensor->shape));
-    for (int64_t i = 0; i < count; i++)
-        if (rows[i] < 0 || rows[i] >= height)
-            return tr_fail(TR_ERANGE, "selected rows: index %lld is %lld, but the height is %lld",
-                           (long long)i, (long long)rows[i], (long long)height);
+    TR_TRY(check_rows(height, count, rows));
     TR_TRY(tr__tensor_reserve_rows(tensor, height, count, &index));
     if (count > 0)
         memcpy(index, rows, (size_t)count * sizeof *index);
-    return TR_OK;
+    const tr_status status = check_rows(height, count, index);       /* another thread may have changed the caller's meanwhile */
+    if (status != TR_OK)
+        tr__tensor_drop_rows(tensor);
+    return status;
 }
 
 bool tr_tensor_has_rows(const tr_tensor *tensor) { return tensor->rows != NULL; }

@@ -15,18 +15,10 @@
 #define TR_FRAMEWORK_TENSOR_H
 
 #include "framework/base/status.h"
+#include "framework/tensors/lod.h"
 #include "framework/tensors/shape.h"
 
 typedef struct tr_buffer tr_buffer;
-
-/* Sequence offsets, outermost level first: level l holds offset[start[l] .. start[l + 1]). */
-typedef struct tr_lod {
-    int      refs;                    /* atomic */
-    int      levels;
-    int64_t  capacity;                /* numbers that the block after the struct has room for */
-    int64_t *start;                   /* levels + 1 of them */
-    int64_t *offset;
-} tr_lod;
 
 typedef struct tr_rows {
     int      refs;                    /* atomic */

@@ -4,6 +4,10 @@
 #include "framework/tensors/dtype.h"
 #include "framework/tensors/tensor.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #define DIMS(...) (const int64_t[]){__VA_ARGS__}
 
 TEST(a_new_tensor_has_no_value)
@@ -197,6 +201,55 @@ TEST(row_numbers_are_checked_and_their_memory_is_kept)
     tr_tensor_free(sharing);
 }
 
+/* A thread that makes the last of some numbers wrong and right again, without a pause. */
+enum { NUMBERS = 64 };
+
+typedef struct toggler {
+    int64_t     number[NUMBERS];
+    pthread_t   thread;
+    atomic_bool has_begun, is_over;
+} toggler;
+
+static void *toggle(void *payload)
+{
+    toggler *t = payload;
+
+    for (int64_t turn = 0; !atomic_load(&t->is_over); turn++) {
+        __atomic_store_n(&t->number[NUMBERS - 1], turn % 2 ? NUMBERS - 1 : 1000000, __ATOMIC_RELAXED);
+        atomic_store(&t->has_begun, true);
+    }
+    return NULL;
+}
+
+static void start(toggler *t)
+{
+    *t = (toggler){0};
+    for (int i = 0; i < NUMBERS; i++)
+        t->number[i] = i;
+    assert_int_equal(pthread_create(&t->thread, NULL, toggle, t), 0);
+    while (!atomic_load(&t->has_begun))
+        sched_yield();
+}
+
+TEST(numbers_that_another_thread_changes_are_refused_or_right)
+{
+    tr_tensor *t = tr_tensor_new();
+    toggler    other;
+
+    EXPECT_OK(tr_tensor_resize(t, TR_FP32, 1, DIMS(NUMBERS - 1)));
+    start(&other);
+    for (int i = 0; i < 200000; i++)
+        if (tr_tensor_set_lod(t, 1, DIMS(NUMBERS), (const int64_t *const[]){other.number}) == TR_OK)
+            assert_int_equal(tr_tensor_lod_offsets(t, 0)[NUMBERS - 1], NUMBERS - 1);
+    EXPECT_OK(tr_tensor_resize(t, TR_FP32, 1, DIMS(NUMBERS)));
+    for (int i = 0; i < 200000; i++)
+        if (tr_tensor_set_rows(t, NUMBERS, NUMBERS, other.number) == TR_OK)
+            assert_int_equal(tr_tensor_rows(t)[NUMBERS - 1], NUMBERS - 1);
+    atomic_store(&other.is_over, true);
+    pthread_join(other.thread, NULL);
+    tr_tensor_free(t);
+}
+
 TEST(shapes_know_what_they_do_not_know)
 {
     const tr_shape a = TR_SHAPE(2, -1, 3), b = TR_SHAPE(2, 5, 3), c = TR_SHAPE(2, 5), none = {.rank = 0};
@@ -240,6 +293,7 @@ int main(void)
         cmocka_unit_test(sequences_are_checked),
         cmocka_unit_test(offsets_are_written_into_memory_of_the_tensors_own_once_nobody_shares_it),
         cmocka_unit_test(row_numbers_are_checked_and_their_memory_is_kept),
+        cmocka_unit_test(numbers_that_another_thread_changes_are_refused_or_right),
         cmocka_unit_test(shapes_know_what_they_do_not_know),
         cmocka_unit_test(types_have_a_size_and_a_name),
     };
