@@ -11,7 +11,7 @@
 #include "framework/operators/op.h"
 #include "framework/programs/program.h"
 
-enum { TR_ROLE_BACKWARD = 1, TR_ROLE_LOSS = 0x100 };
+enum { TR_ROLE_BACKWARD = 1, TR_ROLE_OPTIMIZE = 2, TR_ROLE_LOSS = 0x100 };
 
 /* The contributions to one variable's gradient that are waiting for its producer's turn. */
 typedef struct tr_grad_pending {

@@ -4,12 +4,16 @@
  * may read the gradient. One walk from the last step to the first keeps, for each variable, the nearest later step that
  * uses it and the nearest that writes it. So the time grows with the number of arguments alone.
  *
+ * A run that fails must leave all parameters updated or none. So an update moves over gradients and optimizers alone: what they check, the forward part
+ * has checked before. A function of the user (py_func), or any other operator of the forward part, may fail.
+ *
  * Where a run looks for NaN, nothing is fused: a gradient that is not finite must end the run before it reaches the parameter. */
 #include "framework/plans/plan_update.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/gradients/grad_walk.h"
 #include "framework/operators/fusion.h"
 #include "framework/operators/op_registry.h"
 
@@ -59,8 +63,28 @@ static bool inputs_are_ready(const tr_step *update, const later *var, int param,
     return true;
 }
 
-/* The optimizer's step that can run with step `i`, or -1. */
-static int update_of(const tr_plan *plan, const later *var, const tr_update_fusion *fusion, int i)
+/* Does the step, or one in the block that it runs, do more than write outputs? Such a step may fail by what is outside of the program. */
+static bool has_effect(const tr_step *step)
+{
+    if (step->op->has_effect || step->op->meets)
+        return true;
+    for (int i = 0; step->sub && i < step->sub->step_count; i++)
+        if (has_effect(&step->sub->step[i]))
+            return true;
+    return false;
+}
+
+/* May an update move up over it? */
+static bool lets_pass(const tr_plan *plan, const tr_step *step)
+{
+    const tr_op_desc *op = plan->program->block[plan->block->index]->op[step->op_index];
+    const bool        trains = step->op->updates || tr_op_desc_attr_int(op, "op_role", 0) & (TR_ROLE_BACKWARD | TR_ROLE_OPTIMIZE);
+
+    return trains && !has_effect(step);
+}
+
+/* The optimizer's step that can run with step `i`, or -1. It must stand above step `fence`. */
+static int update_of(const tr_plan *plan, const later *var, const tr_update_fusion *fusion, int i, int fence)
 {
     const int gradient = only_arg(&plan->step[i], true, fusion->made), param = only_arg(&plan->step[i], false, fusion->of);
 
@@ -69,7 +93,7 @@ static int update_of(const tr_plan *plan, const later *var, const tr_update_fusi
         return -1;
     const int      u = var[gradient].reader;
     const tr_step *update = &plan->step[u];
-    if (u <= i || strcmp(update->op->type, fusion->update) != 0 || only_arg(update, false, fusion->taken) != gradient ||
+    if (u <= i || u > fence || strcmp(update->op->type, fusion->update) != 0 || only_arg(update, false, fusion->taken) != gradient ||
         only_arg(update, false, fusion->param) != param || only_arg(update, true, fusion->param_out) != param)
         return -1;
     return var[param].use == u && inputs_are_ready(update, var, param, gradient) ? u : -1;
@@ -186,13 +210,18 @@ static void close_gaps(tr_plan *plan)
 
 static tr_status fuse_backwards(tr_plan *plan, later *var)
 {
+    int fence = plan->step_count;     /* the nearest later step that lets no update pass */
+
     for (int i = plan->step_count - 1; i >= 0; i--) {
-        const tr_update_fusion *fusion = plan->step[i].op ? fusion_of(&plan->step[i]) : NULL;
-        const int               u = fusion ? update_of(plan, var, fusion, i) : -1;
+        if (!plan->step[i].op)
+            continue;
+        const tr_update_fusion *fusion = fusion_of(&plan->step[i]);
+        const int               u = fusion ? update_of(plan, var, fusion, i, fence) : -1;
         if (u >= 0)
             TR_TRY(fuse(plan, fusion, i, u));
-        if (plan->step[i].op)
-            note_uses(var, &plan->step[i], i);
+        note_uses(var, &plan->step[i], i);
+        if (!lets_pass(plan, &plan->step[i]))
+            fence = i;
     }
     return TR_OK;
 }

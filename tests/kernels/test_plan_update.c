@@ -106,6 +106,27 @@ TEST(a_learning_rate_that_is_made_after_the_gradient_is_waited_for)
     net_deinit(&n);
 }
 
+static void check_passing(const char *op, const char *in, const char *out, const char *attrs, bool passes)
+{
+    net n;
+    build(&n, ROWS);
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL, 0, NULL));
+    net_op(&n, 0, op, in, out, attrs);
+    net_op(&n, 0, "sgd", "Param=w Grad=w@GRAD LearningRate=lr", "ParamOut=w", "");
+    begin(&n);
+    net_run(&n, "loss size");
+    assert_int_equal(net_plan_says(&n, "mul_grad_sgd("), passes);
+    net_deinit(&n);
+}
+
+TEST(an_update_moves_over_operators_of_the_training_part_that_cannot_fail)
+{
+    check_passing("mean", "X=x", "Out=size", "op_role=1", true);
+    check_passing("mean", "X=x", "Out=size", "op_role=2", true);
+    check_passing("mean", "X=x", "Out=size", "", false);                /* may find what no operator has checked before */
+    check_passing("print", "In=x", "Out=size", "op_role=1", false);     /* does more than write outputs */
+}
+
 TEST(a_gradient_with_two_readers_is_kept)
 {
     net n;
@@ -164,6 +185,7 @@ int main(void)
         cmocka_unit_test(an_update_with_its_product_has_the_bits_of_both_apart),
         cmocka_unit_test(a_parameter_that_is_read_before_its_update_is_not_updated_early),
         cmocka_unit_test(a_learning_rate_that_is_made_after_the_gradient_is_waited_for),
+        cmocka_unit_test(an_update_moves_over_operators_of_the_training_part_that_cannot_fail),
         cmocka_unit_test(a_gradient_with_two_readers_is_kept),
         cmocka_unit_test(a_search_for_nan_sees_the_gradient_before_the_parameter_changes),
         cmocka_unit_test(two_layers_are_updated_from_the_last_to_the_first),

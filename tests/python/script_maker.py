@@ -185,9 +185,8 @@ h = L.array_read(array, n)
         if self.often(0.35, "clip"):
             self.say(f"fluid.clip.set_gradient_clip({self.choose(CLIPS)})")
         decay = f", regularization={self.choose(DECAYS)}" if self.often(0.2, "decay") else ""
-        # One process may run an update of SGD as soon as its gradient is there, so a run that fails behind it has made a part of a step.
         known = OF_TABLES if self.has_table else OPTIMIZERS
-        made = self.choose([one for one in known if not (self.has_py_func and one.startswith("SGD"))]).format(rate=rate)
+        made = self.choose(known + ["SGD({rate})"] * (4 * self.has_py_func)).format(rate=rate)      # its updates may run early, in the backward part
         made = made[:-1] + decay + ")"
         self.say(f"opt = fluid.optimizer.{made}\nopt.minimize(loss)")
         self.average = ""
@@ -219,7 +218,7 @@ h = L.array_read(array, n)
         self.say(f"step({self.steps}, {cut}, {feeds}{how})")
 
     def action(self) -> None:
-        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average", "dataset", "meet", "rows", "apart", "apart", "mistake", "reader", "dataset", "dataset", "started", "started", "started", "replicas", "bad batch", "bad batch", "bad batch"], False)
+        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average", "dataset", "meet", "rows", "apart", "apart", "mistake", "reader", "dataset", "dataset", "started", "started", "started", "replicas", *["bad batch"] * (6 * self.has_py_func)], False)
         if kind == "steps":
             for _ in range(self.random.randint(1, 3)):
                 self.step()
@@ -313,6 +312,8 @@ h = L.array_read(array, n)
         """A batch whose backward part raises; the script catches that, and takes the batch again."""
         self.steps += 1
         self.features.append("an exception in the backward part" + ", skipped" * self.skips)
+        if "SGD({rate})" in self.features:
+            self.features.append("an exception in the backward part of SGD")
         who = self.random.choice([0, 1, 2]) if self.is_sliced else 2       # 2: all
         cut = self.random.choice([1, 3, 4, 5]) if self.is_sliced else ROWS
         self.say(f"bad_batch({self.steps}, {cut}, {[one for one in self.feeds if one != 'factor' or self.steps == 1]}, {who})")

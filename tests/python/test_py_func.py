@@ -98,6 +98,46 @@ def test_the_gradient_is_numeric(exe, rows, parts, function):
         np.testing.assert_allclose(grad, numeric(lambda moved: exe.run(feed=moved, fetch_list=[loss])[0].item(), feed, name), atol=1e-6)
 
 
+def call_in_a_loop(h, backward):
+    """Call the function once for each step of sequences."""
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        one = rnn.step_input(h)
+        rnn.output(layers.py_func(np.array, one, variable("out", [-1, 4], "float32"), backward_func=backward))
+    return layers.sequence_last_step(rnn())
+
+
+@pytest.mark.parametrize("is_in_a_loop", [False, True])
+def test_an_exception_of_a_backward_function_leaves_all_parameters_unchanged(exe, is_in_a_loop):
+    """The update of the last layer would otherwise run as soon as its gradient is there."""
+    fails = [True]
+
+    def backward(value, out, gradient):
+        if fails[0]:
+            raise ValueError("a bad batch")
+        return np.array(gradient)
+
+    h = layers.fc(layers.data("x", [4], lod_level=int(is_in_a_loop)), 4)
+    h = call_in_a_loop(h, backward) if is_in_a_loop else layers.py_func(np.array, h, variable("out", [-1, 4], "float32"), backward_func=backward)
+    loss = layers.mean(layers.fc(layers.fc(h, 3), 1))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe.run(fluid.default_startup_program())
+    x = np.ones((3, 4), "float32")
+    feed = {"x": fluid.create_lod_tensor(x, [[1, 2]], fluid.CPUPlace()) if is_in_a_loop else x}
+
+    def parameters():
+        return {one.name: np.array(fluid.global_scope().find_var(one.name).get_tensor()) for one in fluid.default_main_program().all_parameters()}
+
+    before = parameters()
+    with pytest.raises(ValueError, match="a bad batch"):
+        exe.run(feed=feed, fetch_list=[loss])
+    for name, value in parameters().items():
+        assert np.array_equal(value, before[name]), name
+    fails[0] = False
+    exe.run(feed=feed, fetch_list=[loss])
+    assert all(not np.array_equal(value, before[name]) for name, value in parameters().items())
+
+
 def test_without_a_backward_function_no_gradient_flows(exe):
     x, out = pair()
     layers.py_func(swish, x, out)
