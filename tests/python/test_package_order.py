@@ -28,6 +28,12 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in PACKAGE.rglob("*.py")}
 
 
+def source_of(name: str, statement: ast.ImportFrom, is_package: bool) -> str:
+    """Return the full name of the module that a file's statement imports from."""
+    above = name.split(".") if is_package else name.split(".")[:-1]
+    return ".".join([*above[:len(above) - statement.level + 1], *filter(None, [statement.module])]) if statement.level else statement.module
+
+
 def imports(name: str, text: str, is_package: bool, known: set[str]) -> Iterator[tuple[str, bool, int]]:
     """Yield each module of the package that a file imports, whether for types alone, and the line. Imports within functions count, too."""
 
@@ -39,8 +45,7 @@ def imports(name: str, text: str, is_package: bool, known: set[str]) -> Iterator
             elif isinstance(child, ast.Import):
                 yield from ((alias.name, for_types, child.lineno) for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
-                above = name.split(".") if is_package else name.split(".")[:-1]
-                base = ".".join([*above[:len(above) - child.level + 1], *([child.module] if child.module else [])]) if child.level else child.module
+                base = source_of(name, child, is_package)
                 for alias in child.names:
                     yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base, for_types, child.lineno
             else:
@@ -95,3 +100,29 @@ def test_the_root_defines_nothing():
 def test_imports_for_types_alone_become_fewer():
     count = sum(for_types for name, path in MODULES.items() for _, for_types, _ in imports(name, path.read_text(), path.name == "__init__.py", set(MODULES)))
     assert count <= MOST_FOR_TYPES
+
+
+def listed_without_use(modules: dict[str, str], read: set[str]) -> list[str]:
+    """Return the modules whose ``__all__`` nobody reads: neither ``import *`` nor a page, and it hands on no name of another module.
+
+    Public names have no underscore in front of them: that says it once.
+    """
+    found = []
+    for name, text in modules.items():
+        tree = ast.parse(text)
+        lists = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign)) and ast.unparse(node).startswith("__all__")]
+        imported = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        if lists and name not in read and not any(f"'{other}'" in ast.unparse(lists[0]) for other in imported):
+            found.append(name)
+    return found
+
+
+def test_only_modules_whose_names_are_handed_on_list_them():
+    texts = {name: path.read_text() for name, path in MODULES.items()}
+    handed_on = {source_of(name, node, MODULES[name].name == "__init__.py") for name, text in texts.items() for node in ast.walk(ast.parse(text))
+                 if isinstance(node, ast.ImportFrom) and {"*", "__all__"} & {alias.name for alias in node.names}}
+    on_pages = {module for page in (ROOT / "docs" / "reference").glob("*.md") for module in re.findall(r"<!-- reference: ([\w.]+)", page.read_text())}
+    public = {name for name, path in MODULES.items()
+              if path.name == "__init__.py" or name.count(".") == 1 or name.split(".")[1] in ("contrib", "dataset", "reader", "transpiler")}
+    assert listed_without_use({"a": "__all__ = ['f']\ndef f(): ...\n", "b": "from c import g\n__all__ = ['g']\n", "d": "__all__ = ['h']\n"}, {"d"}) == ["a"]
+    assert listed_without_use(texts, handed_on | on_pages | public) == []

@@ -118,6 +118,3 @@ def _write_safetensors(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[
 def shown(text: str) -> str:
     """As it can be printed: names and modes may hold bytes that are no text."""
     return text.encode("utf-8", "replace").decode()
-
-
-__all__ = ["export", "shown"]

@@ -82,6 +82,3 @@ def _size(count: float) -> str:
             return f"{count:.3g} {unit}" if unit != "B" else f"{count} B"
         count /= 1000
     return f"{count:.3g} TB"
-
-
-__all__ = ["command_list", "command_verify", "command_export"]

@@ -52,6 +52,3 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Tell the user of what costs correct results, work that was done, or most of the speed. ``text`` says what to do about it."""
     sys.stderr.write(f"trireme warning: {text}\n")
-
-
-__all__ = ["steps", "command", "command_of", "claim", "check_claim", "say", "warn"]

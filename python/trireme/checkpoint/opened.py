@@ -222,7 +222,3 @@ def find(folder: str | os.PathLike[str], step: int | None = None) -> Checkpoint:
     if step is None and is_one(folder):
         return Checkpoint(folder)
     return newest(folder) if step is None else Checkpoint(path_of(folder, step))
-
-
-__all__ = ["PARAMETER", "OPTIMIZER", "SCHEDULE", "STATISTIC", "TABLE", "KINDS", "Array", "Table", "Checkpoint", "path_of", "newest",
-           "is_one", "find"]

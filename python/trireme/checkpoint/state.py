@@ -161,6 +161,3 @@ def _check_fit(checkpoint: Checkpoint, var: Variable) -> None:
         raise ShapeError(f"{var.name} in {checkpoint.folder!r} has the shape {list(array.shape)}, the program wants {want}")
     if var.dtype is not None and array.dtype != var.dtype:
         raise DTypeError(f"{var.name} in {checkpoint.folder!r} is {array.dtype}, the program wants {var.dtype}")
-
-
-__all__ = ["state_variables", "kinds_of", "digest_of", "States", "say_rates", "say_where", "value_in", "restore"]

@@ -193,6 +193,3 @@ def read_by(op: OpView) -> list[str]:
 def written_by(op: OpView) -> list[str]:
     """Return the names that an operator writes, also those that its blocks write."""
     return list(dict.fromkeys(name for one in _with_blocks(op) for name in one.output_arg_names))
-
-
-__all__ = ["AroundUpdates", "find_observers", "read_by", "written_by"]

@@ -69,6 +69,3 @@ def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = 
             yield held
             held = item
         yield held
-
-
-__all__ = ["prefetch", "prefetched", "set_batch_weight"]

@@ -374,6 +374,3 @@ class _WritingCheckpointManager(CheckpointManager):
         if last.is_mine and self._makes_them():
             self._finish(last.has_more)
             self._schedule.check_last()
-
-
-__all__ = ["CheckpointManager"]

@@ -153,6 +153,3 @@ def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
                 steps_of_job.join_without_step()
 
     return rest
-
-
-__all__ = ["checkpoint", "resumed", "resumed_from", "first_step", "settings_now", "beginning_of", "claim_folder", "is_skipped_by_script"]

@@ -113,6 +113,3 @@ def _combined(values: Sequence[np.ndarray], op: str) -> Any:
         if op == "mean":
             result = result / (len(values) if result.dtype.kind != "f" else result.dtype.type(len(values)))
     return np.asarray(result) if values[0].shape else result[()]
-
-
-__all__ = ["barrier", "broadcast", "all_gather", "all_reduce"]

@@ -130,6 +130,3 @@ def was_made_in_launch() -> bool:
     """
     job = jobs.current()
     return job is not None and is_replaying() and steps_made() > beginning_of(job).steps
-
-
-__all__ = ["Means", "Record", "any_of", "merged", "of_first", "was_made_in_launch"]

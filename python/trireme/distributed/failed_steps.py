@@ -41,6 +41,3 @@ def _count_anew(program: Program | None) -> None:
     training = session.training
     if training is not None:
         training.manager.after_failure(program is not None and program in (training.program, training.result.idle))
-
-
-__all__ = ["after_failure"]

@@ -306,6 +306,3 @@ def hand_out(found: Any, kind: Any) -> Any:
     if lod:
         tensor.set_lod(lod)
     return tensor
-
-
-__all__ = ["Fetched", "hand_out"]

@@ -60,6 +60,3 @@ class FirstFeeds:
             if len(trainers) > 1:
                 sys.stderr.write(f"trireme warning: trainers {', '.join(trainers)} feed the same batches: each batch counts once for each of them. "
                                  "Let each trainer take its slice: reader = fluid.distributed.shard(reader)\n")
-
-
-__all__ = ["FirstFeeds"]

@@ -63,6 +63,3 @@ def facts_of_first_values(result: Transpiled, first: dict[str, str], own: Iterab
     names += [name for op in block.read_ops() if is_optimize(op) for name in op.input_arg_names]
     names += own
     return [(f"first value of {name}", first[name]) for name in dict.fromkeys(names) if name in first]
-
-
-__all__ = ["first_values", "note", "noted", "facts_of_first_values"]

@@ -92,6 +92,3 @@ def _append_exchange(program: Program, params: Sequence[str], result: Transpiled
                         outputs={"ParamOut": list(params), "BaseOut": bases, "CountOut": COUNT},
                         attrs={"period": period, "blocks": [name for part in names.values() for name in part],
                                "parts": [len(part) for part in names.values()]})
-
-
-__all__ = ["transpile_geo", "BASE", "COUNT"]

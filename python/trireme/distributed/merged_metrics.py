@@ -89,6 +89,3 @@ def _form(counts: Any) -> str:
     if isinstance(counts, list):
         return f"[{', '.join(map(_form, counts))}]"
     return ", ".join(f"{name} {list(np.shape(value))}" for name, value in counts.items())
-
-
-__all__ = ["merge_metric", "merge_auc"]

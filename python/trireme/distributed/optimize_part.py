@@ -341,6 +341,3 @@ def _locality_of(type: str, shape: tuple[int, ...]) -> int:
     proto = op_proto(type)
     locality = proto.locality if proto is not None else _NOT_LOCAL
     return _NOT_LOCAL if locality == _ROWWISE and len(shape) == 1 else locality
-
-
-__all__ = ["OptimizePart", "is_training", "is_optimize", "is_schedule", "COPIES", "EXCHANGED", "POINTWISE_ON"]

@@ -30,6 +30,3 @@ def append_keep(block: Block, names: Sequence[str], count: str | None = None, pe
     if names:
         block.append_op(type="keep_variables", inputs={"X": list(names), **({"Count": count} if count else {})},
                         attrs={"period": period, "op_role": OpRole.RPC})
-
-
-__all__ = ["own_variables", "append_keep"]

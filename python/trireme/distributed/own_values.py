@@ -79,6 +79,3 @@ class OwnValues:
         ticket = ffi.new("tr_ticket *")
         check(lib.tr_job_pull_first(job.ptr, len(self.values), places, ticket))
         check(lib.tr_job_wait(job.ptr, ticket[0]))
-
-
-__all__ = ["OwnValues"]

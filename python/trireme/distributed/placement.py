@@ -117,6 +117,3 @@ def _parts(name: str, shares: Iterable[tuple[int, int]]) -> list[Part]:
         parts.append(Part(name, index, len(shares), begin, begin + rows, server))
         begin += rows
     return parts
-
-
-__all__ = ["Item", "Part", "by_server", "place"]

@@ -17,6 +17,3 @@ def _load_steps() -> Steps:
     from .steps import JobSteps  # a standby that waits needs none of it
 
     return JobSteps()
-
-
-__all__ = ["begin"]

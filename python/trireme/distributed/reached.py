@@ -34,6 +34,3 @@ def mode_now() -> Mode:
 def checkpoints_now() -> tuple[str | None, int]:
     """Return the folder of checkpoints, if the job keeps any, and the number of steps that were made before this process began."""
     return (session.training.manager.folder, session.training.manager.first) if session.training is not None else (None, 0)
-
-
-__all__ = ["checkpoints_now", "is_replaying", "mode_now", "steps_made"]

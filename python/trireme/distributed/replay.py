@@ -51,6 +51,3 @@ class Replay:
             block.append_op(type="fill_constant", outputs={"Out": name},
                             attrs={"shape": shape, "dtype": var.dtype, "value": value})
         return program
-
-
-__all__ = ["Replay"]

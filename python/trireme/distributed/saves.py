@@ -75,6 +75,3 @@ def _raise_failure(label: str, posted: board.Posts) -> None:
     writer, notice = next(iter(posted.items()))
     if notice:
         raise FileError(f"{label}: trainer {writer} could not write it: {notice.decode(errors='replace')}\n  your line: {user_line()}")
-
-
-__all__ = ["once"]

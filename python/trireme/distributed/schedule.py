@@ -145,6 +145,3 @@ def _status_of(error: Exception | None) -> int:
     if error is None:
         return 0
     return int(lib.TR_EPEER if isinstance(error, TriremeError) and error.status == "EPEER" else lib.TR_EIO)
-
-
-__all__ = ["BEGIN", "REPORT", "STOP", "STOPPED", "PATIENCE", "LOOK", "Schedule", "asked", "newest_in"]

@@ -40,6 +40,3 @@ def set_rows_of_servers(scope: Scope, name: str, call: str, fill: Callable[[Scop
         raise PeerError(f"the {call}: trainer {writer}, which sent the rows for all, has died, and nobody replaces it\n  your line: {user_line()}")
     if told[writer] is not None:
         raise FileError(f"the {call}: trainer {writer}, which sends the rows for all, could not: {told[writer]}\n  your line: {user_line()}")
-
-
-__all__ = ["set_rows_of_servers"]

@@ -72,6 +72,3 @@ def all_mean(*variables: Variable) -> Any:
             _jobs.say_in_time(f"all_mean({var.name!r})")
             means.append(var.name)
     return variables[0] if len(variables) == 1 else variables
-
-
-__all__ = ["shard", "slice_of", "all_mean"]

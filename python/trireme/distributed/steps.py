@@ -171,6 +171,3 @@ class JobSteps(Steps):
         if self.training is not None:
             self.training.flush()
             self.training.manager.at_end()
-
-
-__all__ = ["JobSteps"]

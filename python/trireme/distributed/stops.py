@@ -147,6 +147,3 @@ class Stop:
 
     def _post(self, step: int, end: int) -> dict[int, bytes]:
         return board.post(self._job, name=self._name, data=f"{step} {end}".encode(), stops=self.number) or {}
-
-
-__all__ = ["Stop"]

@@ -149,6 +149,3 @@ def table_report(program: Program | None = None, scope: Scope | None = None) -> 
                                    out.index_bytes, out.journal_bytes, out.bytes, hot))
         reports.append(TableReport(name, parts))
     return reports
-
-
-__all__ = ["TablePart", "TableReport", "TableReports", "table_report"]

@@ -400,6 +400,3 @@ def facts_of(result: Transpiled, first: dict[str, str], own: Iterable[str] = ())
 def is_watched() -> bool:
     """Return whether a log or the launcher shows losses."""
     return bool(os.environ.get("TRIREME_LOG")) or os.environ.get("TRIREME_PROGRESS") == "1"
-
-
-__all__ = ["Training", "facts_of"]

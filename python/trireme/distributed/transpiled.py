@@ -67,6 +67,3 @@ class Transpiled:
         assert var.dtype is not None                   # of what is trained
         end = rows if end is None else end
         self.blocks.append(ParamBlock(param, grad, server, var.dtype, var.dtype.dtype.itemsize * prod([end - begin, *rest]), var.name, begin, end))
-
-
-__all__ = ["ParamBlock", "Value", "Transpiled", "trainer_copy"]

@@ -573,6 +573,3 @@ class DistributeTranspiler:
             block.append_op(type="slice", inputs={"Input": source}, outputs={"Out": out},
                             attrs={"axes": [0], "starts": [value.begin], "ends": [value.end]})
         return out
-
-
-__all__ = ["transpile", "DistributeTranspiler", "DistributeTranspilerConfig"]

@@ -75,6 +75,3 @@ def _value(described: Any, memory: memoryview, at: list[int]) -> Any:
 def _take(size: int, memory: memoryview, at: list[int]) -> memoryview:
     at[0] += size
     return memory[at[0] - size:at[0]]
-
-
-__all__ = ["encode", "decode", "LIMIT"]

@@ -73,6 +73,3 @@ def _make(training: Any) -> None:
         check(lib.tr_job_step_idle(training.job.ptr))
     training.manager.make_idle(period - count)
     training.is_behind = True
-
-
-__all__ = ["position", "come_to", "make_step"]

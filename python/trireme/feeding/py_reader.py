@@ -257,6 +257,3 @@ class DataLoader:
         reader = PyReader([block.var(slot.name) for slot in dataset.slots if slot is not None], iterable=True)
         reader.decorate_batch_generator(lambda: iter(dataset), places)
         return reader
-
-
-__all__ = ["PyReader", "DataLoader"]

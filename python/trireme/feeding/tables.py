@@ -319,6 +319,3 @@ def _next(reader: TableReader, out: Any) -> None:
 @ffi.def_extern(name="tr_py_table_close")    # type: ignore[untyped-decorator]
 def _close(payload: Any) -> None:
     ffi.from_handle(payload).close()
-
-
-__all__ = ["TABLE_FORMATS", "TableReader"]

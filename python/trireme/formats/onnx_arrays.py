@@ -82,6 +82,3 @@ def _tensor_array_to_tensor(graph: Graph, op: Operator) -> None:
     outputs = [scalar_info(body, body.add("Identity", [condition]), "BOOL"), scalar_info(body, number, "INT32")]
     inputs = [scalar_info(body, step, "INT64"), scalar_info(body, condition, "BOOL")]
     graph.add("Loop", [graph.add("SequenceLength", [array]), ""], _out(graph, op, "OutIndex"), body=inner_graph(body, "extents", inputs, outputs))
-
-
-__all__: list[str] = []

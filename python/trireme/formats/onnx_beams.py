@@ -142,6 +142,3 @@ def _walk(graph: Graph, op: Operator, shape: str, ids: str, scores: str) -> list
     begin = [graph.add("Expand", [value, shape]) for value in (graph.constant(0, np.int64), graph.constant(False, np.bool_), graph.number(0.0, scores))]
     names = [graph.fresh("walked") for _ in outs]
     return graph.add_node("Loop", [count, "", *begin], names, body=inner_graph(body, "walk", inputs, outputs))[1:]
-
-
-__all__: list[str] = []

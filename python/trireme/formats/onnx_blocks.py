@@ -179,6 +179,3 @@ def _recurrent(graph: Graph, op: Operator) -> None:
 @converts("rnn_memory_helper")
 def _rnn_memory_helper(graph: Graph, op: Operator) -> None:
     graph.add("Identity", [_in(graph, op, "X")], _out(graph, op))
-
-
-__all__ = ["info", "inner_graph", "scalar_info", "scanned", "sequence_info"]

@@ -488,6 +488,3 @@ def _dropout(graph: Graph, op: Operator) -> None:
     x = op.input("X")[0]
     factor = 1.0 if op.attr("dropout_implementation") == "upscale_in_train" else 1.0 - op.attr("dropout_prob")
     graph.add("Mul", [graph.name_of(x), graph.number(factor, x)], _out(graph, op))
-
-
-__all__: list[str] = []

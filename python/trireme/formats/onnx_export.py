@@ -117,6 +117,3 @@ def _values(graph: Graph, var: str, name: str, offsets: Sequence[str]) -> list[A
     dims = [dim if dim >= 0 else (first if i == 0 else f"{name}.{i}") for i, dim in enumerate(graph.shape(var))]
     return [helper.make_tensor_value_info(name, graph.type_of(var), dims),
             *(helper.make_tensor_value_info(level, graph.onnx.TensorProto.INT64, [f"{level}.count"]) for level in offsets)]
-
-
-__all__ = ["export_onnx", "onnx_operators"]

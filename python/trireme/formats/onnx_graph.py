@@ -181,6 +181,3 @@ class Graph:
 def offsets_of(name: str, levels: int) -> list[str]:
     """Return the names under which a model takes or gives the offsets of the sequences of an input or output."""
     return [f"{name}.offsets"] if levels == 1 else [f"{name}.offsets.{level}" for level in range(levels)]
-
-
-__all__ = ["OPSET", "Graph", "offsets_of"]

@@ -225,6 +225,3 @@ def _unpool(graph: Graph, op: Operator) -> None:
     values, places = (graph.add("Reshape", [_in(graph, op, slot), graph.longs([0, 0, -1])]) for slot in ("X", "Indices"))
     placed = graph.add("ScatterElements", [empty, places, values], axis=2)
     graph.add("Reshape", [placed, graph.longs([0, channels, height, width])], _out(graph, op))
-
-
-__all__: list[str] = []

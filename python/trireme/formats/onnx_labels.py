@@ -248,6 +248,3 @@ def _quotient(graph: Graph, part: str, whole: str, zero: str) -> str:
     """part / whole, and 0 of nothing."""
     is_some = graph.add("Greater", [whole, zero])
     return graph.add("Where", [is_some, graph.add("Div", [part, graph.add("Where", [is_some, whole, graph.constant(1.0, np.float64)])]), zero])
-
-
-__all__: list[str] = []

@@ -167,6 +167,3 @@ def sequences_of(graph: Graph, op: Operator, slot: str, index: int = 0, level: i
 def like_rows(graph: Graph, value: str, rank: int) -> str:
     """One number for each row ([n]) in as many dimensions as the rows have: [n, 1, ...]."""
     return value if rank == 1 else graph.add("Reshape", [value, graph.longs([-1, *[1] * (rank - 1)])])
-
-
-__all__ = ["Sequences", "like_rows", "numbered", "offsets_from", "picked", "sequences_of", "with_rows"]

@@ -171,6 +171,3 @@ def _hierarchical_sigmoid(graph: Graph, op: Operator) -> None:
     is_turn = add("Cast", [turns], to=int(graph.onnx.TensorProto.BOOL))
     cost = add("Softplus", [add("Where", [is_turn, add("Neg", [score]), score])])
     add("ReduceSum", [add("Where", [inside, cost, graph.number(0.0, x)]), graph.longs([1])], _out(graph, op), keepdims=1)
-
-
-__all__: list[str] = []

@@ -48,6 +48,3 @@ def _merge_lod_tensor(graph: Graph, op: Operator) -> None:
     order, offsets = picked(graph, *(add("ScatterND", [value, places, value]) for value in (starts, lengths)))
     add("Gather", [rows, order], _out(graph, op), axis=0)
     graph.put_lods(op.output("Out")[0], [offsets])
-
-
-__all__: list[str] = []

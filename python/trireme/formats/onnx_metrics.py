@@ -146,6 +146,3 @@ def _precision_recall(graph: Graph, op: Operator) -> None:
         state = add("Add", [state, add("Cast", [_in(graph, op, "StatesInfo")], to=double)])
     _six(graph, state, _out(graph, op, "AccumMetrics"))
     add("Cast", [state], _out(graph, op, "AccumStatesInfo"), to=_type_of(graph, op.output("AccumStatesInfo")[0]))
-
-
-__all__: list[str] = []

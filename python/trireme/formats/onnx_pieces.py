@@ -51,6 +51,3 @@ def reaching(pads: list[int], extents: Sequence[int], windows: Sequence[int]) ->
     rank = len(windows)
     beyond = [max(0, window - n - pads[i] - pads[rank + i]) if n >= 0 else 0 for i, (n, window) in enumerate(zip(extents, windows))]
     return [*pads[:rank], *(end + more for end, more in zip(pads[rank:], beyond))]
-
-
-__all__ = ["Window", "extent", "extents", "part_of_shape", "pooled", "reaching", "shape_of"]

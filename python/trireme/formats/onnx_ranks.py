@@ -132,6 +132,3 @@ def _shrink_rnn_memory(graph: Graph, op: Operator) -> None:
     rows = add("Slice", [offsets, graph.longs([-1]), graph.longs([2**63 - 1])])
     add("Slice", [graph.name_of(x), first, rows], _out(graph, op))
     graph.put_lods(out, [offsets])
-
-
-__all__: list[str] = []

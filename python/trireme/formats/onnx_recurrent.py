@@ -128,6 +128,3 @@ def _attention_lstm(graph: Graph, op: Operator) -> None:
     _, outs = scanned(graph, first, [(scores, to)], step)
     for slot, value in zip(("Hidden", "Cell"), outs):
         add("Identity", [s.in_a_row(value)], _out(graph, op, slot))
-
-
-__all__: list[str] = []

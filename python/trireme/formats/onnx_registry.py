@@ -76,6 +76,3 @@ def _scalar(graph: Graph, op: Operator, slot: str) -> str:
 
 def _int64(graph: Graph, value: str) -> str:
     return graph.add("Cast", [value], to=int(graph.onnx.TensorProto.INT64))
-
-
-__all__ = ["CONVERTERS", "convert", "converts"]

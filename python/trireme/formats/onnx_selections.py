@@ -258,6 +258,3 @@ def _fill_constant_batch_size_like(graph: Graph, op: Operator) -> None:
     extent = graph.add("Gather", [graph.add("Shape", [_in(graph, op, "Input")]), graph.longs([int(op.attr("input_dim_idx"))])])
     parts = [*([graph.longs(shape[:at])] if at else []), extent, *([graph.longs(shape[at + 1:])] if shape[at + 1:] else [])]
     graph.add("Expand", [graph.number(op.attr("value"), out), graph.add("Concat", parts, axis=0)], _out(graph, op))
-
-
-__all__: list[str] = []

@@ -263,6 +263,3 @@ def _im2sequence(graph: Graph, op: Operator) -> None:
     images = add("Gather", [add("Shape", [graph.name_of(x)]), graph.constant(0, np.int64)])
     numbers = numbered(graph, add("Add", [images, graph.constant(1, np.int64)]))
     graph.put_lods(op.output("Out")[0], [add("Mul", [numbers, graph.constant(counts[0] * counts[1], np.int64)])])
-
-
-__all__: list[str] = []

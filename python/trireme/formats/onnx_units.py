@@ -122,6 +122,3 @@ def _clip_by_norm(graph: Graph, op: Operator) -> None:
 def _fill_zeros_like2(graph: Graph, op: Operator) -> None:
     zero = graph.number(np.zeros([]), op.output("Out")[0])
     graph.add("Expand", [zero, graph.add("Shape", [_in(graph, op, "X")])], _out(graph, op))
-
-
-__all__ = ["ACTIVATIONS", "gru_step", "gru_weights", "parts"]

@@ -125,6 +125,3 @@ def _tree_conv(graph: Graph, op: Operator) -> None:
         parts.append(add("MatMul", [add("MatMul", [window, graph.name_of(x)]), filter]))
     shape = add("Concat", [add("Slice", [add("Shape", [graph.name_of(x)]), graph.longs([0]), graph.longs([2])]), graph.longs(filters[2:])], axis=0)
     add("Reshape", [add("Sum", parts) if len(parts) > 1 else parts[0], shape], _out(graph, op))
-
-
-__all__: list[str] = []

@@ -208,6 +208,3 @@ def save_safetensors(path: str | os.PathLike[str], main_program: Program | None 
         for array in arrays.values():
             file.write(array.tobytes())
     return list(arrays)
-
-
-__all__ = ["load_safetensors", "read_safetensors", "save_safetensors"]

@@ -64,6 +64,3 @@ def _number(name: str, text: str | None, kind: Any) -> Any:
     if not 0 < value < float("inf"):
         raise InvalidArgumentError(f"{name}={text!r} in the environment: a number above 0 is possible")
     return value
-
-
-__all__ = ["Settings", "entry_of"]

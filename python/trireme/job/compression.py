@@ -93,6 +93,3 @@ def sends_largest(program: Program) -> bool:
 def accumulators(program: Program) -> list[str]:
     """Return the names of the variables in which each trainer of a job accumulates what it has not sent yet."""
     return sorted(name for op in program.global_block().read_ops() if op.type == "dgc" for slot in ("U_out", "V_out") for name in op.output(slot))
-
-
-__all__ = ["parse", "parse_parameters", "set_compression", "chosen_for", "parameters", "sends_largest", "accumulators"]

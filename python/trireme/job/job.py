@@ -346,6 +346,3 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError, OSError):     # the pipe is closed, or has no reader
             stream.flush()
-
-
-__all__ = ["Job", "current", "is_distributed", "is_launched", "leads", "prepare", "say_in_time", "server_count", "tell_launcher", "trainer_count", "trainer_index"]

@@ -140,6 +140,3 @@ def set_row_cache(rows: int, staleness: int) -> None:
 def current() -> Mode:
     """Return the mode that the launcher, else the script, has chosen."""
     return parse(os.environ.get("TRIREME_MODE") or session.mode)
-
-
-__all__ = ["Mode", "modes", "parse", "set_mode", "set_row_cache", "current"]

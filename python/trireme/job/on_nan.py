@@ -50,6 +50,3 @@ def set_on_nan(word: str) -> None:
 def current() -> str:
     """Return the script's choice. The job itself looks for the launcher's choice."""
     return session.on_nan
-
-
-__all__ = ["parse", "set_on_nan", "current"]

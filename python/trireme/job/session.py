@@ -93,5 +93,3 @@ class Session:
 
 
 session = Session()
-
-__all__ = ["Session", "Steps", "session"]

@@ -52,6 +52,3 @@ def check_folder() -> None:
         os.getcwd()
     except OSError as error:
         raise NotFoundError(f"trireme launch: the working folder of this shell is gone ({error.strerror}); was it deleted? Change to one that exists") from None
-
-
-__all__ = ["rank_words", "has_launcher", "forget_rank", "check_folder"]

@@ -347,6 +347,3 @@ def advice_of(figures: Figures) -> list[str]:
     if found:
         return [str(one) for one in found[:MOST]]
     return [_nothing_found(figures) if figures.trainers else "no trainer has ended a step: there is nothing to say"]
-
-
-__all__ = ["Advice", "ENOUGH", "RULES", "advice_of"]

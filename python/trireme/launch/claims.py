@@ -48,6 +48,3 @@ def claimed(**options: str | os.PathLike[str] | None) -> Iterator[None]:
             if fd is not None:
                 held.callback(os.close, fd)
         yield
-
-
-__all__ = ["claim", "claimed"]

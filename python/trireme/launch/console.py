@@ -118,6 +118,3 @@ class Console:
     def lost(self) -> list[str]:
         """Return a message about rows that could not be written."""
         return self._outlet.lost() if self._outlet else []
-
-
-__all__ = ["Console"]

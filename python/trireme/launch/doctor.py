@@ -198,6 +198,3 @@ def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.
     findings = report.findings(slack)
     print("\n" + "\n".join([f"WRONG {text}" for text in findings] or [f"ok    {len(report.ways)} ways between {ranks} ranks, all bytes right"]))
     return int(bool(findings) or any(check.advice for check in checks))
-
-
-__all__ = ["Check", "diagnose", "installation", "table"]

@@ -64,6 +64,3 @@ def exit_code(status: int | None) -> int:
 
 def is_signal(status: int | None) -> bool:
     return status is not None and os.WIFSIGNALED(status)
-
-
-__all__ = ["status_of", "describe", "name_of", "exit_code", "is_signal"]

@@ -146,6 +146,3 @@ def command(folder: str) -> int:
     """``trireme explain``: print the page; return the exit code."""
     print(report(read(folder)))
     return 0
-
-
-__all__ = ["command", "report"]

@@ -62,6 +62,3 @@ def words(way: str) -> str:
     if way == "free":
         return f"over what Open MPI takes for {', '.join(devices())}"
     return {"sm": "over shared memory", "tcp": "over TCP", "ucx": "over UCX", "ofi": "over libfabric"}[way]
-
-
-__all__ = ["TRANSPORTS", "chosen", "devices", "needed", "settings", "words"]

@@ -220,6 +220,3 @@ def figures_of(logs: Logs) -> Figures:
                    logs.began_number("tables"), logs.began_number("compressible_bytes"), add_bins(bins),
                    int(sum(log.number("dropped") for log in logs.servers.values())),
                    int(sum(log.number("skipped") for log in logs.trainers.values())), _tables(logs))
-
-
-__all__ = ["Figures", "TRAFFIC_CLASSES", "Server", "Trainer", "figures_of", "stands_out"]

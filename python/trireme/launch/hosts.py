@@ -340,6 +340,3 @@ def hosts_of(layout: Layout, state: str, console: Console, caught: Sequence[int]
         yield hosts
     finally:
         hosts.close()
-
-
-__all__ = ["Hosts", "Host", "hosts_of", "is_here"]

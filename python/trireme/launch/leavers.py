@@ -53,6 +53,3 @@ class Leavers:
 
     def _last_step(self, rank: int, left: dict[int, Left]) -> int:
         return left[rank].steps if rank in left else self._step_of(rank)
-
-
-__all__ = ["Leavers"]

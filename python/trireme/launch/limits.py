@@ -53,6 +53,3 @@ def _whole(path: str | Path) -> int:
         return int(Path(path).read_text())
     except (OSError, ValueError):
         return 1 << 60
-
-
-__all__ = ["check"]

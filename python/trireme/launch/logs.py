@@ -233,6 +233,3 @@ def _say_missing(logs: Logs) -> None:
         missing = [str(index) for index in range(min(count, _MOST_RANKS)) if index not in own]
         if missing:
             logs.remarks.append(f"there is no log of {role} {', '.join(missing)}")
-
-
-__all__ = ["Log", "Logs", "read"]

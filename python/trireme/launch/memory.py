@@ -76,6 +76,3 @@ def _limit(folder: Path) -> int | None:
         if text.isdecimal() and int(text) < _NONE:
             return int(text)
     return None
-
-
-__all__ = ["Kills", "cgroup_of"]

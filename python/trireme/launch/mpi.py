@@ -291,6 +291,3 @@ def _network_flags(mpi: Mpi, layout: Layout) -> list[str]:
         return []
     daemons = ["--prtemca", "prte_if_include"] if mpi.major >= 5 else ["--mca", "oob_tcp_if_include"]
     return [*daemons, network, "--mca", "btl_tcp_if_include", network]
-
-
-__all__ = ["Mpi", "Layout", "find", "check_mixture", "command_line"]

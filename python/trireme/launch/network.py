@@ -37,6 +37,3 @@ def _networks(routes: Path) -> list[ipaddress.IPv4Network]:
 def _address(text: str) -> ipaddress.IPv4Address:
     """Return an address of the kernel's table. Its bytes are in the order of this machine, which is x86-64."""
     return ipaddress.IPv4Address(int(text, 16).to_bytes(4, "little"))
-
-
-__all__ = ["network_of"]

@@ -25,6 +25,3 @@ def whole_of(value: Any, default: int = 0) -> int:
 def numbers_of(values: Any) -> list[float]:
     """Return a list's numbers, with zeros for other entries; an empty list for anything else."""
     return [number_of(value) for value in values] if isinstance(values, list) else []
-
-
-__all__ = ["number_of", "whole_of", "numbers_of"]

@@ -315,6 +315,3 @@ def _are_same(a: int, b: int) -> bool:
         return os.path.samestat(os.fstat(a), os.fstat(b))
     except OSError:
         return False
-
-
-__all__ = ["Outlet", "Source", "Target", "LAUNCHER"]

@@ -135,6 +135,3 @@ def run(layout: Layout, mpirun: str | None = None, timeout: float | None = None)
     if code or len(report.ways) != pairs:
         raise PeerError(f"trireme doctor: {len(report.ways)} of {pairs} ways between ranks could be measured (exit code {code})")
     return report
-
-
-__all__ = ["Report", "Way", "read", "run", "SLACK"]

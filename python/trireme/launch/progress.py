@@ -190,6 +190,3 @@ class Progress:
             return []
         most = max(bin for bin, count in enumerate(bins) if count)
         return [f"staleness {staleness_range(median_bin(bins))[0]} (max {staleness_range(most)[1]})"]
-
-
-__all__ = ["Progress", "staleness_range", "median_bin", "add_bins"]

@@ -51,6 +51,3 @@ class RunLog:
         if self.folder is not None:
             with open(self.folder / LAUNCHER, "a", encoding="utf-8") as out:
                 out.write(json.dumps({"t_s": round(time.time(), 3), "event": event, **fields}) + "\n")
-
-
-__all__ = ["RunLog", "LAUNCHER"]

@@ -130,6 +130,3 @@ def expand_counts(text: str) -> list[int]:
 def _wrong(what: str, text: str, why: str) -> InvalidArgumentError:
     shown = text if len(text) < 200 else f"{text[:200]}..."
     return InvalidArgumentError(f"trireme launch: Slurm's list of {what}, {shown!r}, {why}; --hosts names the hosts instead")
-
-
-__all__ = ["Allocation", "allocation", "expand_nodes", "expand_counts", "has_srun", "SRUN"]

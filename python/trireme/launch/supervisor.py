@@ -534,6 +534,3 @@ def _remove_state(name: str) -> None:
     for path in Path("/dev/shm").glob(f"{name}*"):
         with contextlib.suppress(OSError):
             path.unlink()
-
-
-__all__ = ["Launch"]

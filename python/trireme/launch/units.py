@@ -35,6 +35,3 @@ def in_times(times: float) -> str:
     ('2.5x', 'over 100x')
     """
     return f"{times:.1f}x" if times < 100 else "over 100x"
-
-
-__all__ = ["in_bytes", "in_ms", "in_times"]

@@ -374,6 +374,3 @@ def _rank_of(pid: int) -> int | None:
     except (OSError, ValueError):
         pass
     return None
-
-
-__all__ = ["Ranks", "Rank", "Failure"]

@@ -40,6 +40,3 @@ def take_cause() -> BaseException | None:
     global cause
     taken, cause = cause, None
     return taken
-
-
-__all__ = ["begin", "end", "is_within", "take_cause"]

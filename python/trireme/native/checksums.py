@@ -107,6 +107,3 @@ class Checksums(Handle):
         with self._native as sums:
             for name in names:
                 check(lib.tr_checksums_check(sums, name_chars(name)))
-
-
-__all__ = ["FILE", "Checksums", "checksum_of", "ended", "renew", "write", "write_model"]

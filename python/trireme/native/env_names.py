@@ -38,6 +38,3 @@ def warn(environment: Mapping[str, str]) -> None:
         return
     for line in unknown(environment):
         print(f"trireme warning: {line}", file=sys.stderr)
-
-
-__all__ = ["NAMES", "unknown", "warn"]

@@ -48,5 +48,3 @@ def _renew() -> None:
 
 
 os.register_at_fork(before=_wait_for_modules, after_in_parent=_imp.release_lock, after_in_child=_renew)
-
-__all__ = ["new_lock"]

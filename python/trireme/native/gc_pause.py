@@ -21,6 +21,3 @@ def gc_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-__all__ = ["gc_paused"]

@@ -152,6 +152,3 @@ class Handle(Uncopied):
 
     def __del__(self) -> None:
         self._let_go()
-
-
-__all__ = ["Handle", "Native", "Uncopied", "raise_closed"]

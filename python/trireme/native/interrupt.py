@@ -56,6 +56,3 @@ def _hear_lost_ones() -> None:
 def _send_again() -> None:
     sleep(_AGAIN)
     os.kill(os.getpid(), signal.SIGINT)
-
-
-__all__ = ["look"]

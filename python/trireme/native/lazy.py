@@ -25,6 +25,3 @@ def load_later(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callab
         return value
 
     return getattr_, lambda: sorted({*sys.modules[package].__dict__, *module_of})
-
-
-__all__ = ["load_later"]

@@ -55,6 +55,3 @@ def take_text(out: Any) -> str:
     text = text_of(out[0])
     lib.tr_free(out[0])
     return text
-
-
-__all__ = ["name_chars", "path_chars", "text_of", "name_array", "take_bytes", "take_text"]

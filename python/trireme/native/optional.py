@@ -23,6 +23,3 @@ def load(module: str, who: str) -> Any:
         if error.name != name:
             raise
         raise MissingLibraryError(f"{who} needs the library {name}, which is not installed: {_INSTALL[name]}") from None
-
-
-__all__ = ["load"]

@@ -38,6 +38,3 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
             return file.read(size)
         except OSError as error:
             raise FileError(f"cannot read {path_text(path)!r}: {error.strerror}") from None
-
-
-__all__ = ["open_regular", "read_regular"]

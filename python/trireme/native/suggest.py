@@ -28,6 +28,3 @@ def did_you_mean(name: Any, names: Iterable[str]) -> str:
     """
     found = near(name, names)
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
-
-
-__all__ = ["near", "did_you_mean"]

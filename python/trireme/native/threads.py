@@ -46,6 +46,3 @@ def blas_core() -> str:
 def table_page_bytes() -> int:
     """Return the bytes of the pages that large tables of servers get on this machine: 2 MiB, or 4096."""
     return int(lib.tr_table_page_bytes())
-
-
-__all__ = ["__version__", "set_num_threads", "num_threads", "blas_core", "table_page_bytes"]

@@ -57,5 +57,3 @@ def _look_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_look_in_child)
-
-__all__ = ["new_turn", "share_turn"]

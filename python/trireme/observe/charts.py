@@ -93,6 +93,3 @@ def stacked_bars(rows: Sequence[tuple[str, Mapping[str, float]]], unit: str) -> 
         u, v = 90 + number % 2 * 250, 26 * len(rows) + 24 + 18 * (number // 2)
         parts.append(f'<rect x="{u}" y="{v - 9}" width="10" height="10" fill="{COLOURS[number % len(COLOURS)]}"/><text x="{u + 14}" y="{v}">{escape(name)}</text>')
     return "".join(parts) + "</svg>"
-
-
-__all__ = ["line_chart", "stacked_bars", "ticks"]

@@ -133,6 +133,3 @@ def command(folder: str, port: int, address: str) -> int:
     finally:
         server.shutdown()
     return 0
-
-
-__all__ = ["ADDRESS", "PORT", "Collector", "command", "serve"]

@@ -156,6 +156,3 @@ def _events(logs: Logs, begin: float) -> str:
                    f"{escape(', '.join(f'{key} {value}' for key, value in line.items() if key not in ('t_s', 'event')))}</td></tr>"
                    for seconds, name, line in sorted(found, key=lambda one: one[0]))
     return f"<h2>What happened</h2><table><tr><th>when</th><th>who</th><th>what</th><th></th></tr>{rows}</table>"
-
-
-__all__ = ["command", "report"]

@@ -63,6 +63,3 @@ def command(folder: str, seconds: float, once: bool) -> int:
             view = view_of(folder)
             live.update(table_of(view))
     return 0
-
-
-__all__ = ["command", "table_of"]

@@ -72,6 +72,3 @@ def command(sources: Sequence[str], out: str) -> int:
         file.write(json.dumps(merged).encode())
     print(f"{len(paths)} traces, {sum('ts' in event for event in merged['traceEvents'])} events: {out} (open it in Perfetto or chrome://tracing)")
     return 0
-
-
-__all__ = ["command", "merge"]

@@ -133,6 +133,3 @@ def memory_of(pid: int) -> int | None:
             return int(file.read().split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return None
-
-
-__all__ = ["Rank", "View", "memory_of", "totals", "view_of"]

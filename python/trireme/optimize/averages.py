@@ -184,6 +184,3 @@ class ModelAverage(_Averages):
         if count == 0:
             raise RuntimeError("ModelAverage: there is no mean before the first step")
         return np.asarray((value["sum_1"] + value["sum_2"] + value["sum_3"]) / np.float32(count))
-
-
-__all__ = ["ExponentialMovingAverage", "ModelAverage"]

@@ -135,6 +135,3 @@ def _is_large(param: Parameter, grad: Variable) -> bool:
     for dim in param.shape:
         count *= dim or 0
     return param.trainable and grad.type == VarType.LOD_TENSOR and count >= _LEAST
-
-
-__all__ = ["DGCMomentumOptimizer"]

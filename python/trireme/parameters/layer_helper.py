@@ -261,6 +261,3 @@ class _LengthOf(Initializer):
 
     def __call__(self, var: Variable, block: Any) -> Operator:
         return _append_length(block, block.var(self._name), var, self._dim)
-
-
-__all__ = ["LayerHelper", "activations"]

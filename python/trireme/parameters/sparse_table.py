@@ -372,7 +372,3 @@ def add_update(op: Operator | OpView, program: Program) -> None:
     program._rollback()
     block._append_anywhere(UPDATE, {"W": [table]}, {}, {"sub_block": sub.idx, "param": tile, "grad": grad, "states": states,
                                                        "op_role": OpRole.Optimize})
-
-
-__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_tile", "refuse_table", "is_table_update", "tables_of", "table_names",
-           "take_pushed", "copy_update", "add_update", "LOOKUP", "PUSH"]

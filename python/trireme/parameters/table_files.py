@@ -136,6 +136,3 @@ def _native_of(name: str, about: dict[str, Any]) -> tuple[Any, Any]:
 def declare(scope: Scope, name: str, about: dict[str, Any]) -> None:
     table, _text = _native_of(name, about)
     check(lib.tr_table_declare(scope._native.ptr, table))
-
-
-__all__ = ["save_table", "load_table", "set_rows", "describe", "declare", "row_dtype", "SHARDS"]

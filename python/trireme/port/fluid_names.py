@@ -88,6 +88,3 @@ def names_of_fluid() -> dict[str, set[str]]:
         if names:
             found[module] |= set(names.split())
     return dict(found)
-
-
-__all__ = ["NAMES", "names_of_fluid"]

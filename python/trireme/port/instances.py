@@ -51,6 +51,3 @@ def _set_by_methods(owner: type) -> frozenset[str]:
             continue                                   # it is not written in Python
         found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
     return frozenset(found)
-
-
-__all__ = ["class_of_result", "class_of_attribute", "has_attribute"]

@@ -340,6 +340,3 @@ def _of_python(source: Source) -> Iterator[Finding]:
     for line, why in source.removed.items():
         if why:
             yield Finding(line, source.lines[line - 1].strip()[:60], MISSING, f"it cannot be parsed ({why}): look at it yourself")
-
-
-__all__ = ["Finding", "findings", "say", "THERE", "DIFFERENT", "MISSING"]

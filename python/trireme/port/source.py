@@ -133,6 +133,3 @@ def _remove(working: list[str], number: int, removed: dict[int, str], why: str) 
         working[line - 1] = f"{indent}if True:" if is_block else f"{indent}pass" if first and text.strip() else ""
         removed.setdefault(line, "")
     removed[number] = removed[number] or why
-
-
-__all__ = ["Source", "read_source"]

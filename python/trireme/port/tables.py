@@ -63,6 +63,3 @@ OUTSIDE: dict[str, tuple[str, str]] = {
 def rendered(names: tuple[str, ...], text: str, prefix: str = "") -> str:
     """Return a row as it stands in docs/fluid.md."""
     return f"| {', '.join(f'`{prefix}{name}`' for name in names)} | {text} |"
-
-
-__all__ = ["DIFFERS", "COUNTERPARTS", "OUTSIDE", "rendered"]

@@ -128,7 +128,3 @@ def get_all_op_protos() -> list[OpProto]:
     (True, False)
     """
     return [proto for name in op_types() if (proto := op_proto(name)) is not None]
-
-
-__all__ = ["ATTR_NAMES", "INT", "FLOAT", "STRING", "INTS", "FLOATS", "STRINGS", "BOOL", "BOOLS", "BLOCK", "LONG", "BLOCKS", "LONGS",
-           "SlotProto", "AttrProto", "OpProto", "op_proto", "block_attrs_of", "op_types", "get_all_op_protos"]

@@ -125,6 +125,3 @@ def text_of(type: str, inputs: dict[str, list[str]], outputs: dict[str, list[str
 
 def _slots_text(slots: dict[str, list[str]]) -> str:
     return ", ".join([f"{slot}={names[0] if len(names) == 1 else names}" for slot, names in slots.items() if names])
-
-
-__all__ = ["OpView", "read_ops", "text_of"]

@@ -53,6 +53,3 @@ def joined(words: Sequence[str]) -> bytes:
         bad = next(word for word in words if "\0" in word)
         raise InvalidArgumentError(f"{bad!r} is no possible name or string of an operator here: it has a zero byte")
     return text.encode("utf-8", "surrogateescape")
-
-
-__all__ = ["op_words", "joined"]

@@ -87,5 +87,3 @@ class op_proto_and_checker_maker:
 
 
 OpRole = op_proto_and_checker_maker.OpRole
-
-__all__ = ["GRAD_SUFFIX", "OpRole", "op_proto_and_checker_maker", "grad_var_name", "grad_var_suffix", "kEmptyVarName"]

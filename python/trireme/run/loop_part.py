@@ -43,6 +43,3 @@ class LoopPart:
         """Between two steps of the loop."""
         if self.manager is not None and step >= self.skip:
             self.manager.look_in_loop(step - self.skip)
-
-
-__all__ = ["LoopPart"]

@@ -271,6 +271,3 @@ class Prepared(Uncopied):
             else:
                 results.append(view_of_owned(tensor))
         return results
-
-
-__all__ = ["Prepared", "SmallResult", "is_small"]

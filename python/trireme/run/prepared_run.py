@@ -95,6 +95,3 @@ class PreparedRun(Uncopied):
 
     def __repr__(self) -> str:
         return f"<PreparedRun of {self._feed} to {list(self._names)}>"
-
-
-__all__ = ["PreparedRun"]

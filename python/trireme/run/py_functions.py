@@ -149,6 +149,3 @@ def _call(call: Any) -> int:
     finally:
         calls.end()
     return 0
-
-
-__all__ = ["PyFuncRegistry"]

@@ -177,6 +177,3 @@ class Replicas:
         empty = LoDTensor()
         for name in self._handed:
             self._scope.var(name).get_tensor()._share(empty)
-
-
-__all__ = ["Replicas"]

@@ -295,6 +295,3 @@ def _put_together(block: Block, name: str, kind: str, parts: list[str]) -> list[
     return [("sum", {"X": parts}, {"Out": [total]}, role),                 # each has what was there before
             ("scale", {"X": [name]}, {"Out": [before]}, {"scale": float(len(parts) - 1), **role}),
             ("elementwise_sub", {"X": [total], "Y": [before]}, {"Out": [name]}, {"axis": -1, **role})]
-
-
-__all__ = ["Parts", "SUFFIX", "WEIGHT"]

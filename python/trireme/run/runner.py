@@ -220,6 +220,3 @@ class Runner(Handle):
                 before = self._native
                 self._begin()
                 before.release()
-
-
-__all__ = ["Runner"]

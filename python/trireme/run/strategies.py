@@ -133,6 +133,3 @@ class BuildStrategy(_Strategy):
             raise UnsupportedError(f"BuildStrategy.{name}={value!r}: replicas are threads of one process; more processes are trainers of a job, "
                                    "which 'trireme launch --trainers N SCRIPT' starts")
         return value
-
-
-__all__ = ["BuildStrategy", "ExecutionStrategy"]

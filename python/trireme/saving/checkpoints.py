@@ -144,6 +144,3 @@ def load_checkpoint(executor: Runner | Scope, checkpoint_dir: str, main_program:
         runs = checkpoint.trainer()[1]
         check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr, runs))
     return checkpoint
-
-
-__all__ = ["save_checkpoint", "load_checkpoint"]

@@ -128,6 +128,3 @@ def _dense_of(folder: str, name: str, height: int) -> np.ndarray:
     block.append_op(type=LOOKUP, inputs={"W": name, "Ids": "@KEYS"}, outputs={"Out": "@ROWS"}, attrs={"width": describe(scope, name)["width"]})
     rows, = Runner().run(program, {"@KEYS": np.arange(height).reshape(-1, 1)}, ["@ROWS"], scope=scope)
     return np.array(rows)
-
-
-__all__ = ["set_table_rows", "load_rows", "load_from_tables"]

@@ -235,6 +235,3 @@ def export_model(dirname: str | os.PathLike[str], feeds: Sequence[str], targets:
     (4, 1)
     """
     return Exporter(dirname, feeds, targets, executor, main_program).export(full=True)
-
-
-__all__ = ["Export", "Exporter", "export_model"]

@@ -259,6 +259,3 @@ def _plain(value: Any) -> Any:
         array = np.array(numbers, object).reshape(array.shape)
     values = array.reshape(-1).tolist()
     return values[0] if len(values) == 1 else array.tolist()
-
-
-__all__ = ["FORMATS", "batches", "command", "predict"]

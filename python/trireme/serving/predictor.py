@@ -249,6 +249,3 @@ class _Follower:
         """Let the thread end by itself, after the look at the folder that it may be in."""
         if self.is_alive():                            # in a forked child a thread that is not there may hold the event's lock
             self._over.set()
-
-
-__all__ = ["Predictor"]

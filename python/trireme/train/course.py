@@ -144,6 +144,3 @@ def _checked(what: str, handler: Any, callbacks: Any) -> list[Listener]:
         if not callable(one):
             raise TypeError(f"{what}: callbacks holds callbacks and functions of an event, got {one!r}")
     return list(callbacks)
-
-
-__all__ = ["Course"]

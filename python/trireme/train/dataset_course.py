@@ -103,6 +103,3 @@ class _EpochLines(LoopLines):
 
     def look(self, epoch: int, step: int, samples: int) -> None:
         super().look(0, step, samples)
-
-
-__all__ = ["run_course"]

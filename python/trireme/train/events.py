@@ -131,6 +131,3 @@ class StopTraining(Exception):
     >>> _ = trainer.train(lambda: [[([1.0, 2.0],)]] * 100, epochs=1, event_handler=handler)
     batch 0
     """
-
-
-__all__ = ["Event", "BeginTraining", "EndTraining", "BeginPass", "EndPass", "BeginIteration", "EndIteration", "TestResult", "StopTraining"]

@@ -96,6 +96,3 @@ def in_one_process(executor: Any, program: Any, scope: Scope) -> tuple[LocalChec
         session.local_manager = LocalCheckpointManager(executor, program, scope, settings)
     session.local_manager.place(executor, scope)
     return session.local_manager, session.local_manager.left
-
-
-__all__ = ["in_one_process"]

@@ -210,6 +210,3 @@ def _run(loop: Any, part: LoopPart, lines: LoopLines, heard: Callable[[Any], boo
         if report.is_paused or (is_lone and not report.is_at_end):     # a lone worker is this thread
             part.look(report.step)
     return report
-
-
-__all__ = ["Asked", "ask", "run_loop", "run_once"]

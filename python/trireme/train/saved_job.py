@@ -197,6 +197,3 @@ def _zeros(program: Program, name: str, shape: Sequence[int], dtype: Any) -> Non
     out = program.global_block().create_var(name=name, shape=list(shape), dtype=dtype, persistable=True)
     program.global_block().append_op(type="fill_constant", outputs={"Out": out},
                                      attrs={"shape": list(shape), "dtype": int(dtype), "value": 0.0})
-
-
-__all__ = ["save_job"]

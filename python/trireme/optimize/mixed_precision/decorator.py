@@ -131,6 +131,3 @@ def decorate(optimizer: Optimizer, amp_lists: AutoMixedPrecisionLists | None = N
 
 def _steps(name: str, value: Any) -> int:
     return check_whole(f"decorate: {name}", value, 1)
-
-
-__all__ = ["decorate", "OptimizerWithMixedPrecision"]

@@ -58,6 +58,3 @@ def _types(name: str, given: Iterable[str] | None) -> set[str]:
     if unknown:
         raise ValueError(f"AutoMixedPrecisionLists: {name} names {', '.join(unknown)}, which no operator is called")
     return types
-
-
-__all__ = ["AutoMixedPrecisionLists"]

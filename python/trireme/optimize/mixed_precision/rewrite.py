@@ -107,6 +107,3 @@ def _point_at_makers(block: Block) -> None:
 def rewrite_program(program: Program, amp_lists: AutoMixedPrecisionLists, dtype: Any = "bfloat16") -> None:
     """Put casts into the forward operators of ``program``, which must not have gradients yet."""
     _Rewriter(program, amp_lists, convert_dtype(dtype)).run()
-
-
-__all__ = ["rewrite_program"]

@@ -185,6 +185,3 @@ class Monitor:
             return False
         self.best, self.best_epoch = value, epoch
         return True
-
-
-__all__ = ["Callback", "History", "Logs", "Monitor", "Training"]

@@ -98,6 +98,3 @@ class EarlyStopping(Callback):
             found = self.training.scope.find_var(param.name)
             if found is not None and found.kind() is not None:
                 self._weights[param.name] = np.array(found.get_tensor())
-
-
-__all__ = ["EarlyStopping"]

@@ -55,6 +55,3 @@ class ExportModel(Callback):
 
     def on_train_end(self, logs: Logs) -> None:
         self._exporter.export()
-
-
-__all__ = ["ExportModel"]

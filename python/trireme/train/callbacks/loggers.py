@@ -93,6 +93,3 @@ class CSVLogger(Callback):
         os.makedirs(os.path.dirname(self.filename) or ".", exist_ok=True)
         with open(self.filename, mode, newline="", encoding="utf-8") as out:
             csv.writer(out, delimiter=self.separator, lineterminator="\n").writerow(row)
-
-
-__all__ = ["LearningRateLogger", "CSVLogger", "learning_rate_of"]

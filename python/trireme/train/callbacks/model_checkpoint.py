@@ -92,6 +92,3 @@ class ModelCheckpoint(Callback):
         found = sorted(int(name[1]) for name in map(_EPOCH.fullmatch, os.listdir(self.dirname)) if name)
         for number in [one for one in found if one <= epoch + 1][:-self.last]:
             shutil.rmtree(os.path.join(self.dirname, f"epoch-{number:04}"), ignore_errors=True)
-
-
-__all__ = ["ModelCheckpoint"]

@@ -65,6 +65,3 @@ class TensorBoard(Callback):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-
-__all__ = ["TensorBoard"]

@@ -49,6 +49,3 @@ class Validation(Callback):
             except (TypeError, ValueError):
                 pass
         raise InvalidArgumentError(f"Validation: the function must return a dict of names and numbers, got {found!r}")
-
-
-__all__ = ["Validation"]
