@@ -4,9 +4,12 @@
  * elsewhere, whatever it sees.
  *
  * The cases are those of tests/fuzz/corpus/run. A function that the program calls first (py_func) spoils the fed arrays, as another thread of
- * the caller may at any moment. Every operator must then compute what it computes from the right numbers. */
+ * the caller may at any moment. Every operator must then compute what it computes from the right numbers. Each slot that takes numbers, or sequences,
+ * is fed in some case. */
 #include "tests/support/expect.h"
 
+#include "framework/base/memory.h"
+#include "framework/operators/op_registry.h"
 #include "framework/tensors/tensor.h"
 
 #include <dirent.h>
@@ -51,12 +54,28 @@ static tr_status spoil(tr_call *call)
 
 /* -- runs ------------------------------------------------------------------------------------------ */
 
+/* A case of an operator's own test feeds through `assign`, which copies: feed what it makes. */
+static void feed_directly(run_case *c)
+{
+    tr_block *block = tr_program_block(c->program, 0);
+
+    for (int v = 0; v < c->value_count; v++) {
+        const tr_op_desc *op = tr_block_op_count(block) > 0 ? tr_block_op_at(block, 0) : NULL;
+        if (!op || strcmp(tr_op_desc_type(op), "assign") != 0 || strcmp(tr_op_desc_input(op, "X", 0), c->value[v].name) != 0)
+            return;
+        free(c->value[v].name);
+        c->value[v].name = tr__must_strdup(tr_op_desc_output(op, "Out", 0));
+        tr_block_remove_op(block, 0);
+    }
+}
+
 /* What the scope has is fed, too, unless it must persist. How many of the values are spoiled? */
 static int feed_all(run_case *c)
 {
     tr_block *block = tr_program_block(c->program, 0);
     int       spoiled = 0;
 
+    feed_directly(c);
     for (int i = 0; i < c->value_count; i++) {
         const tr_var_desc *desc = tr_block_find_var(block, c->value[i].name);
         c->value[i].is_fed = c->value[i].is_fed || (desc && !tr_var_desc_persistable(desc) && !c->value[i].tensor.rows);
@@ -100,37 +119,57 @@ static bool holds(run_case *c)
 
 static int is_file(const struct dirent *e) { return e->d_name[0] != '.'; }
 
-TEST(no_operator_reads_numbers_that_change_while_it_runs)
+static const char *case_name;                     /* of the case that is tried */
+
+static void each_case(void (*action)(run_case *c, void *payload), void *payload)
 {
     struct dirent **entry;
     const int       count = scandir(FOLDER, &entry, is_file, alphasort);
-    int             tried = 0, wrong = 0;
 
-    tr_set_num_threads(1);
-    tr_set_call_fn(spoil);
     for (int i = 0; i < count; i++) {
         char     path[512];
         size_t   size;
         run_case c;
         snprintf(path, sizeof path, "%s/%s", FOLDER, entry[i]->d_name);
         uint8_t *bytes = test_read_file(&size, path);
+        case_name = entry[i]->d_name;
         if (run_case_read(&c, bytes, size)) {
-            if (feed_all(&c) > 0) {
-                tried++;
-                if (!holds(&c)) {
-                    fprintf(stderr, "%s: %s\n", entry[i]->d_name, *tr_error() ? tr_error() : "other results");
-                    wrong++;
-                }
-            }
+            action(&c, payload);
             run_case_deinit(&c);
         }
         free(bytes);
         free(entry[i]);
     }
     free(entry);
+}
+
+typedef struct tally {
+    int tried, wrong;
+} tally;
+
+static void try_case(run_case *c, void *payload)
+{
+    tally *t = payload;
+
+    if (feed_all(c) == 0)
+        return;
+    t->tried++;
+    if (!holds(c)) {
+        fprintf(stderr, "%s: %s\n", case_name, *tr_error() ? tr_error() : "other results");
+        t->wrong++;
+    }
+}
+
+TEST(no_operator_reads_numbers_that_change_while_it_runs)
+{
+    tally t = {0};
+
+    tr_set_num_threads(1);
+    tr_set_call_fn(spoil);
+    each_case(try_case, &t);
     tr_set_call_fn(NULL);
-    assert_true(tried > 100);
-    assert_int_equal(wrong, 0);
+    assert_true(t.tried > 100);
+    assert_int_equal(t.wrong, 0);
 }
 
 /* -- another thread --------------------------------------------------------------------------------- */
@@ -199,11 +238,15 @@ static bool has_loop(const run_case *c)
 
 enum { RUNS = 20 };
 
-static void run_beside_scribbling(run_case *c)
+static void run_beside_scribbling(run_case *c, void *payload)
 {
     run_place place;
     scribble  s = {.c = c};
 
+    (void)payload;
+    if (has_loop(c))
+        return;
+    fprintf(stderr, "%s\n", case_name);                   /* which one it is where a run does not return */
     feed_all(c);
     run_place_init(&place, c);
     assert_int_equal(pthread_create(&s.thread, NULL, scribble_on, &s), 0);
@@ -218,31 +261,101 @@ static void run_beside_scribbling(run_case *c)
 
 TEST(no_operator_reaches_elsewhere_while_another_thread_writes_what_is_fed)
 {
-    struct dirent **entry;
-    const int       count = scandir(FOLDER, &entry, is_file, alphasort);
-
     tr_set_num_threads(1);
-    for (int i = 0; i < count; i++) {
-        char     path[512];
-        size_t   size;
-        run_case c;
-        snprintf(path, sizeof path, "%s/%s", FOLDER, entry[i]->d_name);
-        uint8_t *bytes = test_read_file(&size, path);
-        if (run_case_read(&c, bytes, size)) {
-            fprintf(stderr, "%s\n", entry[i]->d_name);      /* which one it is where a run does not return */
-            if (!has_loop(&c))
-                run_beside_scribbling(&c);
-            run_case_deinit(&c);
-        }
-        free(bytes);
-        free(entry[i]);
+    each_case(run_beside_scribbling, NULL);
+}
+
+/* -- what the corpus feeds ----------------------------------------------------------------------------- */
+
+/* "gather Index": an operator and a slot of it that some case feeds with numbers, or offsets. */
+typedef struct fed_slots {
+    int   count;
+    char *name[8192];
+} fed_slots;
+
+static bool is_of(const run_value *value, const tr_op_desc *op, const char *slot)
+{
+    for (int k = 0; k < tr_op_desc_input_count(op, slot); k++)
+        if (strcmp(value->name, tr_op_desc_input(op, slot, k)) == 0)
+            return true;
+    return false;
+}
+
+static void note(fed_slots *fed, const run_value *value, const tr_block *block, const char *what)
+{
+    for (int i = 0; i < tr_block_op_count(block); i++) {
+        const tr_op_desc *op = tr_block_op_at((tr_block *)(uintptr_t)block, i);
+        for (int s = 0; s < tr_op_desc_input_slots(op); s++)
+            if (is_of(value, op, tr_op_desc_input_slot(op, s))) {
+                assert_true(fed->count < 8192);
+                assert_true(asprintf(&fed->name[fed->count++], "%s of %s %s", what, tr_op_desc_type(op), tr_op_desc_input_slot(op, s)) > 0);
+            }
     }
-    free(entry);
+}
+
+static void note_case(run_case *c, void *payload)
+{
+    feed_all(c);
+    for (int v = 0; v < c->value_count; v++)
+        for (int b = 0; b < tr_program_block_count(c->program); b++) {
+            if (is_spoiled(&c->value[v]))
+                note(payload, &c->value[v], tr_program_block(c->program, b), "numbers");
+            if (has_offsets(&c->value[v]))
+                note(payload, &c->value[v], tr_program_block(c->program, b), "offsets");
+        }
+}
+
+static bool is_noted(const fed_slots *fed, const char *what, const char *type, const char *slot)
+{
+    char name[300];
+    bool found = false;
+
+    snprintf(name, sizeof name, "%s of %s %s", what, type, slot);
+    for (int i = 0; i < fed->count && !found; i++)
+        found = strcmp(fed->name[i], name) == 0;
+    return found;
+}
+
+/* A gradient operator's input that the forward operator makes: nobody feeds it. */
+static bool is_made(const tr_op *op, const char *slot)
+{
+    char type[128];
+
+    snprintf(type, sizeof type, "%.*s", (int)(strlen(tr_op_type(op)) - strlen("_grad")), tr_op_type(op));
+    const tr_op *forward = strstr(tr_op_type(op), "_grad") ? tr_op_find(type) : NULL;
+    for (const tr_slot_def *out = forward ? tr__op_proto(forward)->out : NULL; out && out->name; out++)
+        if (strcmp(out->name, slot) == 0)
+            return true;
+    return false;
+}
+
+static bool says(const tr_slot_def *slot, const char *word) { return strstr(slot->comment, word) != NULL; }
+
+TEST(each_slot_of_numbers_is_fed_in_some_case)
+{
+    fed_slots *fed = calloc(1, sizeof *fed);
+    int        missing = 0;
+
+    each_case(note_case, fed);
+    for (int i = 0; i < tr_op_count(); i++)
+        for (const tr_slot_def *slot = tr__op_proto(tr_op_at(i))->in; slot && slot->name; slot++) {
+            const bool is_numbers = (slot->flags & TR_SLOT_ANY_TYPE) && (says(slot, "int32") || says(slot, "int64") || says(slot, "bool"));
+            const char *what = is_numbers ? "numbers" : "offsets";
+            if ((!is_numbers && !says(slot, "of sequences")) || is_made(tr_op_at(i), slot->name) || is_noted(fed, what, tr_op_type(tr_op_at(i)), slot->name))
+                continue;
+            fprintf(stderr, "no case of %s feeds %s of %s: %s\n", tr_op_type(tr_op_at(i)), what, slot->name, slot->comment);
+            missing++;
+        }
+    for (int i = 0; i < fed->count; i++)
+        free(fed->name[i]);
+    free(fed);
+    assert_int_equal(missing, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_slot_of_numbers_is_fed_in_some_case),
         cmocka_unit_test(no_operator_reads_numbers_that_change_while_it_runs),
         cmocka_unit_test(no_operator_reaches_elsewhere_while_another_thread_writes_what_is_fed),
     };
