@@ -2,7 +2,7 @@
  *
  * ACTIVATION turns a function of math/arrays/activation.h into two records, <name> and <name>_grad; what the gradient
  * reads (X, Out, or only the shape) comes from that header's list. To add an operator, add the function there,
- * its slope to activation_slopes.h unless it is made of straight lines, a line here, and two to ops.def.
+ * its slope to activation_slopes.h unless it is made of straight lines, a line here, and one to ops.def.
  *
  * Forward, Out may lie in X's memory, backward, X@GRAD in Out@GRAD's. */
 #ifndef T
