@@ -24,4 +24,9 @@ static inline int64_t tr_size_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? TR_SIZE_MAX : sum;
 }
 
+static inline int64_t tr_size_volume(const int64_t extent[3])
+{
+    return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);
+}
+
 #endif

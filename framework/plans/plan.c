@@ -128,6 +128,15 @@ void tr__step_deinit(tr_step *step)
     *step = (tr_step){0};
 }
 
+void tr__plan_close_gaps(tr_plan *plan)
+{
+    int kept = 0;
+    for (int i = 0; i < plan->step_count; i++)
+        if (plan->step[i].op)
+            plan->step[kept++] = plan->step[i];
+    plan->step_count = kept;
+}
+
 bool tr__step_reads_data(const tr_step *step, int arg)
 {
     const tr_op *forward = step->op->grad_of;

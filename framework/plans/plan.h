@@ -130,6 +130,8 @@ tr_status tr__step_alloc(tr_step *step, const tr_op *op, tr_op_desc *desc);  /* 
 tr_status tr__step_finish(tr_plan *plan, tr_step *step);           /* decode attributes, choose the kernel */
 /* The plan of its sub-block has been freed. */
 void      tr__step_deinit(tr_step *step);
+/* Close the gaps that fused steps left: their op is NULL. */
+void      tr__plan_close_gaps(tr_plan *plan);
 bool      tr__step_reads_data(const tr_step *step, int arg);       /* not only its shape */
 /* "operator 'mul' (block 0, operator 3, at train.py:12)" into a buffer of the thread. */
 const char *tr__step_text(const tr_plan *plan, const tr_step *step);

@@ -269,16 +269,6 @@ static tr_status fuse_matched(fusing *f, const tr_fusion *fusion, const int *mat
     return replace(f, matched, n, &fused);
 }
 
-/* Close the gaps that fused steps left (their op is NULL). */
-static void compact(tr_plan *plan)
-{
-    int kept = 0;
-    for (int i = 0; i < plan->step_count; i++)
-        if (plan->step[i].op)
-            plan->step[kept++] = plan->step[i];
-    plan->step_count = kept;
-}
-
 static tr_status fuse_all(fusing *f, const tr_fusion *fusion)
 {
     int matched[TR_FUSION_MAX];
@@ -306,7 +296,7 @@ tr_status tr__plan_fuse(tr_plan *plan)
     for (int t = 0; t < table_count; t++)
         for (int k = 0; k < tables[t].count; k++)
             TR_TRY_GOTO(done, fuse_all(&f, &tables[t].fusions[k]));
-    compact(plan);
+    tr__plan_close_gaps(plan);
 done:
     free(f.use);
     free(f.first);

@@ -199,15 +199,6 @@ static void note_uses(later *var, const tr_step *step, int i)
         }
 }
 
-static void close_gaps(tr_plan *plan)
-{
-    int kept = 0;
-    for (int i = 0; i < plan->step_count; i++)
-        if (plan->step[i].op)
-            plan->step[kept++] = plan->step[i];
-    plan->step_count = kept;
-}
-
 static tr_status fuse_backwards(tr_plan *plan, later *var)
 {
     int fence = plan->step_count;     /* the nearest later step that lets no update pass */
@@ -235,7 +226,7 @@ tr_status tr__plan_fuse_updates(tr_plan *plan)
         return tr_fail(TR_ENOMEM, "no memory to fuse updates");
     count_reads(var, plan);
     const tr_status status = fuse_backwards(plan, var);
-    close_gaps(plan);
+    tr__plan_close_gaps(plan);
     free(var);
     return status;
 }

@@ -36,16 +36,8 @@ tr_status tr__rows_groups(tr_row_groups *out, const tr_run *io, const tr_tensor 
 
 static int64_t place_of(const tr_row_groups *g, int64_t id)
 {
-    int64_t low = 0, high = g->count;
-
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (g->unique[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < g->count && g->unique[low] == id ? g->order[g->first[low]] : -1;
+    const int64_t at = tr_rows_place(g->unique, g->count, id);
+    return at < g->count && g->unique[at] == id ? g->order[g->first[at]] : -1;
 }
 
 tr_status tr__rows_places(int64_t **out, const tr_run *io, const tr_tensor *x, const int64_t *ids, int64_t count)

@@ -162,16 +162,8 @@ static tr_status directory_init(directory *d, const tr_run *io, int64_t bytes)
 /* The first row with this number; NULL: there is none. */
 static const char *find_row(const directory *d, int64_t id)
 {
-    int64_t low = 0, high = d->count;
-
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (d->unique[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < d->count && d->unique[low] == id ? d->row[d->order[d->first[low]]] : NULL;
+    const int64_t at = tr_rows_place(d->unique, d->count, id);
+    return at < d->count && d->unique[at] == id ? d->row[d->order[d->first[at]]] : NULL;
 }
 
 static tr_status run_merge(const tr_run *io)

@@ -10,14 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static tr_status check_ready(const tr_job *job, const char *call)
-{
-    TR_TRY(tr__job_check_trainer(job, call));
-    if (!job->is_set_up)
-        return tr_fail(TR_EINVAL, "%s: tr_job_setup comes first", call);
-    return TR_OK;
-}
-
 static tr_status post(tr_job *job, const tr_client_task *what, tr_ticket *ticket)
 {
     tr_client_task *call = tr__must_bytes(sizeof *call);
@@ -53,7 +45,7 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
     const uint64_t before = (uint64_t)job->step;
     tr_ticket      ticket = 0;
 
-    TR_TRY(check_ready(job, "tr_job_tasks_begin"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_tasks_begin"));
     if (!(lease_of(spec) > 0 && lease_of(spec) <= LONGEST_LEASE))
         return tr_fail(TR_ERANGE, "tr_job_tasks_begin: leases of %g s; above 0 and up to %g are possible", spec->lease, LONGEST_LEASE);
     job->task_lists++;
@@ -70,7 +62,7 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
 
 tr_status tr_job_tasks_again(tr_job *job, const tr_tasks_spec *spec)
 {
-    TR_TRY(check_ready(job, "tr_job_tasks_again"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_tasks_again"));
     if (!job->task_lists)
         return tr_fail(TR_EINVAL, "tr_job_tasks_again: tr_job_tasks_begin comes first");
     return post(job, &(tr_client_task){.wire = tasks_of(job, spec)}, NULL);
@@ -83,7 +75,7 @@ double tr_job_task_pause(const tr_job *job)
 
 tr_status tr_job_task_idle(tr_job *job)
 {
-    TR_TRY(check_ready(job, "tr_job_task_idle"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_task_idle"));
     if (!keeps_pace(job))
         return tr_job_rest(job);
     TR_TRY(tr_job_step_idle(job));
@@ -93,18 +85,18 @@ tr_status tr_job_task_idle(tr_job *job)
 
 tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket)
 {
-    TR_TRY(check_ready(job, "tr_job_task_ask"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_task_ask"));
     return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_ASK}, .answer = out}, ticket);
 }
 
 tr_status tr_job_task_look(tr_job *job, tr_task *out, tr_ticket *ticket)
 {
-    TR_TRY(check_ready(job, "tr_job_task_look"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_task_look"));
     return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_ASK, .task_ask = {.only_asks = true}}, .answer = out}, ticket);
 }
 
 tr_status tr_job_task_end(tr_job *job, uint64_t lease, bool is_done, tr_ticket *ticket)
 {
-    TR_TRY(check_ready(job, "tr_job_task_end"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_task_end"));
     return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_END, .task_end = {.lease = lease, .has_failed = !is_done}}}, ticket);
 }

@@ -25,6 +25,20 @@ int64_t tr_rows_check(const int64_t *ids, int64_t count, int64_t height, int64_t
     return -1;
 }
 
+int64_t tr_rows_place(const int64_t *numbers, int64_t count, int64_t number)
+{
+    int64_t low = 0, high = count;
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (numbers[middle] < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 typedef struct copy_job {
     char          *to;
     const char    *from;

@@ -20,6 +20,8 @@ void tr_rows_scatter(void *table, const int64_t *ids, const void *values, int64_
  * work 2 * `count`. */
 int64_t tr_rows_group(int64_t *unique, int64_t *first, int64_t *order, int64_t *work, const int64_t *ids,
                       int64_t count);
+/* The first place in a list of ascending numbers that holds `number` or more; `count`: there is none. */
+int64_t tr_rows_place(const int64_t *numbers, int64_t count, int64_t number);
 
 #define TR_TEMPLATE "kernels/math/arrays/rows.h"
 #include "kernels/math/tools/each_number.h"

@@ -29,11 +29,6 @@ enum {
     BAND_BYTES = 1 << 20              /* of columns; a band packs the filter again */
 };
 
-static int64_t volume(const int64_t extent[3])
-{
-    return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);
-}
-
 /* A convolution whose columns are the image itself. */
 static bool is_pointwise(const tr_conv_shape *s)
 {
@@ -45,12 +40,12 @@ static bool is_pointwise(const tr_conv_shape *s)
 
 static int64_t columns_rows(const tr_conv_shape *s)
 {
-    return tr_size_mul(s->in_channels / s->groups, volume(s->kernel));
+    return tr_size_mul(s->in_channels / s->groups, tr_size_volume(s->kernel));
 }
 
 static int64_t images_of_slice(const tr_conv_shape *s)
 {
-    const int64_t work = tr_size_mul(tr_size_mul(columns_rows(s), volume(s->out)), s->out_channels);
+    const int64_t work = tr_size_mul(tr_size_mul(columns_rows(s), tr_size_volume(s->out)), s->out_channels);
     return 1 + MIN_WORK / (work > 0 ? work : 1);
 }
 
@@ -158,7 +153,7 @@ TR_INLINE void NAME(patch_row)(T *out, const T *plane, const tr_conv_shape *s, N
 
 TR_CLONES static void NAME(im2col)(T *columns, const T *image, const tr_conv_shape *s, int64_t channels, NAME(band) b)
 {
-    for (int64_t c = 0; c < channels; c++, image += volume(s->in))
+    for (int64_t c = 0; c < channels; c++, image += tr_size_volume(s->in))
         for (int64_t kz = 0; kz < s->kernel[0]; kz++)
             for (int64_t ky = 0; ky < s->kernel[1]; ky++)
                 for (int64_t kx = 0; kx < s->kernel[2]; kx++, columns += b.count * s->out[2])
@@ -186,7 +181,7 @@ TR_INLINE void NAME(add_patch_row)(T *plane, const T *in, const tr_conv_shape *s
 
 TR_CLONES static void NAME(col2im)(T *image, const T *columns, const tr_conv_shape *s, int64_t channels, NAME(band) b)
 {
-    for (int64_t c = 0; c < channels; c++, image += volume(s->in))
+    for (int64_t c = 0; c < channels; c++, image += tr_size_volume(s->in))
         for (int64_t kz = 0; kz < s->kernel[0]; kz++)
             for (int64_t ky = 0; ky < s->kernel[1]; ky++)
                 for (int64_t kx = 0; kx < s->kernel[2]; kx++, columns += b.count * s->out[2])
@@ -207,7 +202,7 @@ typedef struct {
 static NAME(job) NAME(job_of)(const tr_conv_shape *s)
 {
     NAME(job)     j = {.s = s, .channels = s->in_channels / s->groups, .filters = s->out_channels / s->groups,
-                       .k = columns_rows(s), .p = volume(s->out), .pointwise = is_pointwise(s), .band = s->out[0] * s->out[1]};
+                       .k = columns_rows(s), .p = tr_size_volume(s->out), .pointwise = is_pointwise(s), .band = s->out[0] * s->out[1]};
     const int64_t bytes = tr_size_mul(tr_size_mul(j.k, j.p), sizeof(T)), bands = bytes / BAND_BYTES + 1;
     if (!j.pointwise && j.band > 1)
         j.band = bands < j.band ? (j.band + bands - 1) / bands : 1;
@@ -232,7 +227,7 @@ static bool NAME(next_band)(NAME(band) *b, const NAME(job) *j, int64_t first)
 /* Where group g of image i begins in an array of so many channels. */
 static int64_t NAME(group_of)(int64_t i, int64_t g, int64_t channels_of_group, int64_t groups, const int64_t extent[3])
 {
-    return (i * groups + g) * channels_of_group * volume(extent);
+    return (i * groups + g) * channels_of_group * tr_size_volume(extent);
 }
 
 static const T *NAME(columns_of)(const NAME(job) *j, T *memory, int64_t i, int64_t g, NAME(band) b)
@@ -296,7 +291,7 @@ static void NAME(input_range)(void *payload, int64_t begin, int64_t end)
             const T *d = j->d + NAME(group_of)(i, g, j->filters, groups, j->s->out);
             T       *image = j->out + NAME(group_of)(i, g, j->channels, groups, j->s->in);
             if (!j->pointwise)
-                memset(image, 0, (size_t)(j->channels * volume(j->s->in)) * sizeof(T));
+                memset(image, 0, (size_t)(j->channels * tr_size_volume(j->s->in)) * sizeof(T));
             EACH_BAND(b, j) {
                 const int64_t n = b.count * j->s->out[2];
                 NAME(tr_gemm)(true, false, j->k, n, j->filters, 1, j->filter + g * j->filters * j->k, j->k, d + b.first * j->s->out[2],

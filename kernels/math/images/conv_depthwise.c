@@ -31,21 +31,16 @@ typedef struct geometry {
     int64_t   min_planes;             /* of a slice */
 } geometry;
 
-static int64_t volume(const int64_t extent[3])
-{
-    return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);
-}
-
 static bool is_depthwise(const tr_conv_shape *s)
 {
     return s->groups == s->in_channels && s->groups > 0 && s->out_channels / s->groups <= MAX_FILTERS && s->batch > 0 &&
-           volume(s->kernel) > 1 && volume(s->in) > 0 && volume(s->out) > 0 && s->out_channels > 0;
+           tr_size_volume(s->kernel) > 1 && tr_size_volume(s->in) > 0 && tr_size_volume(s->out) > 0 && s->out_channels > 0;
 }
 
 /* False where the plane is too large. The table of taps is in the calling thread's memory. */
 static bool geometry_init(geometry *g, const tr_conv_shape *s, const tr_windows *w)
 {
-    *g = (geometry){.channels = s->groups, .filters = s->out_channels / s->groups, .in = volume(w->in), .out = volume(w->out)};
+    *g = (geometry){.channels = s->groups, .filters = s->out_channels / s->groups, .in = tr_size_volume(w->in), .out = tr_size_volume(w->out)};
     tr_phases_init(&g->phases, w, 1);
     g->taps = g->phases.taps;
     g->rows = w->out[0] * w->out[1];

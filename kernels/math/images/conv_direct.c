@@ -6,6 +6,7 @@
 #include "kernels/math/images/conv_direct.h"
 
 #include "framework/base/compiler.h"
+#include "framework/base/size.h"
 #include "framework/threads/threadpool.h"
 #include "kernels/math/tools/window.h"
 
@@ -60,11 +61,6 @@ typedef struct geometry {
     int32_t *row, *col, *step;        /* multiples of something: see fill_steps */
 } geometry;
 
-static int64_t volume(const int64_t extent[3])
-{
-    return extent[0] * extent[1] * extent[2];
-}
-
 static int64_t at_least_one(int64_t x)
 {
     return x > 0 ? x : 1;
@@ -76,12 +72,12 @@ static bool geometry_init(geometry *g, const tr_conv_shape *s)
     *g = (geometry){.s = s, .channels = s->in_channels / s->groups, .filters = s->out_channels / s->groups};
     for (int a = 0; a < 3; a++)
         g->padded[a] = tr_window_reach(s->in[a], s->dilation[a] * (s->kernel[a] - 1) + 1, s->stride[a], 2 * s->pad[a], s->out[a]);
-    g->plane = volume(g->padded);
-    g->taps = g->channels * volume(s->kernel);
-    g->pixels = volume(s->out);
+    g->plane = tr_size_volume(g->padded);
+    g->taps = g->channels * tr_size_volume(s->kernel);
+    g->pixels = tr_size_volume(s->out);
     g->images = 1 + MIN_WORK / at_least_one(g->taps * g->pixels * s->out_channels);
     const int64_t largest = g->channels * g->plane + g->filters * (g->taps + g->pixels) + 64 * g->pixels;
-    return allowed && has_wide_vectors() && volume(s->kernel) > 1 && s->batch > 0 && g->pixels > 0 && g->channels > 0 &&
+    return allowed && has_wide_vectors() && tr_size_volume(s->kernel) > 1 && s->batch > 0 && g->pixels > 0 && g->channels > 0 &&
            g->filters > 0 && largest < INT_MAX;
 }
 
@@ -313,7 +309,7 @@ static void NAME(forward_range)(void *payload, int64_t begin, int64_t end)
     NAME(clear)(padded, g);
     for (int64_t i = begin * groups; i < end * groups; i++) {
         const int64_t group = i % groups;
-        NAME(pad)(padded, j->x + i * g->channels * volume(g->s->in), g);
+        NAME(pad)(padded, j->x + i * g->channels * tr_size_volume(g->s->in), g);
         NAME(forward_group)(j->out + i * g->filters * g->pixels, padded, c, j->filter + group * g->filters * g->taps,
                             j->bias ? j->bias + group * g->filters : NULL, g);
     }
@@ -390,7 +386,7 @@ static void NAME(input_range)(void *payload, int64_t begin, int64_t end)
         NAME(clear)(padded, g);
         memcpy(d, j->d + i * d_size, (size_t)d_size * sizeof(T));
         NAME(input_group)(padded, c, d, j->filter + i % groups * g->filters * g->taps, g);
-        NAME(unpad)(j->out + i * g->channels * volume(g->s->in), padded, g);
+        NAME(unpad)(j->out + i * g->channels * tr_size_volume(g->s->in), padded, g);
     }
 }
 
@@ -439,7 +435,7 @@ static void NAME(filter_run)(void *payload, int64_t run)
     for (int64_t i = begin * groups; i < end * groups; i++) {
         const NAME(product) p = {.a = padded, .b = turned, .row = g->tap, .col = g->pixel, .brow = g->step, .depth = g->pixels,
                                  .ldc = j->pitch, .add = i >= (begin + 1) * groups};
-        NAME(pad)(padded, j->x + i * g->channels * volume(g->s->in), g);
+        NAME(pad)(padded, j->x + i * g->channels * tr_size_volume(g->s->in), g);
         NAME(turn)(turned, j->pitch, j->d + i * g->filters * g->pixels, g->filters, g->pixels);
         NAME(multiply)(j->out + run * j->run_size + i % groups * (g->taps + MAX_ROWS) * j->pitch, &p, g->taps,
                        j->pitch / LANES);

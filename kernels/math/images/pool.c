@@ -163,7 +163,7 @@ static void NAME(max_plane)(T *out, int32_t *mask, const T *x, T *best, const la
 
 static void NAME(max_adaptive)(T *out, int32_t *mask, const T *x, const tr_pool_shape *s)
 {
-    for (int64_t o = 0; o < volume(s->out); o++) {
+    for (int64_t o = 0; o < tr_size_volume(s->out); o++) {
         window  w;
         T       best = -(T)INFINITY;
         int64_t place = 0;
@@ -183,7 +183,7 @@ static void NAME(max_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job)     *j = payload;
     const tr_pool_shape *s = j->shape;
-    const int64_t        in = volume(s->in), out = volume(s->out);
+    const int64_t        in = tr_size_volume(s->in), out = tr_size_volume(s->out);
     layout               l;
     T                   *plane = s->adaptive ? NULL : NAME(memory)(&l, s, -(T)INFINITY, 1, 2);
     for (int64_t p = begin; p < end; p++) {
@@ -200,7 +200,7 @@ static void NAME(max_range)(void *payload, int64_t begin, int64_t end)
 void NAME(tr_max_pool)(T *out, int32_t *mask, const T *x, const tr_pool_shape *s)
 {
     NAME(job) j = {.shape = s, .out = out, .mask = mask, .x = x};
-    assert(!mask || volume(s->in) <= INT32_MAX);
+    assert(!mask || tr_size_volume(s->in) <= INT32_MAX);
     tr_parallel_range(s->planes, planes_of_slice(s), NAME(max_range), &j);
     NAME(fill_blind)(out, -FLT_MAX, s);
 }
@@ -274,7 +274,7 @@ static void NAME(sum_won)(T *dx, const int32_t *won, const T *d, const tr_phases
 
 static void NAME(max_grad_adaptive)(T *dx, const T *d, const T *x, const T *y, const tr_pool_shape *s)
 {
-    for (int64_t o = 0; o < volume(s->out); o++) {
+    for (int64_t o = 0; o < tr_size_volume(s->out); o++) {
         window w;
         T      left = d[o];
         window_at(&w, s, o);
@@ -288,7 +288,7 @@ static void NAME(max_grad_adaptive)(T *dx, const T *d, const T *x, const T *y, c
 
 static void NAME(max_grad_planes)(const NAME(job) *j, int64_t begin, int64_t end)
 {
-    const int64_t in = volume(j->shape->in), out = volume(j->shape->out);
+    const int64_t in = tr_size_volume(j->shape->in), out = tr_size_volume(j->shape->out);
     layout        l;
     shares        s;
     T            *plane = NAME(memory)(&l, j->shape, (T)NAN, 2, 1), *sums = plane + l.phases.size;  /* the padding is NaN, which equals nothing */
@@ -313,7 +313,7 @@ static void NAME(max_grad_planes)(const NAME(job) *j, int64_t begin, int64_t end
 static void NAME(max_grad_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;
-    const int64_t    in = volume(j->shape->in), out = volume(j->shape->out);
+    const int64_t    in = tr_size_volume(j->shape->in), out = tr_size_volume(j->shape->out);
     if (!j->shape->adaptive) {
         NAME(max_grad_planes)(j, begin, end);
         return;
@@ -333,7 +333,7 @@ void NAME(tr_max_pool_grad)(T *dx, const T *dout, const T *x, const T *out, cons
 static void NAME(mask_grad_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;
-    const int64_t    in = volume(j->shape->in), out = volume(j->shape->out);
+    const int64_t    in = tr_size_volume(j->shape->in), out = tr_size_volume(j->shape->out);
     for (int64_t p = begin; p < end; p++) {
         memset(j->out + p * in, 0, (size_t)in * sizeof(T));
         for (int64_t o = 0; o < out; o++)

@@ -8,7 +8,7 @@
 /* The window is all of the plane. */
 static bool is_whole(const tr_pool_shape *s)
 {
-    bool whole = volume(s->out) == 1 && volume(s->in) > 0;
+    bool whole = tr_size_volume(s->out) == 1 && tr_size_volume(s->in) > 0;
     for (int a = 0; a < 3; a++)
         whole = whole && (s->adaptive || (s->kernel[a] == s->in[a] && s->pad[a] == 0));
     return whole;
@@ -80,7 +80,7 @@ static void NAME(avg_plane)(T *out, const T *x, T *sum, const T *width, const tr
 
 static void NAME(avg_adaptive)(T *out, const T *x, const tr_pool_shape *s)
 {
-    for (int64_t o = 0; o < volume(s->out); o++) {
+    for (int64_t o = 0; o < tr_size_volume(s->out); o++) {
         window w;
         T      sum = 0;
         window_at(&w, s, o);
@@ -94,7 +94,7 @@ static void NAME(avg_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job)     *j = payload;
     const tr_pool_shape *s = j->shape;
-    const int64_t        in = volume(s->in), out = volume(s->out);
+    const int64_t        in = tr_size_volume(s->in), out = tr_size_volume(s->out);
     layout               l;
     if (is_whole(s)) {
         NAME(means)(j->out + begin, j->x + begin * in, end - begin, in);
@@ -150,7 +150,7 @@ static void NAME(avg_grad_plane)(T *dx, const T *d, T *share, const T *width, co
 
 static void NAME(avg_grad_adaptive)(T *dx, const T *d, const tr_pool_shape *s)
 {
-    for (int64_t o = 0; o < volume(s->out); o++) {
+    for (int64_t o = 0; o < tr_size_volume(s->out); o++) {
         window w;
         window_at(&w, s, o);
         const T share = d[o] / (T)w.size;
@@ -163,7 +163,7 @@ static void NAME(avg_grad_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job)     *j = payload;
     const tr_pool_shape *s = j->shape;
-    const int64_t        in = volume(s->in), out = volume(s->out);
+    const int64_t        in = tr_size_volume(s->in), out = tr_size_volume(s->out);
     layout               l;
     if (is_whole(s)) {
         NAME(shares_of)(j->out + begin * in, j->d + begin, end - begin, in);

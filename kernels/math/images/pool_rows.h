@@ -13,16 +13,10 @@
 #include "kernels/math/images/pool_shape.h"
 #include "kernels/math/tools/phases.h"
 
-/* Of no plane at all it may be anything. */
-static inline int64_t volume(const int64_t extent[3])
-{
-    return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);
-}
-
 static inline int64_t planes_of_slice(const tr_pool_shape *s)
 {
-    const int64_t read = s->adaptive ? volume(s->in) : tr_size_mul(volume(s->out), volume(s->kernel));
-    const int64_t size = tr_size_add(volume(s->in), read);
+    const int64_t read = s->adaptive ? tr_size_volume(s->in) : tr_size_mul(tr_size_volume(s->out), tr_size_volume(s->kernel));
+    const int64_t size = tr_size_add(tr_size_volume(s->in), read);
     enum { MIN_ITEMS = 8192 };
     return 1 + MIN_ITEMS / (size > 0 ? size : 1);
 }

@@ -36,21 +36,6 @@ void tr_picked_group(tr_picked_groups *groups, int64_t *memory, const int64_t *i
     groups->at = there;
 }
 
-/* The first group that begins at `place` of the sorted list or after it. */
-static int64_t group_at(const tr_picked_groups *groups, int64_t place)
-{
-    int64_t low = 0, high = groups->count;
-
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (groups->first[middle] < place)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 #define TR_TEMPLATE "kernels/math/training/picked.c"
 #include "kernels/math/tools/each_float.h"
 #else
@@ -134,9 +119,9 @@ TR_CLONES static void NAME(dw_range)(void *payload, int64_t begin, int64_t end)
     const NAME(job)        *job = payload;
     const NAME(tr_picked)  *p = job->p;
     const tr_picked_groups *s = job->groups;
-    const int64_t           last = group_at(s, end);
+    const int64_t           last = tr_rows_place(s->first, s->count, end);
 
-    for (int64_t g = group_at(s, begin); g < last; g++) {
+    for (int64_t g = tr_rows_place(s->first, s->count, begin); g < last; g++) {
         T *to = job->to + (job->is_packed ? g : s->id[g]) * p->width;
         memset(to, 0, (size_t)p->width * sizeof(T));
         for (int64_t k = s->first[g]; k < s->first[g + 1]; k++)
