@@ -480,8 +480,12 @@ def run(command, **more):
 
 JOB = """
 import sys, numpy as np, trireme as fluid
-parameters, tables, steps, rows = map(int, sys.argv[1:])
+parameters, tables, steps, rows, cached = map(int, sys.argv[1:6])
+between = sys.argv[6]
 layers = fluid.layers
+if cached:
+    fluid.distributed.set_mode("async")
+    fluid.distributed.set_row_cache(cached, 4)
 hidden = layers.data("x", [16])
 for i in range(parameters):
     weight = layers.create_parameter([16], "float32", name=f"w{i}", default_initializer=fluid.initializer.Constant(0.01))
@@ -494,15 +498,20 @@ fluid.optimizer.SGD(0.1).minimize(loss)
 exe = fluid.Executor()
 exe.run(fluid.default_startup_program())
 for step in range(steps):
-    keys = (np.arange(rows) + step * rows).reshape(-1, 1)
+    keys = (np.arange(rows) + step % 2 * rows).reshape(-1, 1)
     exe.run(feed={"x": np.ones((rows, 16), "float32"), "ids": keys}, fetch_list=[loss])
+    if between == "set":
+        fluid.io.set_table_rows("t0", keys.reshape(-1), np.ones((rows, 16), "float32"))
+    if between == "load":
+        fluid.io.save_persistables(exe, "rows")
+        fluid.io.load_persistables(exe, "rows")
 """
 
 
-def job(parameters=4, tables=0, steps=2, rows=8, trainers=1, servers=1, options=()):
+def job(parameters=4, tables=0, steps=2, rows=8, cached=0, between="", trainers=1, servers=1, options=()):
     Path("job.py").write_text(JOB)
     return cpu(lambda: run(["-m", "trireme", "launch", "--servers", str(servers), "--trainers", str(trainers), "--progress", "0", *options, "job.py",
-                            str(parameters), str(tables), str(steps), str(rows)]))
+                            str(parameters), str(tables), str(steps), str(rows), str(cached), between]))
 
 
 @law("a job's parameters", 200, rounds=2)
@@ -523,6 +532,21 @@ def _(n):
 @law("a job's rows", 100000, rounds=2)
 def _(n):
     return job(tables=1, rows=n)
+
+
+@law("rows that a job's trainer keeps (set_row_cache)", 200000, rounds=2)
+def _(n):
+    return job(tables=1, rows=n, cached=n + n // 2, steps=4)         # some are found there, and some are put out
+
+
+@law("a job's rows, set between two steps", 50000, rounds=2)
+def _(n):
+    return job(tables=1, rows=n, between="set")
+
+
+@law("a job's rows, saved and loaded between two steps", 50000, rounds=2)
+def _(n):
+    return job(tables=1, rows=n, between="load")
 
 
 @law("a job's trainers", 2, rounds=2)
