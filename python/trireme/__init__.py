@@ -26,58 +26,21 @@ from .native.lazy import load_later
 
 if TYPE_CHECKING:
     from . import (
-        async_executor,
-        average,
-        backward,
-        callbacks,
-        clip,
-        compiler,
-        contrib,
-        core,
-        data_feed_desc,
-        data_feeder,
-        dataset,
-        debugger,
-        distributed,
-        errors,
-        evaluator,
-        executor,
-        feeds,
-        formats,
-        framework,
-        graphviz,
-        initializer,
-        install_check,
-        io,
-        layer,
-        layers,
-        lod_tensor,
-        metrics,
-        nets,
-        op,
-        operator,
-        optimizer,
-        parallel_executor,
-        param_attr,
-        port,
-        profiler,
-        reader,
-        recordio_writer,
-        regularizer,
-        serving,
-        trainer,
-        transpiler,
-        unique_name,
-        version,
-    )
+        async_executor, average, backward, callbacks, clip, compiler, contrib, core, data_feed_desc, data_feeder, dataset, debugger,
+        distributed, errors, evaluator, executor, feeds, formats, framework, graphviz, initializer, install_check, io, layer, layers,
+        lod_tensor, metrics, nets, op, operator, optimizer, parallel_executor, param_attr, port, profiler, reader, recordio_writer,
+        regularizer, serving, trainer, transpiler, unique_name, version)
     from .distributed import DistributeTranspiler, DistributeTranspilerConfig
     from .feeding.data_feed_desc import DataFeedDesc
     from .feeding.data_feeder import DataFeeder
-    from .feeding.feeds import Dataset, DatasetFactory, Slot
+    from .feeding.feeds import Dataset, DatasetFactory
+    from .feeding.slots import Slot
     from .fluid.async_executor import AsyncExecutor
     from .native.errors import TriremeError
     from .native.precision import get_matmul_precision, get_winograd, set_matmul_precision, set_winograd
-    from .native.tensor import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, Tensor, create_lod_tensor, create_random_int_lodtensor
+    from .native.tensor import CPUPlace, LoDTensor, Tensor, create_lod_tensor, create_random_int_lodtensor
+    from .native.scope import LoDTensorArray, Scope
+    from .native.selected_rows import SelectedRows
     from .native.threads import __version__
     from .optimize.clip import ErrorClipByValue, set_gradient_clip
     from .parameters.initializer import NumpyArrayInitializer
@@ -106,11 +69,14 @@ if not TYPE_CHECKING:                                  # a checker that saw it w
         "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
         "feeding.data_feed_desc": ("DataFeedDesc",),
         "feeding.data_feeder": ("DataFeeder",),
-        "feeding.feeds": ("Dataset", "DatasetFactory", "Slot"),
+        "feeding.feeds": ("Dataset", "DatasetFactory"),
+        "feeding.slots": ("Slot",),
         "fluid.async_executor": ("AsyncExecutor",),
         "native.errors": ("TriremeError",),
         "native.precision": ("get_matmul_precision", "get_winograd", "set_matmul_precision", "set_winograd"),
-        "native.tensor": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
+        "native.scope": ("LoDTensorArray", "Scope"),
+        "native.selected_rows": ("SelectedRows",),
+        "native.tensor": ("CPUPlace", "LoDTensor", "Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
         "native.threads": ("__version__",),
         "optimize.clip": ("ErrorClipByValue", "set_gradient_clip"),
         "parameters.initializer": ("NumpyArrayInitializer",),

@@ -11,31 +11,18 @@ from typing import TYPE_CHECKING
 
 from .native.dtypes import VarType, bfloat16_bits, convert_dtype, floats_of_bfloat16, numpy_dtype
 from .native.errors import (
-    DTypeError,
-    EnforceNotMet,
-    EOFException,
-    ExistsError,
-    FileError,
-    FormatError,
-    InvalidArgumentError,
-    NotFiniteError,
-    NotFoundError,
-    OutOfMemoryError,
-    PeerError,
-    RangeError,
-    RunInterruptedError,
-    ShapeError,
-    TimedOutError,
-    TriremeError,
-    UnsupportedError,
-)
+    DTypeError, EnforceNotMet, EOFException, ExistsError, FileError, FormatError, InvalidArgumentError, NotFiniteError, NotFoundError,
+    OutOfMemoryError, PeerError, RangeError, RunInterruptedError, ShapeError, TimedOutError, TriremeError, UnsupportedError)
 from .native.lazy import load_later
-from .native.tensor import CPUPlace, LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
+from .native.tensor import CPUPlace, LoDTensor
+from .native.scope import LoDTensorArray, Scope, ScopeVariable
+from .native.selected_rows import SelectedRows
 from .native.threads import __version__ as __version__
 from .native.threads import blas_core as blas_core
 from .native.threads import num_threads, set_num_threads
 from .native.threads import table_page_bytes as table_page_bytes
-from .program.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from .program.desc import BlockDesc, ProgramDesc, VarDesc
+from .program.op_desc import OpDesc
 from .program.op_protos import OpProto, get_all_op_protos, op_proto, op_types
 from .program.places import CUDAPinnedPlace, CUDAPlace, get_cuda_device_count, is_compiled_with_cuda
 from .program.roles import GRAD_SUFFIX as GRAD_SUFFIX

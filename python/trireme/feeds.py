@@ -1,4 +1,8 @@
-"""Data sets: files that programs are fed from: names of ``trireme.feeding.feeds``."""
+"""Data sets, files that programs are fed from: names of ``trireme.feeding``."""
 
 from .feeding.feeds import *  # noqa: F403
-from .feeding.feeds import __all__ as __all__
+from .feeding.feeds import __all__ as _feeds
+from .feeding.slots import *  # noqa: F403
+from .feeding.slots import __all__ as _slots
+
+__all__ = [*_feeds, *_slots]

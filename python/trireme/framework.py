@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from .native.tensor import CPUPlace
-from .program.block import Block, Operator, Parameter, Variable, name_scope
+from .program.block import Block, Operator, name_scope
+from .program.variable import Parameter, Variable
 from .program.places import CUDAPinnedPlace, CUDAPlace, cpu_places, cuda_pinned_places, cuda_places, is_compiled_with_cuda
 from .program.program import (
-    Program,
-    default_main_program,
-    default_startup_program,
-    get_var,
-    in_dygraph_mode,
-    program_guard,
-    switch_main_program,
-    switch_startup_program,
-)
+    Program, default_main_program, default_startup_program, get_var, in_dygraph_mode, program_guard, switch_main_program,
+    switch_startup_program)
 from .program.roles import GRAD_SUFFIX, OpRole, grad_var_name
 from .run.operator import OpProtoHolder, get_all_op_protos
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .native.lazy import load_later
-from .program.block import is_persistable
+from .program.variable import is_persistable
 from .saving.io import *  # noqa: F403
 from .saving.io import __all__ as _of_files
 from .saving.pretrained import set_table_rows

@@ -1,6 +1,7 @@
 """What a mistake says: the operator, the values, what would be right, and the user's own line."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -303,7 +304,7 @@ def test_what_fails_before_a_run_without_fetches_is_what_is_said():
         raise TypeError("the real reason")
 
     exe = fluid.Executor()
-    exe._before_run = fail                             # as in a job
+    exe._steps = SimpleNamespace(before_run=fail)      # as in a job
     with raises(TypeError, "the real reason"):
         exe.run(fluid.default_main_program())
 

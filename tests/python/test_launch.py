@@ -20,7 +20,7 @@ from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from trireme.launch import mpi, supervisor, watch
 from trireme.launch.mpi import Layout, Mpi
 from trireme.launch.programs import trainer_command
-from trireme.launch.supervisor import Checkpoints, States
+from trireme.launch.states import Checkpoints, States
 from trireme.launch.watch import Failure, Ranks
 
 pytestmark = pytest.mark.mpi

@@ -5,7 +5,8 @@ import pytest
 
 import trireme as fluid
 from trireme.core import OpRole
-from trireme.distributed.transpiler import DistributeTranspiler, transpile
+from trireme.distributed.transpiler import transpile
+from trireme.distributed.fluid_transpiler import DistributeTranspiler
 
 ROWS, WIDTH, CLASSES, TABLE = 12, 6, 5, 40
 

@@ -13,7 +13,8 @@ from ..native.dtypes import VarType
 from ..native.errors import NotFoundError, check
 from ..native.handles import Handle, Native
 from ..native.names import name_chars, path_chars, take_text, text_of
-from ..native.tensor import LoDTensor, Scope
+from ..native.tensor import LoDTensor
+from ..native.scope import Scope
 from ..parameters.table_files import declare, describe, row_dtype, set_rows
 
 PARAMETER, OPTIMIZER, SCHEDULE, STATISTIC, TABLE = range(5)    # tr_state_kind

@@ -12,10 +12,11 @@ from .._core import ffi, lib
 from ..native.dtypes import VarType
 from ..native.errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check
 from ..native.names import name_chars
-from ..native.tensor import LoDTensor, Scope
+from ..native.tensor import LoDTensor
+from ..native.scope import Scope
 from ..parameters.sparse_table import is_table
 from ..program import Parameter, Program, Variable
-from ..program.block import is_persistable
+from ..program.variable import is_persistable
 from ..program.roles import OpRole
 from .folder import say, warn
 from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, TABLE, Checkpoint

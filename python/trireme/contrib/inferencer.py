@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..native import unique_name
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Program, Variable, program_guard
 from ..run.scopes import scope_guard
 from ..saving import io

@@ -20,7 +20,7 @@ from ..job.checkpoint_settings import entry_of
 from ..native import unique_name
 from ..native.checks import path_text
 from ..native.errors import check_whole
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..optimize.optimizer import Optimizer
 from ..program import Program, Variable, program_guard
 from ..run.compiler import CompiledProgram

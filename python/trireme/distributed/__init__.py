@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .reached import is_replaying
     from .slices import all_mean, shard, slice_of
     from .tables import TablePart, TableReport, TableReports, table_report
-    from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
+    from .fluid_transpiler import DistributeTranspiler, DistributeTranspilerConfig
 else:
     __getattr__, __dir__ = load_later(__name__, {
         "": ("checkpoints", "geo", "placement", "stops", "transpiler"),
@@ -42,7 +42,7 @@ else:
         "reached": ("is_replaying",),
         "slices": ("all_mean", "shard", "slice_of"),
         "tables": ("TablePart", "TableReport", "TableReports", "table_report"),
-        "transpiler": ("DistributeTranspiler", "DistributeTranspilerConfig"),
+        "fluid_transpiler": ("DistributeTranspiler", "DistributeTranspilerConfig"),
         "..job": ("compression", "mode", "on_nan"),
         "..job.compression": ("set_compression",),
         "..job.mode": ("set_mode", "set_row_cache"),

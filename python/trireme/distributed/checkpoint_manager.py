@@ -23,7 +23,7 @@ from ..job.job import Job
 from ..job.checkpoint_settings import Settings
 from ..native.errors import NotFoundError, TimedOutError, TriremeError, check
 from ..native.names import name_chars, path_chars, take_text
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from .checkpoints import beginning_of, claim_folder, is_skipped_by_script, settings_now
 from .geo import COUNT
 from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, newest_in

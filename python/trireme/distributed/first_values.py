@@ -11,7 +11,7 @@ import weakref
 import zlib
 from collections.abc import Iterable
 
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Program
 from ..program.op_view import OpView
 from .optimize_part import is_optimize

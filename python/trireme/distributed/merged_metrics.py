@@ -11,7 +11,7 @@ import numpy as np
 
 from ..metrics.metrics import Auc, MetricBase
 from ..native.errors import InvalidArgumentError, NotFoundError
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Variable
 from ..run.scopes import global_scope
 from .collectives import meet

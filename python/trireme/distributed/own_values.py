@@ -16,7 +16,8 @@ from ..job.job import Job
 from ..native.dtypes import VarType
 from ..native.errors import check
 from ..native.names import name_chars
-from ..native.tensor import LoDTensor, Scope
+from ..native.tensor import LoDTensor
+from ..native.scope import Scope
 from .transpiled import Transpiled, Value
 
 _SUFFIX = "@OWN"

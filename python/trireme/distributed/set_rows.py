@@ -12,7 +12,7 @@ from collections.abc import Callable
 from .._core import lib
 from ..native.errors import FileError, PeerError, check, user_line
 from ..native.names import name_chars
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from .collectives import meet
 from ..job.job import current
 

@@ -18,7 +18,7 @@ from ..job.session import Steps, session
 from ..native.errors import InvalidArgumentError, PeerError
 from ..native.gc_pause import gc_paused
 from ..native.precision import precision_name
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Program, default_main_program
 from ..run.loop_part import LoopPart
 from ..run.runner import Runner
@@ -125,9 +125,9 @@ class JobSteps(Steps):
 
     def _first_run(self, executor: Any, program: Program, scope: Scope) -> Training | None:
         self._latest = weakref.ref(executor)
-        seen = program.__dict__.get("_seen_by_job")
+        seen = program._seen_by_job
         revision = program.desc.revision
-        if seen != revision and (is_training(program) or hasattr(program, "_transpiled")):
+        if seen != revision and (is_training(program) or program._transpiled is not None):
             with jobs.starting:                          # a second thread, in another scope, gets the error below
                 if self.training is not None:
                     raise InvalidArgumentError("a job trains one program, and this is a second one: minimize the sum of both "

@@ -8,7 +8,7 @@ from .._core import ffi, lib
 from ..job import job as _jobs
 from ..native.errors import check
 from ..native.names import name_chars
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
 from ..program import Program, default_main_program
 from ..run.scopes import global_scope

@@ -24,7 +24,8 @@ from ..native.dtypes import FROM_NUMPY
 from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError, check
 from ..native.names import name_chars
 from ..native.precision import precision_name
-from ..native.tensor import Scope, samples_of_batch
+from ..native.tensor import samples_of_batch
+from ..native.scope import Scope
 from ..program import Program
 from ..program.op_view import text_of
 from ..run.runner import Runner
@@ -53,7 +54,7 @@ class Training:
     def __init__(self, job: Job, program: Program, scope: Scope, executor: Any) -> None:
         self.job, self.scope = job, scope
         self.precision = lib.tr_executor_matmul_precision(executor._native.ptr)        # of products, the same in all trainers and all steps
-        self.result: Transpiled = getattr(program, "_transpiled", None) or transpile(
+        self.result: Transpiled = program._transpiled or transpile(
             program, job.servers, trainer=job.index)
         if len(self.result.servers) != job.servers:
             raise InvalidArgumentError(f"the program was transpiled for {len(self.result.servers)} servers, "

@@ -11,7 +11,7 @@ from ..native.errors import FormatError, InvalidArgumentError, check_whole
 from ..native.files import open_regular
 from ..native.suggest import did_you_mean
 from ..program import Program
-from .feeds import Slot
+from .slots import Slot
 
 _TOKEN = re.compile(r'\s+|#[^\n]*|(?P<word>[A-Za-z_]\w*)|(?P<number>-?\d+)|(?P<text>"[^"\n]*")|(?P<mark>[{}:])')
 _TYPES = {"uint64": "int64", "int64": "int64", "float": "float32", "float32": "float32"}

@@ -23,7 +23,7 @@ from ..native.handles import Uncopied
 from ..native.optional import load
 
 if TYPE_CHECKING:
-    from .feeds import Slot
+    from .slots import Slot
 
 TABLE_FORMATS = {"parquet": "Parquet", "arrow": "Arrow"}
 _MOST_ROWS = 1 << 20                  # of a block

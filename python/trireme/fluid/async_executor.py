@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ..feeding.data_feed_desc import DataFeedDesc
 from ..feeding.feeds import QueueDataset
 from ..native.errors import InvalidArgumentError, check_whole
-from ..native.tensor import CPUPlace, Scope
+from ..native.tensor import CPUPlace
+from ..native.scope import Scope
 from ..program import Program, Variable, default_main_program
 from ..run.scopes import global_scope
 from ..train.executor import Executor

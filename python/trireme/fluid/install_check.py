@@ -6,7 +6,8 @@ import numpy as np
 
 from .. import layers
 from ..native import unique_name
-from ..native.tensor import CPUPlace, Scope
+from ..native.tensor import CPUPlace
+from ..native.scope import Scope
 from ..optimize import optimizer
 from ..program import Program, program_guard
 from ..run.scopes import scope_guard

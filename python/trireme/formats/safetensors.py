@@ -19,7 +19,7 @@ from ..native.dtypes import NUMPY_DTYPES
 from ..native.errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError
 from ..native.files import damage_of, new_file, open_regular
 from ..native.suggest import did_you_mean
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Program, default_main_program
 from ..run.scopes import global_scope
 

@@ -395,7 +395,8 @@ def progress_seconds(asked: float | None) -> float:
 
 
 def run_launch(options: argparse.Namespace) -> int:
-    from .supervisor import Checkpoints, Launch
+    from .supervisor import Launch
+    from .states import Checkpoints
 
     checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
                               options.checkpoint_keep, options.resume, options.resume_or_begin, options.anew)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import difflib
 import os
 import shutil
 import signal
@@ -14,12 +13,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from ..job.surroundings import check_folder, forget_rank, has_launcher, rank_words
-from ..native.errors import InvalidArgumentError, NotFoundError
+from ..native.errors import InvalidArgumentError
 from . import agent as agents
 from . import ends, fabric, limits
 from . import mpi as mpis
@@ -31,6 +30,7 @@ from .pipes import WRAPPER
 from .programs import is_saved_job, loopback_library, server_program, standby_command, trainer_command
 from .progress import STILL, Progress
 from .runlog import RunLog
+from .states import Checkpoints, States
 from .watch import Failure, Ranks
 
 _NO_READER, _UNREAD = 128 + signal.SIGPIPE, "nobody reads any more what it prints"
@@ -45,100 +45,6 @@ _TO_EXIT = 10.0                        # for processes that have left the job we
 _PR_SET_PDEATHSIG = 1
 _TURN, _CALM = 0.02, 0.1               # seconds between two looks: while ranks start or end, and while all run; a death ends either
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
-
-
-@dataclass(frozen=True)
-class Checkpoints:
-    """The launcher's options for checkpoints: whether the job keeps them, and whether it goes on from one."""
-
-    folder: str | None = None
-    steps: int | None = None
-    seconds: float | None = None
-    keep: int | None = None
-    resume: bool = False               # from a folder that holds a checkpoint
-    resume_or_begin: bool = False      # from one of the same script and arguments, if the folder holds any
-    anew: bool = False                 # begin, and move another run's checkpoints away
-
-    def check(self) -> None:
-        if self.folder is None and (self.resume or self.resume_or_begin or self.anew or any(value is not None for value in (self.steps, self.seconds, self.keep))):
-            raise InvalidArgumentError("trireme launch: --resume, --resume-or-begin, --anew and --checkpoint-... need --checkpoint DIR")
-        if self.resume and not self.found():
-            why = "holds no checkpoint" if os.path.isdir(str(self.folder)) else "does not exist"
-            raise NotFoundError(f"trireme launch: --resume: the folder {str(self.folder)!r} {why}{near(str(self.folder))}; "
-                                "without --resume a job starts from the beginning")
-
-    def check_run(self, script: Sequence[str]) -> None:
-        """Refuse a folder with checkpoints of another run, before any rank starts. The trainers of a saved job look at its command by themselves."""
-        if self.folder is None:
-            return
-        from .._core import lib
-        from ..checkpoint.folder import check_claim, command_of
-
-        is_same = self.resume_or_begin and not is_saved_job(script[0])
-        entry = (lib.TR_ENTRY_RESUME_COMMAND if is_same else lib.TR_ENTRY_RESUME if self.resume or self.resume_or_begin
-                 else lib.TR_ENTRY_ANEW if self.anew else lib.TR_ENTRY_BEGIN)
-        check_claim(self.folder, entry, command_of(script))
-
-    def found(self) -> list[int]:
-        if self.folder is None:
-            return []
-        from ..checkpoint.folder import steps
-
-        return steps(self.folder)
-
-    def forget(self, state: str) -> None:
-        """Remove the note of where a launch began. Ranks leave it for the next start of the job, and there will be none."""
-        for path in Path(self.folder).glob(f".began-{Path(state).name}.*") if self.folder is not None else ():
-            with contextlib.suppress(OSError):
-                path.unlink()
-
-    def environment(self) -> dict[str, str]:
-        if self.folder is None:
-            return {}
-        folder = os.path.abspath(self.folder)
-        numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep}
-        # A resumed training must shuffle in the same order.
-        resume = "same" if self.resume_or_begin else str(int(self.resume))
-        return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": resume, "TRIREME_ANEW": str(int(self.anew)), "TRIREME_SHUFFLE": folder,
-                **{f"TRIREME_CHECKPOINT_{name}": str(value) for name, value in numbers.items() if value is not None}}
-
-
-def near(folder: str) -> str:
-    """Return a question, "did you mean ...?", with a folder of checkpoints beside this one that has a similar name; "" if there is
-    none.
-    """
-    from ..checkpoint.folder import steps
-
-    path = Path(os.path.abspath(folder))
-    beside = [one.name for one in path.parent.iterdir() if one.is_dir() and steps(str(one))] if path.parent.is_dir() else []
-    found = difflib.get_close_matches(path.name, beside, 1)
-    return f"; did you mean {os.path.join(os.path.dirname(folder), found[0])!r}?" if found else ""
-
-
-@dataclass
-class States:
-    """The servers' state in the memory of the hosts, and whether it can be used."""
-
-    servers: set[str] = field(default_factory=set)     # hosts, besides this one, that have had a server
-    has_replicas: bool = False         # all servers had one
-    outdated: set[str] = field(default_factory=set)    # hosts where a server's replica died, so the state there is old; "" is this host
-    lost: set[str] = field(default_factory=set)        # hosts that have had a server and were lost at the last call of usable
-    number: int = 0
-
-    def note(self, ranks: Ranks, has_replicas: bool) -> None:
-        """Note the ranks of a job that is over or will be started again."""
-        self.servers |= ranks.server_hosts()
-        self.has_replicas, self.outdated = has_replicas, ranks.outdated_replicas(self.outdated)
-
-    def usable(self, lost: set[str]) -> int:
-        """Return a number. It rises when servers must not use any state. The state of a server on a lost host is gone, unless its
-        replica has it. And if one server finds no state, no other server may use its own.
-        """
-        gone = lost & self.servers
-        if gone - self.lost and (not self.has_replicas or self.outdated - lost):
-            self.number += 1
-        self.lost = gone
-        return self.number
 
 
 @dataclass
@@ -224,7 +130,7 @@ class Launch:
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
-                 mode: str | None = None, compress: str | None = None, compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
+                 mode: str | None = None, compress: str | None = None, compress_parameters: str | None = None, restarts: int = 3, checkpoints: Checkpoints | None = None,
                  log: str | None = None, progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None,
                  check_nan: bool = False, matmul_precision: str | None = None) -> None:
         check_folder()
@@ -256,8 +162,8 @@ class Launch:
         self.compress_parameters = _compression_of_parameters(compress_parameters)
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
         self.matmul_precision = _precision(matmul_precision)
-        checkpoints.check()
-        self.checkpoints = checkpoints
+        self.checkpoints = checkpoints or Checkpoints()
+        self.checkpoints.check()
         self.console = Console(is_live=progress > 0 and Console.is_terminal(), tags=tag_output)
         self.log = RunLog(log, self.console)
         self.progress = Progress(self.console, progress)

@@ -3,33 +3,8 @@
 from typing import Any as _Any
 
 from . import (
-    array,
-    attention,
-    branch,
-    control_flow,
-    device,
-    functions,
-    image,
-    io,
-    learning_rate_scheduler,
-    loss,
-    many_classes,
-    math,
-    metric_op,
-    nn,
-    norm,
-    ops,
-    pairs,
-    reader,
-    recurrent,
-    resize,
-    rnn,
-    score_loss,
-    sequence,
-    structured,
-    tensor,
-    tensor_ops,
-)
+    array, attention, branch, control_flow, device, functions, image, io, learning_rate_scheduler, loss, many_classes, math, metric_op,
+    nn, norm, ops, pairs, reader, recurrent, resize, rnn, score_loss, sequence, structured, tensor, tensor_ops)
 from .array import *  # noqa: F403
 from .attention import *  # noqa: F403
 from .branch import *  # noqa: F403

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..native.errors import InvalidArgumentError, ShapeError, user_line
 from ..parameters.layer_helper import LayerHelper
-from ..program.block import Variable
+from ..program.variable import Variable
 
 
 def _listed(what: str, given: Any) -> list[Variable]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ..optimize.clip import BaseGradientClipAttr
-    from ..program.block import Variable
+    from ..program.variable import Variable
 
     # What a layer takes for param_attr and bias_attr; a list has one for each of several inputs.
     AttrLike: TypeAlias = "ParamAttr | str | Initializer | WeightDecayRegularizer | bool | Sequence[ParamAttr | str | Initializer | bool | None] | None"

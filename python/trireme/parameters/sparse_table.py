@@ -16,7 +16,7 @@ from .._core import lib
 from ..native.dtypes import VarType, convert_dtype
 from ..native.errors import UnsupportedError, user_line
 from ..program import Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program
-from ..program.desc import OpDesc
+from ..program.op_desc import OpDesc
 from ..program.op_protos import op_proto
 from ..program.op_view import OpView
 from ..program.roles import OpRole

@@ -14,7 +14,7 @@ from ..native.dtypes import VarType
 from ..native.errors import NotFoundError, ShapeError, check
 from ..native.files import damage_of, new_folder, open_regular, path_inside
 from ..native.names import name_chars
-from ..native.tensor import Scope
+from ..native.scope import Scope
 
 SHARDS, _PARTS = 1024, 16
 _NUMBERS = ("dtype", "width", "states", "init", "a", "b", "random_key", "entry_count", "entry_probability", "max_age",

@@ -9,9 +9,13 @@ import textwrap
 from typing import Any
 
 from ..feeding.py_reader import PyReader
-from ..native.tensor import LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
-from ..program.block import Block, Operator, Parameter, Variable
-from ..program.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from ..native.tensor import LoDTensor
+from ..native.scope import LoDTensorArray, Scope, ScopeVariable
+from ..native.selected_rows import SelectedRows
+from ..program.block import Block, Operator
+from ..program.variable import Parameter, Variable
+from ..program.desc import BlockDesc, ProgramDesc, VarDesc
+from ..program.op_desc import OpDesc
 from ..program.program import Program
 from ..train.executor import Executor
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..native.dtypes import VarType
 from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from .block import Parameter, Variable
-from .desc import BlockDesc, OpDesc, ProgramDesc
+from .variable import Parameter, Variable
+from .desc import BlockDesc, ProgramDesc
+from .op_desc import OpDesc
 from .program import Program
 from .roles import GRAD_SUFFIX, OpRole
 

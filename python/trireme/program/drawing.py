@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .block import Block, Operator, Parameter
+from .block import Block, Operator
+from .variable import Parameter
 from .roles import OpRole
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..native.gc_pause import gc_paused
-from .desc import OpDesc
+from .op_desc import OpDesc
 from .op_protos import BLOCK, BLOCKS, BOOL, BOOLS, FLOAT, FLOATS, INTS, LONGS, STRING, STRINGS
 
 if TYPE_CHECKING:

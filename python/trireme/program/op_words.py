@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..native.errors import InvalidArgumentError
-from .desc import attr_kind, whole_number
+from .op_desc import attr_kind, whole_number
 from .op_protos import BLOCKS, BOOLS, FLOAT, FLOATS, INTS, LONGS, STRING, STRINGS
 
 _LISTS = frozenset({INTS, FLOATS, STRINGS, BOOLS, BLOCKS, LONGS})

@@ -22,11 +22,12 @@ from typing import Any
 from ..native import unique_name
 from ..native.dtypes import convert_dtype
 from ..native.suggest import did_you_mean
-from .block import Variable
+from .variable import Variable
 from .op_protos import ATTR_NAMES, OpProto, op_proto, op_types
 from .program import default_main_program
 
 _ALIASES = {"add": "elementwise_add", "sub": "elementwise_sub", "div": "elementwise_div"}
+_made: dict[str, Callable[..., Any]] = {}
 _COMMON = ("op_role", "op_role_var", "op_namescope", "op_callstack", "name")
 
 
@@ -157,11 +158,13 @@ def doc_of(proto: OpProto) -> str:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
+    if name in _made:                                  # asked for by another module's name for this one
+        return _made[name]
     proto = None if name.startswith("__") else op_proto(_ALIASES.get(name, name))
     if proto is None:
         near = "" if name.startswith("_") else did_you_mean(name, op_types())
         raise AttributeError(f"there is no operator {name!r}{near}")
-    function = globals()[name] = _make(proto)
+    function = globals()[name] = _made[name] = _make(proto)
     return function
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-from .block import Block, Variable
+from .block import Block
 from .op_protos import OpProto
+from .variable import Variable
 from ..native.dtypes import DTypeLike
 
 Slot: TypeAlias = Variable | str | Sequence[Variable | str]

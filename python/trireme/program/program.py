@@ -10,7 +10,8 @@ from ..native.checks import plain
 from ..native.handles import Uncopied
 from ..native.turns import new_turn
 from . import current
-from .block import Block, Operator, Parameter, Variable
+from .block import Block, Operator
+from .variable import Parameter, Variable
 from .desc import ProgramDesc
 from .op_protos import op_proto
 from .op_view import OpView
@@ -47,6 +48,8 @@ class Program(Uncopied):
         self._turn = new_turn(self)                    # held while it runs
         self._is_distributed = False
         self._readers: list[Any] = []                  # py_reader.PyReader: each run takes a batch of them
+        self._transpiled: Any = None                   # what DistributeTranspiler made, of a trainer's program
+        self._seen_by_job = -1                         # revision at which a job has looked whether it is a training
         self._is_servers = False                       # what DistributeTranspiler made for a server
 
     @property

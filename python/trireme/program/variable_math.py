@@ -10,7 +10,7 @@ from ..native import unique_name
 from ..native.dtypes import VarType, convert_dtype
 
 if TYPE_CHECKING:
-    from .block import Variable
+    from .variable import Variable
 
 _INTEGERS = (VarType.INT8, VarType.INT16, VarType.INT32, VarType.INT64, VarType.UINT8, VarType.SIZE_T)
 _NUMBER = (numbers.Number,)

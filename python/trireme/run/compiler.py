@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ..native.errors import EOFException, InvalidArgumentError, NotFoundError, UnsupportedError, check_whole, user_line
 from ..native.handles import Uncopied
 from ..native.suggest import did_you_mean
-from ..native.tensor import CPUPlace, Scope, samples_of
+from ..native.tensor import CPUPlace, samples_of
+from ..native.scope import Scope
 from ..program import Program, Variable
 from ..program.places import cpu_places
 from .strategies import BuildStrategy, ExecutionStrategy

@@ -25,7 +25,7 @@ from ..program.op_view import text_of
 from .runner import Runner
 
 if TYPE_CHECKING:
-    from ..native.tensor import Scope
+    from ..native.scope import Scope
 
 _EVERYWHERE = ("op_role", "op_role_var", "op_namescope", "op_callstack")
 

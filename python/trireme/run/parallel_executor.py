@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..native.errors import UnsupportedError
-from ..native.tensor import CPUPlace, Scope
+from ..native.tensor import CPUPlace
+from ..native.scope import Scope
 from ..program import Program, default_main_program
 from ..program.places import CUDAPlace, cpu_places
 from .compiler import BuildStrategy as _BuildStrategy

@@ -17,7 +17,9 @@ from ..native.errors import DTypeError, NotFoundError, ShapeError, check, user_l
 from ..native.handles import Native, Uncopied
 from ..native.names import name_array, name_chars
 from ..native.suggest import did_you_mean
-from ..native.tensor import LoDTensor, Scope, SelectedRows, view_of_memory, view_of_owned, with_batch_sizes
+from ..native.tensor import LoDTensor, view_of_memory, view_of_owned, with_batch_sizes
+from ..native.scope import Scope
+from ..native.selected_rows import SelectedRows
 from ..program import Program, Variable
 
 _from_buffer = ffi.from_buffer

@@ -12,7 +12,7 @@ from ..native.handles import Uncopied
 from .prepared import Prepared
 
 if TYPE_CHECKING:
-    from ..native.tensor import Scope
+    from ..native.scope import Scope
     from ..program.program import Program
     from .runner import Runner
 

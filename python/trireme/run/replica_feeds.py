@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..native.errors import InvalidArgumentError, ShapeError, user_line
-from ..native.tensor import LoDTensor, SelectedRows, as_fetched, lengths_to_offsets, samples_of
+from ..native.tensor import LoDTensor, as_fetched, lengths_to_offsets, samples_of
+from ..native.selected_rows import SelectedRows
 from ..program import Block
 
 Feed = dict[str, Any]

@@ -10,7 +10,8 @@ import numpy as np
 
 from .._core import ffi, lib
 from ..native.errors import check
-from ..native.tensor import LoDTensor, Scope, samples_of_batch
+from ..native.tensor import LoDTensor, samples_of_batch
+from ..native.scope import Scope
 from ..program import Program
 from ..program.drawing import draw_block_graphviz
 from .prepared import Prepared

@@ -19,7 +19,8 @@ from ..native.errors import NotFoundError, UnsupportedError, check
 from ..native.handles import Handle, Native
 from ..native.names import take_text
 from ..native.precision import precision_chars, precision_name
-from ..native.tensor import CPUPlace, Scope
+from ..native.tensor import CPUPlace
+from ..native.scope import Scope
 from ..native.turns import new_turn
 from ..program import Program, Variable, default_main_program
 from . import scopes

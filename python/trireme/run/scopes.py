@@ -10,7 +10,7 @@ import numpy as np
 
 from ..native.dtypes import VarType
 from ..native.errors import NotFoundError
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Variable
 
 current = Scope()

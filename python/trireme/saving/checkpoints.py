@@ -13,7 +13,7 @@ from ..job.compression import sends_largest
 from ..job.session import session
 from ..native.errors import check, check_whole
 from ..native.names import path_chars
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
 from ..program import Program, default_main_program
 from ..run.runner import Runner

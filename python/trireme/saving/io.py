@@ -16,11 +16,12 @@ from ..native import checksums
 from ..native.dtypes import VarType
 from ..native.errors import DTypeError, FormatError, InvalidArgumentError, NotFoundError, ShapeError, user_line
 from ..native.files import new_file, path_inside
-from ..native.tensor import LoDTensor, Scope
+from ..native.tensor import LoDTensor
+from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
 from ..parameters.table_files import save_table
 from ..program import Parameter, Program, Variable, default_main_program
-from ..program.block import is_persistable
+from ..program.variable import is_persistable
 from ..program.desc import ProgramDesc
 from ..run.runner import Runner
 from ..run.scopes import fetch_var, global_scope

@@ -12,7 +12,7 @@ from ..native.dtypes import VarType
 from ..native.errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, check, user_line
 from ..native.files import path_inside
 from ..native.names import name_chars
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..parameters.sparse_table import LOOKUP
 from ..parameters.table_files import declare, describe, load_table, row_dtype, set_rows
 from ..program import Program, Variable

@@ -22,11 +22,11 @@ from ..native.checks import path_text, plain
 from ..native.errors import InvalidArgumentError, NotFoundError, check, check_whole
 from ..native.files import new_file, new_folder, path_inside
 from ..native.names import name_chars, path_chars
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
 from ..parameters.table_files import SHARDS, describe, row_dtype
 from ..program import Program, Variable, default_main_program
-from ..program.block import is_persistable
+from ..program.variable import is_persistable
 from ..run.runner import Runner
 from ..run.scopes import global_scope
 from ..saving.io import _inference_program

@@ -13,7 +13,7 @@ from typing import Any
 from ..distributed import stops
 from ..distributed.epochs import Means, Record, any_of, merged, was_made_in_launch
 from ..distributed.reached import is_replaying, steps_made
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Program, Variable
 from ..run.runner import Runner
 from .callbacks.base import History, Training

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Program, default_main_program
 from ..run.runner import Runner
 

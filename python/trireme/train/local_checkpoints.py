@@ -14,7 +14,7 @@ from ..job import job as jobs
 from ..job.checkpoint_settings import Settings
 from ..job.session import session
 from ..native.errors import TriremeError, check
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..run.scopes import scope_guard
 from ..saving.checkpoints import load_checkpoint, save_checkpoint
 

@@ -14,7 +14,7 @@ from ..native.errors import DTypeError, InvalidArgumentError, NotFoundError, Sha
 from ..native.interrupt import look
 from ..native.names import name_chars
 from ..native.suggest import did_you_mean
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..program import Program, Variable, default_main_program
 from ..run.loop_part import LoopPart
 from ..run.runner import Runner

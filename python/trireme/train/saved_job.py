@@ -16,10 +16,10 @@ from ..native.dtypes import VarType
 from ..native.errors import InvalidArgumentError, UnsupportedError, check, check_whole
 from ..native.names import path_chars
 from ..native.precision import parse as parse_precision
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..parameters.sparse_table import is_table, table_names
 from ..program import Program, default_main_program, default_startup_program
-from ..program.block import is_persistable
+from ..program.variable import is_persistable
 from ..program.roles import OpRole
 from ..saving.io import _once
 from .loop import _check, _check_slots, _options

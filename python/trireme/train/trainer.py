@@ -16,7 +16,7 @@ from .. import distributed
 from ..distributed.epochs import Means
 from ..feeding.data_feeder import DataFeeder
 from ..native.errors import check_whole
-from ..native.tensor import Scope
+from ..native.scope import Scope
 from ..optimize.mixed_precision import OptimizerWithMixedPrecision
 from ..optimize.optimizer import Optimizer
 from ..program import Program, Variable, default_startup_program

@@ -1,6 +1,6 @@
 """What changes whole programs, under Fluid's names."""
 
-from ..distributed.transpiler import DistributeTranspiler, DistributeTranspilerConfig
+from ..distributed.fluid_transpiler import DistributeTranspiler, DistributeTranspilerConfig
 from . import details
 from .dispatch import HashName, PSDispatcher, RoundRobin
 from .memory import InferenceTranspiler, memory_optimize, release_memory

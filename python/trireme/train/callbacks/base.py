@@ -9,7 +9,7 @@ from typing import Any
 from ...job.job import leads
 from ...native.errors import InvalidArgumentError, NotFoundError
 from ...native.suggest import did_you_mean
-from ...native.tensor import Scope
+from ...native.scope import Scope
 from ...program import Program, Variable
 from ...run.runner import Runner
 from ..events import BeginIteration, BeginPass, BeginTraining, EndIteration, EndPass, EndTraining, Event
