@@ -69,6 +69,10 @@ class OnHosts:
     def await_training(self, mark: Path) -> None:
         self.wait_for(mark.exists, "a step")
 
+    def await_steps(self, count: Path, steps: int) -> None:
+        """``count``: of ``train.py --count``."""
+        self.wait_for(lambda: count.exists() and count.stat().st_size >= steps, f"{steps} steps")
+
     def await_line(self, words: str) -> None:
         self.wait_for(lambda: words in self.text(), repr(words))
 

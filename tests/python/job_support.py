@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -147,16 +148,23 @@ def wait_for(process: subprocess.Popen[str], has_come: Callable[[], object], wha
         time.sleep(0.005)
 
 
+def said_in(job: Launched, what: str) -> list[Path]:
+    """Return the file in which a rank has said that for the launcher to read, if it has: "began.0", "lost.3"."""
+    return list(Path(tempfile.gettempdir()).glob(f"trireme-job-{job.process.pid}-*/{what}"))
+
+
 class Launched:
-    """A job under ``trireme launch``. ``replacements``: standbys take the places of trainers, too."""
+    """A job under ``trireme launch``. ``replacements``: standbys take the places of trainers, too. ``hold``: a file for the scripts' ``--hold``, which `end`
+    makes, so that the job is in the middle of its steps until then, however late the test kills a rank."""
 
     def __init__(self, servers: int, trainers: int, *args: object, version: str | None = None,
                  options: tuple[object, ...] = (), script: Path = SCRIPT, env: dict[str, str] | None = None,
-                 replacements: bool = False) -> None:
+                 replacements: bool = False, hold: Path | None = None) -> None:
         quiet = () if "--progress" in options else ("--progress", 0)
         command = launch_command(servers, trainers, *args, version=version, script=script,
                                  options=(*quiet, "--standbys-for", "all" if replacements else "servers", *options))
-        self.servers, self.trainers = servers, trainers
+        command += ["--hold", str(hold)] if hold else []
+        self.servers, self.trainers, self.hold = servers, trainers, hold
         self.process = subprocess.Popen(command, env=env or environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True)
         end_with_test(self.process)
@@ -178,8 +186,14 @@ class Launched:
     def await_training(self, mark: Path) -> None:
         self.wait_for(mark.exists, "a step")
 
+    def await_word(self, what: str) -> None:
+        """Wait for what a rank says to the launcher (said_in)."""
+        self.wait_for(lambda: said_in(self, what), what)
+
     def end(self, seconds: float = LIMIT) -> tuple[int, str]:
         """Wait for the end; return the exit code and all output."""
+        if self.hold:
+            self.hold.touch()
         try:
             text, _ = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:

@@ -186,6 +186,8 @@ h = L.array_read(array, n)
             self.say(f"fluid.clip.set_gradient_clip({self.choose(CLIPS)})")
         decay = f", regularization={self.choose(DECAYS)}" if self.often(0.2, "decay") else ""
         known = OF_TABLES if self.has_table else OPTIMIZERS
+        if "max" in self.features:                     # the first step of Ftrl makes equal rows, and then rounding chooses the largest one
+            known = [one for one in known if not one.startswith("Ftrl")]
         made = self.choose(known + ["SGD({rate})"] * (4 * self.has_py_func)).format(rate=rate)      # its updates may run early, in the backward part
         made = made[:-1] + decay + ")"
         self.say(f"opt = fluid.optimizer.{made}\nopt.minimize(loss)")
@@ -281,6 +283,8 @@ h = L.array_read(array, n)
         if not set(self.feeds) <= {"x", "y", "ids"}:
             return
         kind = self.choose(["batches", "in memory", "shuffled", "two data sets", "two data sets at once", "tested", "tasks", "tasks"], False)
+        if kind == "tasks" and self.average:           # a trainer's means are of its own batches
+            kind = "batches"
         if kind == "tasks":                            # trainers have batches of their own
             self.has_tasks = self.is_own = True
         elif not self.is_sliced:

@@ -70,7 +70,7 @@ def test_the_norm_that_servers_clip_is_that_of_what_arrived(tmp_path):
 
 @needs_mpi
 def test_runs_are_repeatable_and_a_replaced_server_costs_no_bit(tmp_path):
-    args = ("--steps", 80, "--pause", 0.004, "--method", "topk(0.02)")
+    args = ("--steps", 80, "--pause", 0.01, "--method", "topk(0.02)")
     run(*args, "--out", tmp_path / "whole.npz")
     job = Launched(2, 2, *args, "--out", tmp_path / "killed.npz", "--mark", tmp_path / "begun", script=DIGITS)
     ranks = job.ranks()

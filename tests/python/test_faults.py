@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, launch_command, needs_mpi
+from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, launch_command, needs_mpi, said_in
 
 from trireme.launch import ends
 from trireme.launch.watch import Ranks
@@ -53,7 +53,7 @@ def begin(tmp_path, *args, servers=2, trainers=2, standbys=1, **how):
     """A job that has made its first step, and the processes of its ranks."""
     mark = tmp_path / "begun"
     mark.unlink(missing_ok=True)
-    job = launched(servers, trainers, *args, "--mark", mark, **how)
+    job = launched(servers, trainers, *args, "--mark", mark, hold=tmp_path / "go", **how)
     ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, standbys)
     job.wait_for(lambda: ranks.look(0.0) or len(ranks.known) == ranks.size and mark.exists(), "a step of all ranks")
     return job, ranks
@@ -66,11 +66,6 @@ def mpirun_of(ranks):
 def kept_by(job):
     """The job's files in shared memory and where temporary files are."""
     return [path for place in (tempfile.gettempdir(), "/dev/shm") for path in glob.glob(f"{place}/trireme-*-{job.process.pid}-*")]
-
-
-def said_in(job, what):
-    """Whether a rank has said that for the launcher to read."""
-    return glob.glob(f"{tempfile.gettempdir()}/trireme-job-{job.process.pid}-*/{what}")
 
 
 @pytest.fixture(scope="module")

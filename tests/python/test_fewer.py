@@ -25,7 +25,8 @@ def in_sync(tmp_path_factory):
 def begin(tmp_path, mode, version=None, *args):
     """A job of 2 servers and 3 trainers that has made its first step."""
     mark = tmp_path / "begun"
-    job = Launched(2, 3, *ARGS, "--out", tmp_path / "r.npz", "--mark", mark, *args, version=version, options=("--mode", mode))
+    job = Launched(2, 3, *ARGS, "--out", tmp_path / "r.npz", "--mark", mark, *args, version=version, options=("--mode", mode),
+                   hold=tmp_path / "go")
     ranks = job.ranks()
     job.await_training(mark)
     return job, ranks

@@ -377,10 +377,9 @@ def assert_replica_goes_on(three, mark, tmp_path, version, host):
     """What the lost host's server had, rows of a table among it, is its replica's, and all is as if nothing had happened: the same
     bits, and the steps of before are not made again."""
     args = ("--steps", 300, "--optimizer", "momentum", "--table", "--clip", 0.5, "--out")
-    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1, servers=3,
+    job = Job(three, *args, three.folder / "r.npz", "--count", mark, "--pause", 0.01, version=version, restarts=1, servers=3,
               replicas=1)
-    job.await_training(mark)
-    time.sleep(0.5)
+    job.await_steps(mark, 10)
     three.cut(host)
     try:
         code, text = job.end(70)
@@ -443,15 +442,15 @@ def test_a_standby_becomes_the_replica_of_a_server_that_has_lost_its_own(three, 
     """The replica of server 1 dies, on h3, and the standby there follows it in the middle of the job; the server dies, and a standby of h2 takes
     its place; then h2 is lost."""
     args = ("--steps", 500, "--optimizer", "momentum", "--table", "--clip", 0.5, "--out")
-    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, restarts=1, replicas=1, version="5")
-    job.await_training(mark)
+    job = Job(three, *args, three.folder / "r.npz", "--count", mark, "--pause", 0.01, restarts=1, replicas=1, version="5")
+    job.await_steps(mark, 1)
     replica, server = job.ranks_on("h3"), job.ranks_on("h2")
     assert 9 in replica and 1 in server, (replica, server)     # after 2 servers, 2 trainers, 3 standbys and 2 replicas
     three.run(["kill", "-9", replica[9]], "h3")
     job.await_line("rank 6 (standby 2) is the replica of server 1 from here on")
     three.run(["kill", "-9", server[1]], "h2")
     job.await_line("rank 1 (server 1) died; the others go on")
-    time.sleep(0.5)
+    job.await_steps(mark, mark.stat().st_size + 10)    # with the standby
     three.cut("h2")
     try:
         code, text = job.end(70)

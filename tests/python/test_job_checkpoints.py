@@ -238,7 +238,7 @@ def test_a_checkpoint_that_a_death_has_cost_is_begun_anew(tmp_path):
     os.kill(ranks.known[3].pid, signal.SIGSTOP)
     wait_until_parked(mark, 120, job.process)
     os.kill(ranks.known[1].pid, signal.SIGKILL)
-    time.sleep(0.5)
+    job.await_word("lost.1")
     os.kill(ranks.known[3].pid, signal.SIGCONT)
     code, text = job.end()
     assert code == 0 and "a checkpoint was not written" in text, text

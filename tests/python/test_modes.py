@@ -1,7 +1,6 @@
 """The modes of consistency, in real jobs."""
 
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -79,7 +78,7 @@ def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(mode, tmp
     ranks = job.ranks()
     job.await_training(tmp_path / "begun")
     signal.pidfd_send_signal(ranks.known[3].fd, signal.SIGSTOP)
-    time.sleep(2.2)
+    job.await_word("lost.3")
     signal.pidfd_send_signal(ranks.known[3].fd, signal.SIGCONT)
     code, text = job.end()
     assert code == 0, text

@@ -37,7 +37,7 @@ def start(tmp_path, version=None, options=()):
     """A job that has made its first step."""
     mark, out = tmp_path / "begun", tmp_path / "params.npz"
     mark.unlink(missing_ok=True)
-    job = Launched(2, 2, *ARGS, "--out", out, "--mark", mark, version=version, options=options)
+    job = Launched(2, 2, *ARGS, "--out", out, "--mark", mark, version=version, options=options, hold=tmp_path / "go")
     ranks = job.ranks()
     job.await_training(mark)
     return job, ranks, out

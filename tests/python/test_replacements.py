@@ -37,7 +37,7 @@ def start(tmp_path, *args, standbys=1, options=(), servers=2, trainers=2, script
     mark = tmp_path / "begun"
     args = (*ARGS, *args) if script == SCRIPT else args
     job = Launched(servers, trainers, *args, "--mark", mark, version="5", replacements=True, options=("--standbys", standbys, *options),
-                   script=script)
+                   script=script, hold=tmp_path / "go" if script == SCRIPT else None)
     ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, standbys)
     job.wait_for(lambda: ranks.look(0.01) or mark.exists() and len(ranks.known) == ranks.size, "a step")
     return job, ranks
@@ -97,7 +97,7 @@ def test_one_that_slept_finds_its_place_taken_and_ends(uninterrupted, tmp_path):
     job, ranks = start(tmp_path, "--sparse", "--out", out, "--linger", 1)
     pid = ranks.known[3].pid
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(3.6)
+    job.await_word("replacement.4")
     try:
         os.kill(pid, signal.SIGCONT)
     except ProcessLookupError:
@@ -200,10 +200,10 @@ def test_a_replacement_of_a_resumed_job_counts_from_where_that_began_though_trai
     folder, left = tmp_path / "c", tmp_path / "left"
     launch(2, 2, "--steps", 10, script=RESUME, options=keep(folder, 5), version="5")
     job = Launched(2, 2, "--steps", 200, "--pause", 0.02, "--leave", left, script=RESUME, version="5", replacements=True,
-                   options=("--mode", "async", *keep(folder, 1000), "--resume"))
+                   options=("--mode", "async", *keep(folder, 1000), "--resume"), hold=tmp_path / "go")
     ranks = job.ranks()
     job.wait_for(left.exists, "one that has left")
-    time.sleep(0.5)                                    # it says goodbye
+    job.await_word("left.2")
     os.kill(ranks.known[3].pid, signal.SIGKILL)
     text = go_on(job)
     assert "takes the place of trainer 1" in text and "trainer 1: 190 steps to step 200" in text, text

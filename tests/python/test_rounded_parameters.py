@@ -72,7 +72,7 @@ def test_it_works_in_every_mode_and_beside_compressed_gradients(mode):
 @needs_mpi
 @pytest.mark.soak
 def test_a_replaced_server_costs_no_bit(tmp_path):
-    args = ("--steps", 80, "--pause", 0.004, "--parameters", "bf16")
+    args = ("--steps", 80, "--pause", 0.01, "--parameters", "bf16")
     run(*args, "--out", tmp_path / "whole.npz")
     job = Launched(2, 2, *args, "--out", tmp_path / "killed.npz", "--mark", tmp_path / "begun", script=DIGITS)
     ranks = job.ranks()

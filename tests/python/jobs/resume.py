@@ -25,6 +25,7 @@ parser.add_argument("--plain", action="store_true", help="know nothing of going 
 parser.add_argument("--out")
 parser.add_argument("--mark", help="file that has the number of steps that trainer 0 has made")
 parser.add_argument("--early", help="trainer 1 ends after 4 steps and makes this file, for which trainer 0 waits before its last step")
+parser.add_argument("--hold", help="no trainer begins its last steps before this file is there")
 parser.add_argument("--leave", help="trainer 0 makes two steps and ends; this file says so")
 parser.add_argument("--few", action="store_true", help="trainer 1 has 2 batches in each epoch")
 parser.add_argument("--keep-in", help="folder that the script itself keeps checkpoints in")
@@ -64,13 +65,17 @@ if not args.plain:
     reader, step = fluid.distributed.resumed(reader), fluid.distributed.first_step()
 for _ in range(2):
     for batch in reader():
-        if index == 0 and step == args.kill and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
-            wait_for_checkpoint(step // 5 * 5)
-            os.kill(os.getpid(), signal.SIGKILL)
+        if index == 0 and args.kill and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
+            if 5 <= step <= args.kill and (step % 5 == 4 or step == args.kill):      # while one is written, the next one waits: its step would be another
+                wait_for_checkpoint(step // 5 * 5)
+            if step == args.kill:
+                os.kill(os.getpid(), signal.SIGKILL)
         if index == 0 and step == args.ask:
             os.kill(os.getpid(), signal.SIGUSR1)
         while args.early and index == 0 and step == args.steps - 1 and not os.path.exists(args.early):
             time.sleep(0.01)
+        while args.hold and step == args.steps * 3 // 4 and not os.path.exists(args.hold):
+            time.sleep(0.005)
         value, = exe.run(feed=feeder.feed(batch), fetch_list=[loss])
         losses.append(value.item())
         step += 1

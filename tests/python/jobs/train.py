@@ -31,6 +31,8 @@ parser.add_argument("--out")
 parser.add_argument("--weight", choices=["samples", "one"], help="what set_batch_weight is told")
 parser.add_argument("--save", help="folder for the parameters")
 parser.add_argument("--mark", help="file to make after the first step")
+parser.add_argument("--hold", help="no trainer begins its last steps before this file is there")
+parser.add_argument("--count", help="file to which trainer 0 adds a byte for each step that it has made")
 parser.add_argument("--prepare", type=float, default=0.0, help="seconds before it joins the job")
 parser.add_argument("--times", help="file to which trainer 0 writes when each step ended")
 parser.add_argument("--fault", default="")
@@ -140,6 +142,8 @@ for step, batch in enumerate(fluid.distributed.shard(reader)()):
         if args.fault == "no more data":
             break
         misbehave()
+    while args.hold and step == args.steps * 3 // 4 and not os.path.exists(args.hold):
+        time.sleep(0.005)
     if args.weight:
         fluid.distributed.set_batch_weight(len(batch) if args.weight == "samples" else min(1, len(batch)))
     made += not fluid.distributed.is_replaying()
@@ -149,6 +153,9 @@ for step, batch in enumerate(fluid.distributed.shard(reader)()):
     time.sleep(args.pause * (10 if fluid.distributed.trainer_index() == args.slow else 1))
     if args.mark and step == 0 and fluid.distributed.trainer_index() == 0:
         open(args.mark, "w").close()
+    if args.count and fluid.distributed.trainer_index() == 0:
+        with open(args.count, "a") as count:
+            count.write(".")
 if args.out and fluid.distributed.trainer_index() == 0:
     params = {param.name: np.array(fluid.global_scope().find_var(param.name).get_tensor())
               for param in fluid.default_main_program().all_parameters() if not getattr(param, "is_distributed", False)}
