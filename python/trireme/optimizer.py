@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__ = load_later(__name__, {"..optimize.dgc": ("DGCMomentumOptimizer",)})
 
-__all__ = [*_plain, *_adaptive, "DGCMomentumOptimizer"]
+__all__ = [*_plain, *_adaptive]

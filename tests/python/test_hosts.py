@@ -674,7 +674,7 @@ def test_compression_brings_what_its_advice_promises_at_most(three):
     found = advice.compressible(plain)
     assert str(found) in advice.advice_of(plain) and found.bound > 0.25, advice.advice_of(plain)
     saved = 1 - smaller.mean("step") / plain.mean("step")
-    assert found.bound / 2 < saved < found.bound + 0.05, f"{saved:.0%} was saved: {found}"
+    assert found.bound / 2 < saved < found.bound + 0.1, f"{saved:.0%} was saved: {found}"
 
 
 @needs_mpi

@@ -18,7 +18,7 @@ import pytest
 from test_doctests import examples
 
 import trireme as fluid
-from trireme.distributed import checkpoints
+from trireme.job.session import session
 
 KINDS = {
     int: ("np.int64", "np.array", "np.int32", "np.int16"),
@@ -94,7 +94,7 @@ def outcome(test: doctest.DocTest, folder: Path, turn: int | None) -> Iterator[s
 
 @pytest.mark.parametrize("example", list(examples()))
 def test_an_example_takes_numpy_numbers_and_texts(example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_settings", copy.copy(checkpoints._settings))
+    monkeypatch.setattr(session, "checkpoints", copy.copy(session.checkpoints))
     ends = []
     for turn in (None, 0, 1, PATHS):
         folder = tmp_path / str(turn)

@@ -116,7 +116,7 @@ def test_a_decoder_with_attention_finds_the_same_answers(module: Any, tmp_path: 
     for lengths in ([3, 1, 4], [5]):
         count = len(lengths)
         both = [[1] * count, [1] * count]
-        feeds.append({"given": (random.randint(2, attention.COUNT, [sum(lengths), 1]), [lengths]), "begin": (np.full([count, 1], attention.BEGIN), both),
+        feeds.append({"given": (random.randint(2, attention.COUNT, [sum(lengths), 1]), [lengths]), "begin": (np.full([count, 1], module("attention", "tasks").BEGIN), both),
                       "nothing": (np.zeros([count, 1], "float32"), both)})
     assert_same_lods(make, tmp_path, feeds)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import trireme as fluid
+from trireme.saving import io as files
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--out", required=True)
@@ -51,7 +52,7 @@ def slowly(write):
     return wrapped
 
 
-fluid.io._write_vars = slowly(fluid.io._write_vars)
+files._write_vars = slowly(files._write_vars)
 for turn in range(2):
     train(3)
     folder = f"{args.out}/{turn}"
