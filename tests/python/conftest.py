@@ -19,9 +19,15 @@ LONG = {"test_site", "test_sequence_examples", "test_types", "test_mixed_precisi
 
 
 def pytest_collection_modifyitems(config, items):
-    """Files that take long come first, then those with many jobs, so that workers that take a file at a time end together."""
+    """A test that starts real jobs gets a second chance: it shares the processors with whatever else this machine does, and its ranks
+    with the machine's clock. The report lists it (-rR); who fails twice has failed. The soak looks for what is rare: there once is
+    enough. Files that take long come first, then those with many jobs, so that workers that take a file at a time end together."""
     jobs = Counter(item.path for item in items if item.get_closest_marker("mpi"))
     items.sort(key=lambda item: (item.path.stem not in LONG, -jobs[item.path]))
+    if config.pluginmanager.hasplugin("rerunfailures"):
+        for item in items:
+            if (item.get_closest_marker("mpi") or item.name.startswith("test_random_scripts")) and not item.get_closest_marker("soak"):
+                item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_collection_finish(session):

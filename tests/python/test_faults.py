@@ -82,7 +82,7 @@ def assert_undisturbed(path, undisturbed):
 
 def test_every_test_that_the_table_of_faults_names_exists():
     root = Path(__file__).resolve().parents[2]
-    named = set(re.findall(r"\b[a-z]+(?:_[a-z0-9]+){2,}\b", (root / "docs" / "faults.md").read_text()))
+    named = set(re.findall(r"(?<!/)\b[a-z]+(?:_[a-z0-9]+){2,}\b", (root / "docs" / "faults.md").read_text()))
     files = [*root.glob("tests/python/test_*.py"), *root.glob("tests/pserver/test_*.c"), *root.glob("tests/storage/test_*.c")]
     tests = "".join(path.name + path.read_text() for path in files)
     assert len(named) > 30 and not [name for name in named if name not in tests]

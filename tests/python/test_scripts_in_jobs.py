@@ -13,7 +13,7 @@ from compare_scripts import build_transport, compare_all
 from forked_jobs import Built, run_alone, run_job
 from script_maker import make_script
 
-SEEDS = int(os.environ.get("TRIREME_SCRIPTS", "2000"))     # 0.2 s of a processor each; `make soak` takes thousands
+SEEDS = int(os.environ.get("TRIREME_SCRIPTS", "1000"))     # 0.2 s of a processor each; `make soak` takes thousands
 
 # What the scripts are about: each must be there often enough, so that no change of the maker loses it.
 FEATURES = ["table", "is_sparse", "dense", "sequences", "a second lookup", "batch_norm", "layer_norm", "dropout", "IfElse", "While", "shared parameter",
