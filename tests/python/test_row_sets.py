@@ -37,13 +37,9 @@ def test_rows_that_a_script_sets_are_those_of_one_process(servers, trainers, mod
     assert_same(tmp_path / "r", one_process, trainers)
 
 
-KNOWN_FAULT = pytest.mark.xfail(reason="a known fault: where trainer 0 dies, rows can differ", strict=False)
-
-
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize("victims", [(1,), pytest.param((2,), marks=KNOWN_FAULT), pytest.param((0, 1, 2, 3), marks=KNOWN_FAULT)],
-                         ids=["server 1", "trainer 0", "all ranks"])
+@pytest.mark.parametrize("victims", [(1,), (2,), (0, 1, 2, 3)], ids=["server 1", "trainer 0", "all ranks"])
 def test_deaths_cost_no_row_that_is_set(victims, one_process, tmp_path):
     job = Launched(2, 2, "--out", tmp_path / "r", "--seen", tmp_path / "seen", script=SCRIPT)
     ranks = job.ranks()
