@@ -48,6 +48,7 @@ class Outcome:
     error: str = ""                                    # the type and the text of the exception that ended the script
     said: str = ""                                     # on standard error
     is_over: bool = False                              # it has ended in time
+    exit_code: int = 0                                 # below 0: the signal that killed the process
 
 
 class Built:
@@ -137,9 +138,13 @@ def _collect(children: list[tuple[int, int]], deadline: float) -> list[Outcome]:
             parts[fd] += piece
             if not piece:
                 open_ones.discard(fd)
-    living = {pid for pid, _ in children}
+    living, codes = {pid for pid, _ in children}, {}
     while living and time.monotonic() < deadline:
-        living -= {pid for pid in living if os.waitpid(pid, os.WNOHANG)[0]}
+        for pid in list(living):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                living.discard(pid)
+                codes[pid] = os.waitstatus_to_exitcode(status)
         if living:
             time.sleep(0.0005)
     for pid in living:
@@ -149,7 +154,7 @@ def _collect(children: list[tuple[int, int]], deadline: float) -> list[Outcome]:
     for pid, fd in children:
         os.close(fd)
         outcome = pickle.loads(parts[fd]) if parts[fd] else Outcome()
-        outcome.is_over = pid not in living
+        outcome.is_over, outcome.exit_code = pid not in living, codes.get(pid, 0)
         outcomes.append(outcome)
     return outcomes
 
