@@ -1,4 +1,4 @@
-/* lod.h - sequence offsets (LoD): a reference-counted block of levels, never changed while shared. Who has them: tensor.h.
+/* lod.h - sequence offsets (LoD): a reference-counted block of levels, never changed while shared. Tensors have them (tensor.h).
  *
  * The offsets of a caller are copied, and the copy is checked: another thread may change what was found to be right. So whatever a tensor has is valid. */
 #ifndef TR_FRAMEWORK_LOD_H
@@ -20,9 +20,9 @@ tr_lod *tr__lod_new(int64_t capacity);
 tr_lod *tr__lod_ref(tr_lod *lod);            /* NULL is fine for both */
 void    tr__lod_unref(tr_lod *lod);
 
-/* How many numbers a block must have room for. */
+/* The numbers that a block must have room for. */
 int64_t tr__lod_numbers(int levels, const int64_t *counts);
-/* Does it have just these? */
+/* Whether it has exactly these levels and offsets. */
 bool    tr__lod_is(const tr_lod *lod, int levels, const int64_t *counts, const int64_t *const *offsets);
 /* The offsets may lie in the block itself. */
 void    tr__lod_write(tr_lod *lod, int levels, const int64_t *counts, const int64_t *const *offsets);

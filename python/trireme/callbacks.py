@@ -1,4 +1,4 @@
-"""What listens to a training: names of ``trireme.train.callbacks``, loaded when they are first used."""
+"""Callbacks of a training: names of ``trireme.train.callbacks``, loaded when they are first used."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a script says of its batches: how much one counts, and which comes next."""
+"""Batches of a trainer in a job: their weight, and the announcement of the next one."""
 
 from __future__ import annotations
 

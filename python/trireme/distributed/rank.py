@@ -1,4 +1,4 @@
-"""What the package does in a rank of a job as soon as it is loaded."""
+"""The begin of a rank, as soon as the package is loaded in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this trainer has reached in its training, also before its first step and in a replay."""
+"""The progress of this trainer, also before its first step and in a replay."""
 
 from __future__ import annotations
 

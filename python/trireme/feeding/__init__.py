@@ -1,1 +1,1 @@
-"""Where batches come from: data sets, feeders, readers that fill programs, record files."""
+"""Sources of batches: data sets, feeders, and readers that fill programs."""

@@ -1,4 +1,4 @@
-"""What a column of the data is."""
+"""Slots: the columns of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script and the launcher ask of checkpoints."""
+"""The settings of checkpoints, by the script and by the launcher."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Steps:
 
 
 class Session:
-    """What one process has to do with its job. In one process alone there is no job, and the settings have no effect."""
+    """The part of this process in its job. A process alone has no job, and the settings have no effect."""
 
     def __init__(self) -> None:
         self.job: Job | None = None                        # which this process has joined

@@ -83,7 +83,7 @@ class Logs:
 
     @cached_property
     def policy(self) -> Mode:
-        """What the mode means; damaged logs are read as those of ``sync``."""
+        """The meaning of the mode. Damaged logs are read as those of ``sync``."""
         try:
             return parse(self.mode)
         except InvalidArgumentError:

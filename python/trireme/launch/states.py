@@ -1,4 +1,4 @@
-"""What a job has left: its checkpoints, and the memory of its servers."""
+"""The state that a job has left: its checkpoints, and the memory of its servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loop of the core runs, and who hears of its steps."""
+"""The program that a loop of the core runs, and who hears of its steps."""
 
 from __future__ import annotations
 
