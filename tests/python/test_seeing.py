@@ -59,7 +59,8 @@ def test_a_view_has_rates_waits_and_who_is_waited_for(tmp_path: Path) -> None:
     assert job.staleness == "0 (max 3)"
     assert round(view.view_of(write_logs(tmp_path / "async", "async")).rate) == 20
     assert round(view.view_of(write_logs(tmp_path / "average", "average(10)")).rate) == 10           # they make their steps together, too
-    assert round(view.view_of(write_logs(tmp_path / "odd", "a mode of nobody")).rate) == 10
+    for number, odd in enumerate(("a mode of nobody", "ssp(99999999999)", "geo(0)", "sync\0")):
+        assert round(view.view_of(write_logs(tmp_path / f"odd-{number}", odd)).rate) == 10
 
 
 def test_top_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

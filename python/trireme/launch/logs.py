@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..job.mode import Mode, parse
-from ..native.errors import FileError, InvalidArgumentError, NotFoundError
+from ..native.errors import FileError, NotFoundError, TriremeError
 from ..native.regular import read_regular
 from .numbers import number_of, numbers_of, whole_of
 from .runlog import LAUNCHER
@@ -86,7 +86,7 @@ class Logs:
         """The meaning of the mode. Damaged logs are read as those of ``sync``."""
         try:
             return parse(self.mode)
-        except InvalidArgumentError:
+        except TriremeError:
             return parse("sync")
 
     @property

@@ -70,9 +70,9 @@ class Executor(Runner):
         """As ``train_from_dataset``, once over the data and without the operators that only training needs.
         ``dataset``, ``thread``, ``debug``, ``fetch_list``, ``fetch_info`` and ``print_period`` are those of ``train_from_dataset``.
         """
-        program = (program or default_main_program()).clone(for_test=True)
         from .loop import ask, run_loop
 
+        program = (program or default_main_program()).clone(for_test=True)
         asked, epochs, steps = ask("infer_from_dataset", self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, trains=False)
         run_loop(asked, dataset, epochs, steps)
 
