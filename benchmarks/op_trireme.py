@@ -113,7 +113,7 @@ def _results(case, mode, arrays, variables):
 
 def prepare(case, mode, threads, variant):
     """Return run() -> names of the output and of the gradient of each input."""
-    fluid.core.lib.tr_set_num_threads(threads)
+    fluid.core.set_num_threads(threads)
     arrays, scope, exe = case.arrays(), fluid.Scope(), fluid.Executor(fluid.CPUPlace())
     with fluid.scope_guard(scope), fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
         results = _results(case, mode, arrays, _inputs(case, arrays))

@@ -164,7 +164,7 @@ def _fed(value, var):
 
 def prepare(name, row, threads, precision="float32", replicas=0):
     """Return (feeds ready to use, step): step(feed) trains once and returns the loss, with `replicas` that of each."""
-    fluid.core.lib.tr_set_num_threads(threads)
+    fluid.core.set_num_threads(threads)
     loss, optimizer = globals()[name]()
     if precision == "bfloat16":
         fluid.set_matmul_precision("bfloat16")
