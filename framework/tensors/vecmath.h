@@ -66,6 +66,21 @@ TR_INLINE double tr_exp_reduced_f64(double x, double *shifted)
 TR_INLINE float  tr_exp2_bits_f32(float shifted) { return tr_from_bits_f32((tr_bits_f32(shifted) + 127u) << 23); }
 TR_INLINE double tr_exp2_bits_f64(double shifted) { return tr_from_bits_f64((tr_bits_f64(shifted) + 1023u) << 52); }
 
+/* e^x, the same bits as tr_exp, where e^x is a normal number: x from -87 to 88 (-708 to 709). */
+TR_INLINE float tr_exp_normal_f32(float x)
+{
+    float       shifted;
+    const float p = 1.0f + tr_exp_reduced_f32(x, &shifted);
+    return p * tr_exp2_bits_f32(shifted);
+}
+
+TR_INLINE double tr_exp_normal_f64(double x)
+{
+    double       shifted;
+    const double p = 1.0 + tr_exp_reduced_f64(x, &shifted);
+    return p * tr_exp2_bits_f64(shifted);
+}
+
 /* Results outside the normal numbers need 2^n in two factors, each of which is normal. */
 TR_INLINE float tr_exp_f32(float x)
 {

@@ -58,7 +58,7 @@ TR_INLINE T NAME(softmax_row)(T *out, const T *x, int64_t cols)
     TR_IVDEP
     for (int64_t k = 0; k < cols; k++) {
         const T below = x[k] - max;
-        out[k] = NAME(tr_exp)(below < LOWEST ? LOWEST : below);
+        out[k] = NAME(tr_exp_normal)(below < LOWEST ? LOWEST : below);
     }
     const T sum = NAME(tr_lanes_sum)(out, cols), scale = 1 / sum;
     for (int64_t k = 0; k < cols; k++)
