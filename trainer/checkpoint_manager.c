@@ -146,7 +146,7 @@ tr_status tr_checkpoint_manager_init(tr_checkpoint_manager *manager, const tr_sa
     make_policy(manager);
     listen_to(SIGTERM);
     listen_to(SIGUSR1);
-    tr__launcher_tell_own("listens", NULL);
+    tr_notice_tell(TR_NOTICE_LISTENS, NULL);
     return TR_OK;
 }
 
@@ -413,7 +413,7 @@ static tr_status stop(bool *stops, tr_checkpoint_manager *k)
     char name[32];
 
     TR_TRY(finish(k, false));
-    const char *signal_name = asked == SIGTERM ? "SIGTERM" : tr__launcher_asked_by(name, sizeof name, "SIGUSR1");
+    const char *signal_name = asked == SIGTERM ? "SIGTERM" : tr_notice_asked_by(name, sizeof name, "SIGUSR1");
     char       *text = tr_checkpoint_policy_stop_text(k->checkpoints, k->desc->checkpoints.folder, signal_name, steps_of(k));
     char       *said = k->job ? tr__must_format("%s %s", tr_job_rank_name(k->job, tr_job_rank(k->job)), text) : tr__must_strdup(text);
     tr_status status = TR_OK;
@@ -431,7 +431,7 @@ static tr_status stop(bool *stops, tr_checkpoint_manager *k)
 static void tell_asked(tr_checkpoint_manager *k)
 {
     if (asked && !k->has_told)
-        tr__launcher_tell_own("asked", NULL);
+        tr_notice_tell(TR_NOTICE_ASKED, NULL);
     k->has_told = asked != 0;
 }
 

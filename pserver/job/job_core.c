@@ -74,7 +74,7 @@ static tr_status take_place(void *self, int server, int dead)
             tr_comm_tell_losses(d->shared->comm);
     }
     if (status != TR_OK)
-        tr__launcher_tell("died", dead, tr_error());   /* tell the launcher that a failure of the job comes from this death */
+        tr__launcher_tell(TR_NOTICE_DIED, dead, tr_error());   /* tell the launcher that a failure of the job comes from this death */
     return status;
 }
 

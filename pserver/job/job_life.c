@@ -44,7 +44,7 @@ bool tr_job_is_launched(void)
 void tr_job_prepare(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);              /* mpirun itself ends only ranks that are inside MPI */
-    tr__launcher_tell_own("began", NULL);
+    tr_notice_tell(TR_NOTICE_BEGAN, NULL);
 }
 
 void tr_job_tell_failure(int code, const char *why)
@@ -52,7 +52,7 @@ void tr_job_tell_failure(int code, const char *why)
     char text[4096];
 
     snprintf(text, sizeof text, "%d\n%s\n", code & 255, why);
-    tr__launcher_tell_own("failed", text);
+    tr_notice_tell(TR_NOTICE_FAILED, text);
 }
 
 /* A rank that has left well: how its process ends after that. A copy of this process (fork) is no rank. */
@@ -159,7 +159,7 @@ static tr_status start(tr_job *job, const char *transport)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     was_started = true;
     tr__job_set_current(job);
-    tr__launcher_tell_own("joins", NULL);
+    tr_notice_tell(TR_NOTICE_JOINS, NULL);
     return tr_comm_start(&job->shared.comm, &comm, &core);
 }
 
@@ -169,7 +169,7 @@ static void begin(tr_job *job)
         job->shared.meter = tr_trainer_meter_new(tr_job_servers(job));
     tr__job_runlog_start(&job->shared);
     tr__job_profile_begin();
-    tr__launcher_tell("joined", tr_job_rank(job), NULL);
+    tr__launcher_tell(TR_NOTICE_JOINED, tr_job_rank(job), NULL);
     tr__job_pulls_begin(job);
 }
 
@@ -194,7 +194,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     }
     /* The communication thread may never return from MPI, so the memory that it uses is not freed. */
     if (status == TR_ETIMEOUT)
-        tr__launcher_tell_own("late", tr_error());
+        tr_notice_tell(TR_NOTICE_LATE, tr_error());
     else if (status != TR_EINTR)
         tr_comm_leave(job->shared.comm, false, 0, &must_exit);
     tr__job_set_current(NULL);

@@ -65,7 +65,7 @@ static void begin_as_replacement(tr_job *job)
     job->shared.role = TR_ROLE_TRAINER;
     tr__job_pulls_begin(job);
     snprintf(text, sizeof text, "%d", index);
-    tr__launcher_tell("replacement", tr_job_rank(job), text);
+    tr__launcher_tell(TR_NOTICE_REPLACEMENT, tr_job_rank(job), text);
     tr_runlog_note("took_place", ",\"trainer\":%d", index);
 }
 

@@ -244,7 +244,7 @@ static void store_counts(void *self, uint32_t generation)
 
     tr_server_program_set_generation(d->shared->program, generation);
     snprintf(text, sizeof text, "%d", d->shared->server_index);
-    tr__launcher_tell_own("follows", text);
+    tr_notice_tell(TR_NOTICE_FOLLOWS, text);
 }
 
 /* In the owner's thread, as updates. */

@@ -64,7 +64,7 @@ static void tell_beginning(const tr_job *job)
         snprintf(text, sizeof text, "continues after step %lld of trainer 0, from a checkpoint", (long long)step);
     else
         snprintf(text, sizeof text, "starts from the beginning");
-    tr__launcher_tell_own("begins", text);
+    tr_notice_tell(TR_NOTICE_BEGINS, text);
 }
 
 tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
@@ -305,7 +305,7 @@ static void tell_left(const tr_job *job)
         return;
     const bool is_common = job->policy.is_lockstep && !job->policy.snapshots_all;
     snprintf(text, sizeof text, "%lld %lld %d", (long long)(job->first_step + job->step * job->policy.period), (long long)job->step, is_common);
-    tr__launcher_tell("left", tr_job_rank(job), text);
+    tr__launcher_tell(TR_NOTICE_LEFT, tr_job_rank(job), text);
 }
 
 tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)

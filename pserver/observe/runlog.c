@@ -133,7 +133,7 @@ static void tell_launcher(void)
     runlog.source.progress(runlog.source.self, &text);
     tr_text_add(&text, "}\n");
     if (!text.failed)
-        tr__launcher_tell("progress", runlog.rank, text.data);
+        tr__launcher_tell(TR_NOTICE_PROGRESS, runlog.rank, text.data);
     tr_text_deinit(&text);
 }
 

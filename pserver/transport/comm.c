@@ -321,7 +321,7 @@ void tr_comm_tell_losses(const tr_comm *comm)
 
     for (int i = 0; i < roster->size; i++)
         if (roster->rank[i].is_dead && roster->rank[i].role == TR_ROLE_TRAINER)
-            comm->machine.tell(comm->machine.self, "lost", i, "died");
+            comm->machine.tell(comm->machine.self, TR_NOTICE_LOST, i, "died");
 }
 
 bool tr_comm_replace_trainer(tr_comm *comm, int trainer, uint32_t epoch)

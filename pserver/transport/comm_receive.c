@@ -82,7 +82,7 @@ static void tell_deaths(const tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++)
         if (comm->roster->rank[i].is_dead)
-            comm->machine.tell(comm->machine.self, "died", i, "died");
+            comm->machine.tell(comm->machine.self, TR_NOTICE_DIED, i, "died");
 }
 
 void tr__comm_check_core(tr_comm *comm, int peer)

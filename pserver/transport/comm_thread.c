@@ -68,7 +68,7 @@ static bool may_end(tr_comm *comm)
     if (!comm->said_bye) {
         comm->said_bye = comm->roster->rank[comm->roster->self].has_left = true;
         if (comm->is_well)
-            comm->machine.tell(comm->machine.self, "done", comm->roster->self, NULL);
+            comm->machine.tell(comm->machine.self, TR_NOTICE_DONE, comm->roster->self, NULL);
         for (int i = 0; i < comm->roster->size; i++)
             if (i != comm->roster->self)
                 tr__comm_send(comm, i, TR_WIRE_BYE, NULL, 0);

@@ -108,7 +108,7 @@ static void watch_silence(tr_comm *comm)
     while ((peer = tr_liveness_silent(comm->liveness, comm->now)) >= 0) {
         tr_liveness_kill(comm->liveness, peer);
         end_if_forgotten(comm);
-        comm->machine.tell(comm->machine.self, "silent", peer, how);    /* before a standby kills it, because other ranks may see that first */
+        comm->machine.tell(comm->machine.self, TR_NOTICE_SILENT, peer, how);    /* before a standby kills it, because other ranks may see that first */
         tr__comm_dead(comm, peer, how);
     }
 }
@@ -222,7 +222,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     if (comm->status != TR_OK)                     /* only this thread writes the status */
         return;
     if (!comm->has_node) {
-        comm->machine.tell(comm->machine.self, "died", peer, how);
+        comm->machine.tell(comm->machine.self, TR_NOTICE_DIED, peer, how);
         tr_fail(TR_EPEER, "%s %s at the start of the job", tr_roster_name(comm->roster, peer), how);
         tr__comm_failed(comm, TR_EPEER, peer, tr_error());
         return;
@@ -232,14 +232,14 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     tr__comm_back(comm);
     const tr_status status = comm->node.status(comm->node.self, &text);
     if (status != TR_OK && !comm->said_bye) {      /* a rank that has said goodbye needs no other rank */
-        comm->machine.tell(comm->machine.self, "died", peer, how);
+        comm->machine.tell(comm->machine.self, TR_NOTICE_DIED, peer, how);
         tr__comm_failed(comm, status, peer, text);
         return;
     }
     atomic_store(&comm->has_survived, true);
     note_death(comm, peer, how);
     if (may_say_lost(comm, peer))
-        comm->machine.tell(comm->machine.self, "lost", peer, how);
+        comm->machine.tell(comm->machine.self, TR_NOTICE_LOST, peer, how);
 }
 
 void tr__comm_gone(tr_comm *comm, int peer, const char *how)
@@ -307,7 +307,7 @@ static void speak(tr_comm *comm)
     if (!atomic_load(&comm->is_told) && comm->machine.may_explain(comm->machine.self)) {
         tell_all(comm);
         /* The launcher prints the text: mpirun may end before it passes a line on. */
-        if (!comm->machine.tell(comm->machine.self, "told", comm->roster->self, comm->text))
+        if (!comm->machine.tell(comm->machine.self, TR_NOTICE_TOLD, comm->roster->self, comm->text))
             comm->machine.print(comm->machine.self, comm->text);
     }
     atomic_store(&comm->is_told, true);

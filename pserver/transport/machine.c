@@ -143,7 +143,7 @@ static bool can_read(void *self, int64_t pid)
 
 /* == messages to users ========================================================================= */
 
-static bool tell(void *self, const char *what, int rank, const char *text)
+static bool tell(void *self, tr_notice what, int rank, const char *text)
 {
     (void)self;
     return tr__launcher_tell(what, rank, text);

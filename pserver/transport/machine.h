@@ -44,7 +44,7 @@ typedef struct tr_machine {
     bool (*can_read)(void *self, int64_t pid);
 
     /* Tell the launcher (launcher.h). */
-    bool (*tell)(void *self, const char *what, int rank, const char *text);
+    bool (*tell)(void *self, tr_notice what, int rank, const char *text);
     /* May this rank print why the job has failed? At most one rank of a host gets true. */
     bool (*may_explain)(void *self);
     void (*print)(void *self, const char *text);

@@ -392,17 +392,17 @@ tr_status tr_probe_run(FILE *out, double timeout)
     p.out = tr__must_aligned(LARGEST);
     p.in = tr__must_aligned(LARGEST);
     p.host = tr__must_array((size_t)p.size, NAME);
-    tr__launcher_tell("joined", p.rank, NULL);
+    tr__launcher_tell(TR_NOTICE_JOINED, p.rank, NULL);
     tr_status status = say_hello(&p);
     if (status == TR_OK)
         status = p.rank == 0 ? lead(&p, out) : obey(&p);
     if (status != TR_OK) {
-        if (!tr__launcher_tell("told", p.rank, tr_error()))
+        if (!tr__launcher_tell(TR_NOTICE_TOLD, p.rank, tr_error()))
             fprintf(stderr, "trireme-pserver: %s\n", tr_error());
         return status;
     }
     const bool is_clean = settle(&p);
-    tr__launcher_tell("done", p.rank, NULL);
+    tr__launcher_tell(TR_NOTICE_DONE, p.rank, NULL);
     p.table->stop(p.transport, is_clean);
     free(p.out);
     free(p.in);

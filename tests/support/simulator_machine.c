@@ -174,11 +174,11 @@ static void hear(const tr__sim_rank *r, const char *what, int about, const char 
         o->hear(o->payload, r->sim->now, r->rank, what, about, text);
 }
 
-static bool tell(void *self, const char *what, int rank, const char *text)
+static bool tell(void *self, tr_notice what, int rank, const char *text)
 {
-    if (strcmp(what, "told") == 0)                 /* without a launcher the rank itself prints */
+    if (what == TR_NOTICE_TOLD)                 /* without a launcher the rank itself prints */
         return false;
-    hear(self, what, rank, text);
+    hear(self, tr_notice_file(what), rank, text);
     return true;
 }
 

@@ -6,22 +6,19 @@ the policy its inputs, the clock and the signals, and prints its messages on std
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from .._core import ffi, lib
 from ..checkpoint import steps as steps_in
 from ..checkpoint import warn
-from ..job.job import tell_launcher
 from ..job.checkpoint_settings import Settings
 from ..native.errors import FileError, TriremeError
 from ..native.handles import Handle, Native
-from ..native.names import path_chars, take_text
+from ..native.names import path_chars, take_text, text_of
 from .checkpoints import claim_folder
 
 STOPPED: int = lib.TR_STOPPED          # the exit code that asks for another start
@@ -39,13 +36,13 @@ def listen() -> None:
 
     def note(number: int, _frame: object) -> None:
         asked.append(number)
-        tell_launcher("asked")                         # a replacement of this trainer learns of the signal
+        lib.tr_notice_tell(lib.TR_NOTICE_ASKED, ffi.NULL)                       # a replacement of this trainer learns of the signal
 
     for number in (signal.SIGTERM, signal.SIGUSR1):
         if signal.getsignal(number) in (signal.SIG_DFL, None):
             signal.signal(number, note)
             _noted.add(number)
-    tell_launcher("listens")
+    lib.tr_notice_tell(lib.TR_NOTICE_LISTENS, ffi.NULL)
 
 
 def _end_child_as_usual() -> None:
@@ -64,10 +61,9 @@ def name_of(number: int) -> str:
     """Return the name of the signal that asked for the end. The launcher passes every signal on as SIGUSR1, and notes the name of the
     original.
     """
-    folder = os.environ.get("TRIREME_JOB_FOLDER")
-    if folder and number == signal.SIGUSR1:
-        with contextlib.suppress(OSError):
-            return Path(folder, "asked_by").read_text()
+    if number == signal.SIGUSR1:
+        name = ffi.new("char[32]")
+        return text_of(lib.tr_notice_asked_by(name, len(name), b"SIGUSR1"))
     return signal.Signals(number).name
 
 

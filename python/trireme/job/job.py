@@ -291,7 +291,7 @@ def _note_exit(code: Any) -> None:
 def _end() -> None:
     job = session.job
     if job is None and session.end_unjoined is not None and os.environ.get(_RANK_IS) == str(os.getpid()):
-        tell_launcher("failed", f"{session.end_unjoined[0]}\n{session.end_unjoined[1]}\n")
+        _tell_failure(f"{session.end_unjoined[0]}\n{session.end_unjoined[1]}\n")
     if job is None or job.ptr is None or job.pid != os.getpid():
         return
     _stop_daemons(1.0 if job.failure or job.exit_code else 10.0)
@@ -303,7 +303,7 @@ def _end() -> None:
         _let_last_steps_count(job)
     _flush()
     if job.failure is not None:
-        tell_launcher("failed", f"{code}\n{job.failure}\n")
+        _tell_failure(f"{code}\n{job.failure}\n")
     has_failed_here = job.failure is not None
     if not job.free():
         os._exit(code if has_failed_here else lib.tr_job_exit_code())      # MPI is not finalized
@@ -331,15 +331,9 @@ def _let_last_steps_count(job: Job) -> None:
             job.failure = f"the end of the last steps failed: {error}"
 
 
-def tell_launcher(what: str, text: str = "") -> None:
-    """Send the launcher, if there is one, a message about this process: pserver/observe/launcher.h lists the messages."""
-    folder, rank = os.environ.get("TRIREME_JOB_FOLDER"), os.environ.get("OMPI_COMM_WORLD_RANK")
-    if folder and rank:
-        beside = f"{folder}/{what}-{rank}-{os.getpid()}~"              # the launcher reads the whole message, or nothing
-        with contextlib.suppress(OSError):
-            with open(beside, "w") as out:
-                out.write(text)
-            os.replace(beside, f"{folder}/{what}.{rank}")
+def _tell_failure(text: str) -> None:
+    """Tell the launcher the exit code and the reason."""
+    lib.tr_notice_tell(lib.TR_NOTICE_FAILED, text.encode(errors="backslashreplace"))
 
 
 def _flush() -> None:

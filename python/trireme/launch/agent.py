@@ -41,11 +41,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING or __package__:
     from . import ends, pipes
     from .memory import Kills
+    from .notices import ASKED_BY, Notice
 else:                                  # its own folder is where Python looks first
     import pipes
 
     import ends
     from memory import Kills
+    from notices import ASKED_BY, Notice
 
 BEAT = 1.0                             # seconds
 SILENCE = 8.0                          # of the launcher: it, or the way to it, is dead
@@ -53,7 +55,6 @@ ROOM = 1 << 18                         # bytes that ranks have printed and the l
 _TURN = 0.05
 _SEARCH = 0.25
 _OWNER = "owner"
-ASKED_BY = "asked_by"                  # a file for the ranks: it holds the name of the signal that asked for the job's end
 _PATTERN = "trireme-hosts-*"
 
 
@@ -139,7 +140,7 @@ class Agent:
     def note_end(self, rank: int) -> None:
         """If the kernel has ended the rank for memory, leave the reason in the job's folder."""
         if why := self.kills.why_gone(rank):
-            (self.folders[0] / f"starved.{rank}").write_text(why)
+            Notice.STARVED.path(self.folders[0], rank).write_text(why)
 
     def pass_on(self, fd: int) -> None:
         """Pass on the output of a rank, as far as there is room."""

@@ -26,6 +26,7 @@ from . import agent as agents
 from . import slurm
 from .console import Console
 from .mpi import Layout
+from .notices import ASKED_BY
 from .watch import Ranks
 
 _READY = 60.0                          # seconds for an agent to start: ssh or srun may take their time
@@ -294,7 +295,7 @@ class Hosts:
 
     def note_asked(self, name: str) -> None:
         """Tell the ranks of all hosts the name of the signal that asked for the job's end, because mpirun sends them another signal."""
-        (self.folder / agents.ASKED_BY).write_text(name)
+        (self.folder / ASKED_BY).write_text(name)
         for host in self.hosts:
             host.tell("asked", name)
 

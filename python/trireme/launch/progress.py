@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from .console import Console
 from .leavers import Leavers
+from .notices import Notice
 from .numbers import number_of, numbers_of, whole_of
 from .watch import Ranks
 
@@ -135,7 +136,7 @@ class Progress:
             self.console.show(text)
 
     def _note_pace(self, ranks: Ranks, now: float) -> None:
-        for one in filter(None, map(_read, ranks.paths("progress"))):
+        for one in filter(None, map(_read, ranks.paths(Notice.PROGRESS))):
             if one.role == "trainer":
                 self._pace.note(one.rank, one.step, now)
 
@@ -149,7 +150,7 @@ class Progress:
 
     def text(self, ranks: Ranks, now: float) -> str:
         """Return the line; "" before any trainer trains."""
-        told = [one for one in map(_read, ranks.paths("progress")) if one]
+        told = [one for one in map(_read, ranks.paths(Notice.PROGRESS)) if one]
         trainers = [one for one in told if one.role == "trainer" and ranks.is_alive(one.rank)]
         steps = [one.step for one in trainers]
         if not steps or not max(steps):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from . import ends
 from .memory import Kills
+from .notices import Notice
 
 _TO_APPEAR = 10.0                      # seconds: mpirun starts all ranks at once
 
@@ -99,7 +100,7 @@ class Ranks:
             living[fd].gone = self.looks
             living[fd].status = ends.status_of(living[fd].pid, fd)
             if why := self.kills.why_gone(living[fd].rank):
-                (self.folder / f"starved.{living[fd].rank}").write_text(why)
+                Notice.STARVED.path(self.folder, living[fd].rank).write_text(why)
 
     def are_all_running(self) -> bool:
         """Return whether all ranks have started and none has ended."""
@@ -142,16 +143,16 @@ class Ranks:
 
     def is_explained(self) -> bool:
         """Return whether the reason of a failure is known: a rank has told it, or a host is lost."""
-        return bool(self.lost_hosts) or any(self.folder.glob("told.*")) or any(self.folder.glob("failed.*"))
+        return bool(self.lost_hosts) or any(path.exists() for what in (Notice.TOLD, Notice.FAILED) for path in self.paths(what))
 
-    def paths(self, what: str) -> list[Path]:
+    def paths(self, what: Notice) -> list[Path]:
         """Return the possible files of this kind, in the order of the ranks."""
-        return [self.folder / f"{what}.{rank}" for rank in range(self.size)]
+        return [what.path(self.folder, rank) for rank in range(self.size)]
 
     def is_alive(self, rank: int) -> bool:
         """Return whether the rank has joined, and has neither left nor died."""
         one = self.known.get(rank)
-        return one is not None and self._has("joined", rank) and not one.gone and not self.has_left(rank)
+        return one is not None and self._has(Notice.JOINED, rank) and not one.gone and not self.has_left(rank)
 
     def done(self) -> int:
         """Return the number of ranks that have left the job well, or whose death the others survived."""
@@ -159,7 +160,7 @@ class Ranks:
 
     def is_lost(self, rank: int) -> bool:
         """Return whether the rank has died and the others go on."""
-        return self._has("lost", rank)
+        return self._has(Notice.LOST, rank)
 
     def all_lost(self) -> bool:
         """Return whether no trainer is left."""
@@ -167,7 +168,7 @@ class Ranks:
 
     def replacements(self) -> dict[int, int]:
         """Return the standbys that have become trainers, with the number of the trainer."""
-        found = {rank: self.folder / f"replacement.{rank}" for rank in range(self.servers + self.trainers, self.size)}
+        found = {rank: Notice.REPLACEMENT.path(self.folder, rank) for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
     def training(self) -> list[int]:
@@ -183,13 +184,13 @@ class Ranks:
         found = {}
         for rank in self.training():
             with contextlib.suppress(OSError, ValueError):
-                label, steps, is_common = (self.folder / f"left.{rank}").read_text().split()
+                label, steps, is_common = Notice.LEFT.path(self.folder, rank).read_text().split()
                 found[rank] = Left(int(label), int(steps), is_common == "1")
         return found
 
     def followed(self) -> dict[int, int]:
         """Return the ranks that are a server's replica, or were one when they died, with the number of the server."""
-        found = {rank: self.folder / f"follows.{rank}" for rank in range(self.servers + self.trainers, self.size)}
+        found = {rank: Notice.FOLLOWS.path(self.folder, rank) for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
     def outdated_replicas(self, before: set[str]) -> set[str]:
@@ -211,12 +212,12 @@ class Ranks:
         not lost, at least one, must listen to it.
         """
         trainers = (*range(self.servers, self.servers + self.trainers), *self.replacements())
-        return (not self.all_lost() and all(self._has("joined", rank) for rank in range(self.size))
-                and all(self._has("listens", rank) or self.has_left(rank) for rank in trainers))
+        return (not self.all_lost() and all(self._has(Notice.JOINED, rank) for rank in range(self.size))
+                and all(self._has(Notice.LISTENS, rank) or self.has_left(rank) for rank in trainers))
 
     def is_asked(self) -> bool:
         """Return whether a trainer got a signal that asks for a checkpoint and the end."""
-        return any(self._has("asked", rank) for rank in range(self.servers, self.size))
+        return any(self._has(Notice.ASKED, rank) for rank in range(self.servers, self.size))
 
     def news(self) -> list[str]:
         """Return messages about ranks that were lost, or killed by the kernel, since the last call."""
@@ -224,16 +225,16 @@ class Ranks:
         self.counted.update(lost)
         replacements = {rank: trainer for rank, trainer in self.replacements().items() if rank not in self.greeted}
         self.greeted.update(replacements)
-        starved = [rank for rank in range(self.size) if rank not in self.starved and self._has("starved", rank)]
+        starved = [rank for rank in range(self.size) if rank not in self.starved and self._has(Notice.STARVED, rank)]
         self.starved.update(starved)
-        return (self._beginning() + [f"{self.name(rank)}: {(self.folder / f'starved.{rank}').read_text()}" for rank in starved]
+        return (self._beginning() + [f"{self.name(rank)}: {Notice.STARVED.path(self.folder, rank).read_text()}" for rank in starved]
                 + [f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
                 + [f"{self.name(rank)} takes the place of trainer {trainer}" for rank, trainer in replacements.items()]
                 + [f"{self.name(rank)} is the replica of server {server} from here on" for rank, server in self._followers().items()])
 
     def _beginning(self) -> list[str]:
         """Return where a restarted job goes on. The line comes once, as soon as its trainers know."""
-        found = [path for path in self.paths("begins") if self.has_run_before and path.exists()]
+        found = [path for path in self.paths(Notice.BEGINS) if self.has_run_before and path.exists()]
         said, self.has_said_beginning = self.has_said_beginning, self.has_said_beginning or bool(found)
         return [f"the job {path.read_text(errors='replace')}" for path in found if not said]
 
@@ -249,21 +250,20 @@ class Ranks:
         """Return how a lost rank died. A rank that was silent is killed by the standby that takes its place, so other ranks saw its
         death at that moment.
         """
-        what = "silent" if self._has("silent", rank) else "lost"
-        return (self.folder / f"{what}.{rank}").read_text(errors="replace")
+        what = Notice.SILENT if self._has(Notice.SILENT, rank) else Notice.LOST
+        return what.path(self.folder, rank).read_text(errors="replace")
 
     def told(self) -> list[str]:
         """Return the ranks' messages about the job's failure, mostly one line, for the launcher to print."""
-        paths = [self.folder / f"told.{rank}" for rank in range(self.size)]
-        return [path.read_text(errors="replace") for path in paths if path.exists()]
+        return [path.read_text(errors="replace") for path in self.paths(Notice.TOLD) if path.exists()]
 
     def failure(self) -> Failure | None:
         """Return the first failure, if there is one."""
         for rank in range(self.size):
-            path = self.folder / f"failed.{rank}"
+            path = Notice.FAILED.path(self.folder, rank)
             if path.exists() and not self.is_lost(rank):
                 code, _, why = path.read_text(errors="replace").partition("\n")
-                if not self._has("joined", rank):
+                if not self._has(Notice.JOINED, rank):
                     why = f"{self._unjoined(rank, 'ended')}: {why}".rstrip(": \n")
                 return Failure(int(code or 1), why.strip() or f"{self.name(rank)} failed")
         for host, why in self.lost_hosts.items():
@@ -275,10 +275,10 @@ class Ranks:
             return Failure(1, f"{', '.join(map(self.name, slow))}: no first step within TRIREME_START_TIMEOUT seconds")
         for one in sorted(self.known.values(), key=self._suspicion):
             if one.gone and not self.has_left(one.rank):
-                has_joined = self._has("joined", one.rank)
+                has_joined = self._has(Notice.JOINED, one.rank)
                 how = ends.describe(one.status)
                 text = f"{self._where(one)}, {how if how != 'ended' else 'ended without a goodbye'}" if has_joined else self._unjoined(one.rank, how)
-                is_death = self.has_run_before or self._has("began", one.rank) or ends.is_signal(one.status)
+                is_death = self.has_run_before or self._has(Notice.BEGAN, one.rank) or ends.is_signal(one.status)
                 unknown = [one.rank] if one.status is None and not is_death and self.has_death() else []
                 return Failure(ends.exit_code(one.status) or 1, text, self.has_death() and is_death, unknown)
         if unseen := self._unseen():
@@ -296,27 +296,27 @@ class Ranks:
         """Return the ranks that were late for the start: they lived when another rank reported the long wait, and had not asked MPI to
         join.
         """
-        if not self.slow and not self.has_run_before and any(self._has("late", rank) for rank in range(self.size)):
-            self.slow = sorted(one.rank for one in self.known.values() if not one.gone and not self._has("joins", one.rank))
+        if not self.slow and not self.has_run_before and any(self._has(Notice.LATE, rank) for rank in range(self.size)):
+            self.slow = sorted(one.rank for one in self.known.values() if not one.gone and not self._has(Notice.JOINS, one.rank))
         return self.slow
 
     def has_death(self) -> bool:
         """Return whether the job failed by a death, by the ranks' messages: one tells of a death, or there are none."""
-        if any(self._has("failed", rank) for rank in range(self.size)):
+        if any(self._has(Notice.FAILED, rank) for rank in range(self.size)):
             return False
-        has_told = any(self._has("told", rank) for rank in range(self.size))
-        return not has_told or any(self._has("died", rank) for rank in range(self.size))
+        has_told = any(self._has(Notice.TOLD, rank) for rank in range(self.size))
+        return not has_told or any(self._has(Notice.DIED, rank) for rank in range(self.size))
 
     def has_begun(self) -> bool:
         """Return whether any rank has begun to run its program."""
-        return any(self._has("began", rank) for rank in range(self.size))
+        return any(self._has(Notice.BEGAN, rank) for rank in range(self.size))
 
-    def _has(self, what: str, rank: int) -> bool:
-        return (self.folder / f"{what}.{rank}").exists()
+    def _has(self, what: Notice, rank: int) -> bool:
+        return what.path(self.folder, rank).exists()
 
     def has_left(self, rank: int) -> bool:
         """Return whether the rank has left the job well, or the others go on without it."""
-        return self._has("done", rank) or self.is_lost(rank)
+        return self._has(Notice.DONE, rank) or self.is_lost(rank)
 
     def _where(self, one: Rank) -> str:
         return f"{self.name(one.rank)}, pid {one.pid}" + (f" on host {one.host}" if one.host else "")
@@ -329,7 +329,7 @@ class Ranks:
         """Order the ranks by how probably they caused the failure: the rank that ended first. Of ranks found at the same time prefer a
         rank that never joined, then one that was not killed (mpirun kills the others), then a script.
         """
-        return one.gone, self._has("joined", one.rank), ends.is_signal(one.status), one.rank < self.servers
+        return one.gone, self._has(Notice.JOINED, one.rank), ends.is_signal(one.status), one.rank < self.servers
 
     def kill(self, seconds: float) -> None:
         """Kill the ranks of this host that still live, and wait at most so long until they are gone."""
