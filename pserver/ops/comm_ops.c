@@ -30,11 +30,34 @@ tr_status tr__comm_find_job(tr_job **out, const char *op)
     return *out ? TR_OK : tr_fail(TR_EINVAL, "%s: there is no job in this process; tr_job_start comes first", op);
 }
 
-tr_status tr__comm_find_block(int *out, const tr_job *job, const char *op, const char *name)
+tr_status tr__comm_block_number(int *out, const tr_run *io, const tr_job *job, const char *name)
 {
     *out = tr_job_find_block(job, name);
-    return *out >= 0 ? TR_OK : tr_fail(TR_ENOTFOUND, "%s: no server has a block '%s' (the job has %d blocks)", op, name,
+    return *out >= 0 ? TR_OK : tr_fail(TR_ENOTFOUND, "%s: no server has a block '%s' (the job has %d blocks)", tr_run_op_type(io), name,
                                        tr_job_block_count(job));
+}
+
+tr_status tr__comm_table_number(int *out, const tr_run *io, const tr_job *job, const char *name)
+{
+    *out = tr_job_find_table(job, name);
+    return *out >= 0 ? TR_OK : tr_fail(TR_ENOTFOUND, "%s: no server has a table '%s'", tr_run_op_type(io), name);
+}
+
+typedef struct numbers {
+    const tr_job *job;
+    int           number[];
+} numbers;
+
+tr_status tr__comm_numbers(const int **out, const tr_run *io, const tr_job *job, int count, tr__name_fn name, tr__number_fn number)
+{
+    numbers *noted;
+
+    TR_TRY(tr_run_notes((void **)&noted, io, sizeof *noted + (size_t)count * sizeof *noted->number));
+    for (int i = 0; noted->job != job && i < count; i++)
+        TR_TRY(number(&noted->number[i], io, job, name(io, i)));
+    noted->job = job;
+    *out = noted->number;
+    return TR_OK;
 }
 
 tr_status tr__comm_take_slice(char **out, const tr_tensor *t, int64_t *at, int64_t bytes, const char *op, const char *name)
@@ -54,24 +77,6 @@ tr_status tr__comm_check_taken(const tr_tensor *t, int64_t at, const char *op, c
     if (at != tr_tensor_bytes(t))
         return tr_fail(TR_ESHAPE, "%s: '%s' has %lld bytes, its blocks %lld", op, name, (long long)tr_tensor_bytes(t),
                        (long long)at);
-    return TR_OK;
-}
-
-typedef struct found_blocks {
-    const tr_job *job;
-    int           block[];
-} found_blocks;
-
-/* The blocks that an operator names, looked up at its first run. */
-static tr_status find_blocks(const int **out, const tr_run *io, const tr_job *job, const char *op, const tr_strings *names)
-{
-    found_blocks *found;
-
-    TR_TRY(tr_run_notes((void **)&found, io, sizeof *found + (size_t)names->count * sizeof *found->block));
-    for (int i = 0; found->job != job && i < names->count; i++)
-        TR_TRY(tr__comm_find_block(&found->block[i], job, op, names->item[i]));
-    found->job = job;
-    *out = found->block;
     return TR_OK;
 }
 
@@ -99,12 +104,16 @@ static const tr_op_proto send_proto = {
     .attrs_size = sizeof(send_attrs),
 };
 
-static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x, int64_t *at, const char *name, int part)
+static const char *sent_name(const tr_run *io, int index)
+{
+    const send_attrs *a = io->attrs;
+    return a->send_varnames.count ? a->send_varnames.item[index] : tr_run_in_name(io, X, index);
+}
+
+static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x, int64_t *at, int block, const char *name, int part)
 {
     char *from;
-    int   block;
 
-    TR_TRY(tr__comm_find_block(&block, job, "send", name));
     const int64_t bytes = tr_job_block_bytes(job, block);
     const int64_t row = x->shape.rank && x->shape.dim[0] ? tr_tensor_bytes(x) / x->shape.dim[0] : 0;
     TR_TRY(tr__comm_take_slice(&from, x, at, bytes, "send", name));
@@ -120,21 +129,21 @@ static tr_status run_send(const tr_run *io)
 {
     const send_attrs *a = io->attrs;
     const tr_args    *x = &io->ins[X];
+    const int        *block = NULL;
     tr_job           *job;
 
     TR_TRY(tr__comm_find_job(&job, "send"));
     if (a->send_varnames.count && x->count != 1 && a->send_varnames.count != x->count)
         return tr_fail(TR_EINVAL, "send: %d names for %d gradients", a->send_varnames.count, x->count);
     const bool is_cut = x->count == 1 && a->send_varnames.count > 1;
+    TR_TRY(tr__comm_numbers(&block, io, job, is_cut ? a->send_varnames.count : x->count, sent_name, tr__comm_block_number));
     for (int i = 0; i < x->count; i++) {
         const char *whole = tr_run_in_name(io, X, i);
         int64_t     at = 0;
         if (x->item[i]->rows)
             return tr_fail(TR_EUNSUPPORTED, "send: '%s' has selected rows; the servers take dense gradients", whole);
-        for (int part = 0; part < (is_cut ? a->send_varnames.count : 1); part++) {
-            const char *name = a->send_varnames.count ? a->send_varnames.item[i + part] : whole;
-            TR_TRY(push_block(job, a, x->item[i], &at, name, part));
-        }
+        for (int part = 0; part < (is_cut ? a->send_varnames.count : 1); part++)
+            TR_TRY(push_block(job, a, x->item[i], &at, block[i + part], sent_name(io, i + part), part));
         TR_TRY(tr__comm_check_taken(x->item[i], at, "send", whole));
     }
     return TR_OK;
@@ -160,18 +169,23 @@ static const tr_op_proto recv_proto = {
     .attrs_size = sizeof(recv_attrs),
 };
 
-static tr_status pull_into(tr_job *job, tr_tensor *out, int count, const char *const *names, const char *whole)
+static const char *received_name(const tr_run *io, int index)
+{
+    const recv_attrs *a = io->attrs;
+    return a->recv_varnames.count ? a->recv_varnames.item[index] : tr_run_out_name(io, OUT, index);
+}
+
+/* Pull `count` blocks, from number `first` of the operator's blocks on, into a parameter. */
+static tr_status pull_into(const tr_run *io, tr_job *job, tr_tensor *out, const int *block, int first, int count, const char *whole)
 {
     int64_t at = 0;
 
     if (!out->data)
         return tr_fail(TR_EINVAL, "recv: '%s' has no memory yet: run the startup program first", whole);
-    for (int i = 0; i < count; i++) {
+    for (int i = first; i < first + count; i++) {
         char *to;
-        int   block;
-        TR_TRY(tr__comm_find_block(&block, job, "recv", names[i]));
-        TR_TRY(tr__comm_take_slice(&to, out, &at, tr_job_block_bytes(job, block), "recv", names[i]));
-        TR_TRY(tr_job_pull(job, 1, &block, (void *const *)&to, NULL));
+        TR_TRY(tr__comm_take_slice(&to, out, &at, tr_job_block_bytes(job, block[i]), "recv", received_name(io, i)));
+        TR_TRY(tr_job_pull(job, 1, &block[i], (void *const *)&to, NULL));
     }
     return tr__comm_check_taken(out, at, "recv", whole);
 }
@@ -180,6 +194,7 @@ static tr_status run_recv(const tr_run *io)
 {
     const recv_attrs *a = io->attrs;
     const tr_args    *out = &io->outs[OUT];
+    const int        *block = NULL;
     tr_job           *job;
 
     if (a->do_not_run)
@@ -187,12 +202,10 @@ static tr_status run_recv(const tr_run *io)
     TR_TRY(tr__comm_find_job(&job, "recv"));
     if (a->recv_varnames.count && out->count != 1 && a->recv_varnames.count != out->count)
         return tr_fail(TR_EINVAL, "recv: %d names for %d parameters", a->recv_varnames.count, out->count);
-    for (int i = 0; i < out->count; i++) {
-        const char        *whole = tr_run_out_name(io, OUT, i);
-        const bool         is_cut = out->count == 1 && a->recv_varnames.count > 1;
-        const char *const *names = a->recv_varnames.count ? a->recv_varnames.item + i : &whole;
-        TR_TRY(pull_into(job, out->item[i], is_cut ? a->recv_varnames.count : 1, names, whole));
-    }
+    const int parts = out->count == 1 && a->recv_varnames.count > 1 ? a->recv_varnames.count : 1;
+    TR_TRY(tr__comm_numbers(&block, io, job, out->count * parts, received_name, tr__comm_block_number));
+    for (int i = 0; i < out->count; i++)
+        TR_TRY(pull_into(io, job, out->item[i], block, i, parts, tr_run_out_name(io, OUT, i)));
     return a->with_barrier ? TR_OK : tr_job_wait(job, tr_job_last_ticket(job));
 }
 
@@ -273,6 +286,12 @@ static const tr_op_proto recv_wait_proto = {
     .attrs_size = sizeof(recv_wait_attrs),
 };
 
+static const char *awaited_name(const tr_run *io, int index)
+{
+    const recv_wait_attrs *a = io->attrs;
+    return a->recv_varnames.item[index];
+}
+
 static tr_status run_recv_wait(const tr_run *io)
 {
     const recv_wait_attrs *a = io->attrs;
@@ -280,7 +299,7 @@ static tr_status run_recv_wait(const tr_run *io)
     tr_job                *job;
 
     TR_TRY(tr__comm_find_job(&job, "recv_wait"));
-    TR_TRY(find_blocks(&block, io, job, "recv_wait", &a->recv_varnames));
+    TR_TRY(tr__comm_numbers(&block, io, job, a->recv_varnames.count, awaited_name, tr__comm_block_number));
     for (int i = 0; i < a->recv_varnames.count; i++)
         TR_TRY(tr__job_await_block(job, block[i]));
     return TR_OK;

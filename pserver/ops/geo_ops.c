@@ -78,18 +78,22 @@ static tr_status pull(tr_job *job, int block, char *memory, int64_t bytes)
     return tr_job_pull(job, 1, &block, (void *const *)&memory, NULL);
 }
 
+static const char *block_name(const tr_run *io, int index)
+{
+    const attrs *a = io->attrs;
+    return a->blocks.item[index];
+}
+
 /* Call `each` for each block of a tensor, with the block's memory in the tensor. */
-static tr_status each_block(tr_job *job, const tr_tensor *t, const char *const *names, int64_t count, block_fn each)
+static tr_status each_block(tr_job *job, const tr_tensor *t, const int *block, const char *const *names, int64_t count, block_fn each)
 {
     int64_t at = 0;
 
     for (int64_t i = 0; i < count; i++) {
-        char *memory;
-        int   block;
-        TR_TRY(tr__comm_find_block(&block, job, "exchange_deltas", names[i]));
-        const int64_t bytes = tr_job_block_bytes(job, block);
+        char         *memory;
+        const int64_t bytes = tr_job_block_bytes(job, block[i]);
         TR_TRY(tr__comm_take_slice(&memory, t, &at, bytes, "exchange_deltas", names[i]));
-        TR_TRY(each(job, block, memory, bytes));
+        TR_TRY(each(job, block[i], memory, bytes));
     }
     return tr__comm_check_taken(t, at, "exchange_deltas", count ? names[0] : "?");
 }
@@ -99,14 +103,16 @@ static tr_status each_block(tr_job *job, const tr_tensor *t, const char *const *
 static tr_status each_param(tr_job *job, const tr_run *io, const tr_args *tensors, block_fn each)
 {
     const attrs *a = io->attrs;
+    const int   *block = NULL;
     int64_t      first = 0;
 
+    TR_TRY(tr__comm_numbers(&block, io, job, a->blocks.count, block_name, tr__comm_block_number));
     for (int i = 0; i < tensors->count; i++) {
         const int64_t count = i < a->parts.count ? a->parts.item[i] : 0;
         if (count < 0 || first + count > a->blocks.count)
             return tr_fail(TR_EINVAL, "exchange_deltas: parts counts %lld blocks and more, there are %d",
                            (long long)(first + count), a->blocks.count);
-        TR_TRY(each_block(job, tensors->item[i], a->blocks.item + first, count, each));
+        TR_TRY(each_block(job, tensors->item[i], block + first, a->blocks.item + first, count, each));
         first += count;
     }
     return TR_OK;

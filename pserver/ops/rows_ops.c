@@ -2,9 +2,9 @@
  *
  * They know tables by their names and hold none. Neither waits: a lookup waits for rows, send_barrier ends the step. */
 #include "framework/operators/op.h"
-#include "framework/runs/frame.h"
 #include "framework/tensors/tensor.h"
 #include "pserver/job/job_rows.h"
+#include "pserver/ops/comm_ops.h"
 
 #include <string.h>
 
@@ -28,18 +28,24 @@ static const tr_op_proto prefetch_proto = {
     .attrs_size = sizeof(prefetch_attrs),
 };
 
-/* Collect the keys of the lists from `first` on that belong to the table, one list after the other. */
-static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *io, int first)
+static const char *table_name(const tr_run *io, int index)
 {
     const prefetch_attrs *a = io->attrs;
-    void                 *joined = NULL;
-    int64_t               at = 0;
-    int                   lists = 0;
+    return a->table_names.item[index];
+}
+
+/* Collect the keys of the lists from `first` on that belong to its table, one list after the other. `table`: the number of each list's table. */
+static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *io, const int *table, int first)
+{
+    void     *joined = NULL;
+    int64_t   at = 0;
+    int       lists = 0;
+    const int all = io->ins[F_IDS].count;
 
     *count = 0;
-    for (int i = first; i < a->table_names.count; i++) {
+    for (int i = first; i < all; i++) {
         const tr_tensor *ids = io->ins[F_IDS].item[i];
-        if (strcmp(a->table_names.item[i], a->table_names.item[first]))
+        if (table[i] != table[first])
             continue;
         if (ids->dtype != TR_INT64)
             return tr_fail(TR_EDTYPE, "prefetch: '%s' is %s; keys are int64", tr_run_in_name(io, F_IDS, i), tr_dtype_name(ids->dtype));
@@ -50,9 +56,9 @@ static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *i
     if (lists == 1)
         return TR_OK;
     TR_TRY(tr_run_scratch(&joined, io, (size_t)*count * sizeof **keys + 1));
-    for (int i = first; i < a->table_names.count; i++) {
+    for (int i = first; i < all; i++) {
         const tr_tensor *ids = io->ins[F_IDS].item[i];
-        if (strcmp(a->table_names.item[i], a->table_names.item[first]))
+        if (table[i] != table[first])
             continue;
         memcpy((int64_t *)joined + at, ids->data, (size_t)tr_tensor_bytes(ids));
         at += tr_tensor_count(ids);
@@ -61,10 +67,10 @@ static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *i
     return TR_OK;
 }
 
-static bool is_first_of_table(const prefetch_attrs *a, int index)
+static bool is_first_of_table(const int *table, int index)
 {
     for (int i = 0; i < index; i++)
-        if (!strcmp(a->table_names.item[i], a->table_names.item[index]))
+        if (table[i] == table[index])
             return false;
     return true;
 }
@@ -74,16 +80,19 @@ static tr_status run_prefetch(const tr_run *io)
     const prefetch_attrs *a = io->attrs;
     tr_job               *job = tr_job_current();
     const int64_t        *keys = NULL;
+    const int            *table = NULL;
     int64_t               count = 0;
 
     if (a->table_names.count != io->ins[F_IDS].count)
         return tr_fail(TR_EINVAL, "prefetch: %d tables for %d lists of keys", a->table_names.count, io->ins[F_IDS].count);
-    for (int i = 0; job && i < a->table_names.count; i++) {
-        const int table = tr_job_find_table(job, a->table_names.item[i]);
-        if (table < 0 || !is_first_of_table(a, i))
+    if (!job)
+        return TR_OK;
+    TR_TRY(tr__comm_numbers(&table, io, job, a->table_names.count, table_name, tr__comm_table_number));
+    for (int i = 0; i < a->table_names.count; i++) {
+        if (!is_first_of_table(table, i))
             continue;
-        TR_TRY(join_keys(&keys, &count, io, i));
-        TR_TRY(a->is_next ? tr_job_prefetch_next(job, table, count, keys) : tr_job_prefetch(job, table, count, keys));
+        TR_TRY(join_keys(&keys, &count, io, table, i));
+        TR_TRY(a->is_next ? tr_job_prefetch_next(job, table[i], count, keys) : tr_job_prefetch(job, table[i], count, keys));
     }
     return TR_OK;
 }
@@ -104,18 +113,23 @@ static const tr_op_proto push_proto = {
     .attrs_size = sizeof(push_attrs),
 };
 
+static const char *pushed_table(const tr_run *io, int index)
+{
+    (void)index;
+    return ((const push_attrs *)io->attrs)->table;
+}
+
 static tr_status run_push(const tr_run *io)
 {
-    const push_attrs *a = io->attrs;
-    const tr_tensor  *grad = io->in[P_GRAD];
-    tr_job           *job = tr_job_current();
+    const tr_tensor *grad = io->in[P_GRAD];
+    const int       *table = NULL;
+    tr_job          *job;
 
-    const int table = job ? tr_job_find_table(job, a->table) : -1;
-    if (table < 0)
-        return tr_fail(TR_ENOTFOUND, "push_sparse: no server has a table '%s'", a->table);
+    TR_TRY(tr__comm_find_job(&job, "push_sparse"));
+    TR_TRY(tr__comm_numbers(&table, io, job, 1, pushed_table, tr__comm_table_number));
     if (!grad->rows)
         return tr_fail(TR_EINVAL, "push_sparse: '%s' has no rows", tr_run_in_name(io, P_GRAD, 0));
-    return tr_job_push_rows(job, table, grad->rows->count, grad->rows->index, grad->data, tr_job_weight(job), NULL);
+    return tr_job_push_rows(job, *table, grad->rows->count, grad->rows->index, grad->data, tr_job_weight(job), NULL);
 }
 
 /* == registration ============================================================================================ */

@@ -270,6 +270,12 @@ def test_the_insides_of_a_folder_stay_inside():
                 assert name.split("/")[1] == path.relative_to(ROOT).parts[1], f"{path.relative_to(ROOT)} includes {name}"
 
 
+def test_operators_look_names_up_once_and_note_the_numbers():
+    looking = {name: re.findall(r"\btr_job_find_(?:block|table)\(", bare(text)) for name, text in sources("pserver/ops").items()}
+
+    assert {name: len(found) for name, found in looking.items() if found} == {"pserver/ops/comm_ops.c": 2}      # tr__comm_block_number, tr__comm_table_number
+
+
 def test_each_protocol_of_a_server_keeps_its_state_to_itself():
     """The struct of a protocol is defined in one .c file, and only that file looks into it."""
     core = ROOT / "pserver" / "core"
