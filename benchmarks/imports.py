@@ -66,7 +66,7 @@ def main() -> None:
             print(f"{side} was left out: it is not installed")
             continue
         low, middle, high = statistics.quantiles(found, n=4)
-        targets = ("target <= 20", "target <= 60") if side == "trireme" else ("", "")
+        targets = ("target <= 18", "target <= 60") if side == "trireme" else ("", "")
         print(f"import {side} beyond numpy   {middle:8.1f} ms   ({low:.1f}..{high:.1f})   {targets[0]}", flush=True)
         print(f"peak memory of the mlp, {side:8s} {memory(python, side):5.0f} MiB   {targets[1]}", flush=True)
 

@@ -11,8 +11,9 @@ from .optimize.optimizer import *  # noqa: F403
 from .optimize.optimizer import __all__ as _plain
 
 if TYPE_CHECKING:
+    from .optimize.averages import ExponentialMovingAverage, ModelAverage
     from .optimize.dgc import DGCMomentumOptimizer
 else:
-    __getattr__, __dir__ = load_later(__name__, {"..optimize.dgc": ("DGCMomentumOptimizer",)})
+    __getattr__, __dir__ = load_later(__name__, {"..optimize.averages": ("ExponentialMovingAverage", "ModelAverage"), "..optimize.dgc": ("DGCMomentumOptimizer",)})
 
-__all__ = [*_plain, *_adaptive]
+__all__ = [*_plain, *_adaptive, "ExponentialMovingAverage", "ModelAverage"]

@@ -161,7 +161,7 @@ class JobSteps(Steps):
     def stop_daemons(self, seconds: float) -> None:
         """At the end of the script: wait for a daemon thread that is within a step, and let no thread begin another one: the job ends now."""
         if self._trained is not None:
-            self._trained._turn.acquire(timeout=seconds)
+            self._trained._lock.acquire(timeout=seconds)
 
     def before_goodbye(self) -> None:
         """At a good end of the script: send the remaining updates. A trainer without any step says so, because the other trainers wait for

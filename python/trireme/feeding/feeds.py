@@ -29,10 +29,9 @@ from ..job.job import trainer_count, trainer_index
 from ..native.checks import plain
 from ..native.dtypes import VarType
 from ..native.errors import InvalidArgumentError, UnsupportedError, check, check_whole, user_line
-from ..native.handles import Handle, Native
+from ..native.handles import Handle, Native, new_lock_of
 from ..native.names import path_chars
 from ..native.threads import num_threads
-from ..native.turns import new_turn
 from .slots import Slot, _value_of
 from .tables import TABLE_FORMATS, TableReader
 
@@ -89,7 +88,7 @@ class Dataset(Handle):
         self.set_use_var(slots)
 
     def _begin_anew(self) -> None:
-        self._turn = new_turn(self)                    # held for each call of the core
+        self._lock = new_lock_of(self)                    # held for each call of the core
         self._pass: Any = None                         # what goes over the lines now
         self._reader_pid: int | None = None            # the process whose threads read for a pass, or into memory
         self._shuffles = 0
@@ -127,7 +126,7 @@ class Dataset(Handle):
         self._forget()
 
     def _forget(self) -> None:
-        with self._turn:
+        with self._lock:
             self._let_go()
             self._pass = self._reader_pid = None
 
@@ -236,8 +235,8 @@ class Dataset(Handle):
 
     @contextlib.contextmanager
     def _used(self) -> Iterator[Any]:
-        """Use the native dataset, made when it was not, in this thread's turn; in a job it has this trainer's part."""
-        with self._turn:
+        """Use the native dataset, made when it was not, under its lock; in a job it has this trainer's part."""
+        with self._lock:
             if self._reader_pid not in (None, os.getpid()):
                 raise InvalidArgumentError(f"this Dataset was being read when process {os.getpid()} was forked (os.fork, multiprocessing). The threads "
                                            "that read do not exist here. Make or copy the Dataset in the child\n"
@@ -246,7 +245,7 @@ class Dataset(Handle):
                 yield dataset
 
     def _made(self) -> Native:
-        with contextlib.nullcontext() if self._is_open else self._turn:
+        with contextlib.nullcontext() if self._is_open else self._lock:
             return self.__dict__.get("_native") or self._make()
 
     def _make(self) -> Native:
@@ -291,7 +290,7 @@ class Dataset(Handle):
                     yield feeds
         finally:
             if pid == os.getpid():                     # a child has no threads of this pass that it could end
-                with self._turn:
+                with self._lock:
                     if self._pass is own:
                         lib.tr_dataset_end(native.ptr)
                         self._pass = self._reader_pid = None
@@ -377,7 +376,7 @@ class Dataset(Handle):
 
     def release_memory(self) -> None:
         """Free the samples that ``load_into_memory`` has read."""
-        with self._turn:
+        with self._lock:
             if self._is_open:
                 self._check_idle()
                 lib.tr_dataset_release(self._native.ptr)
@@ -395,7 +394,7 @@ class Dataset(Handle):
 
     def _counts(self) -> Any:
         counts = ffi.new("tr_data_counts *")
-        with self._made() as dataset:                  # without a turn: it may be asked while a loop runs
+        with self._made() as dataset:                  # without the lock: it may be asked while a loop runs
             lib.tr_dataset_count(dataset, counts)
         return counts
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from .._core import ffi, lib
 from ..native.errors import InvalidArgumentError, PeerError, TriremeError, check
-from ..native.forks import new_lock
+from ..native.locks import new_lock
 from ..native.handles import Uncopied
 from ..native.interrupt import look
 from .session import session

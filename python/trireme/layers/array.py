@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 
 from ..native import unique_name
-from ..native.dtypes import VarType
+from ..native.dtypes import DTypeLike, VarType
 from ..parameters.layer_helper import LayerHelper
 from ..program import Variable
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
 
 
 def create_array(dtype: DTypeLike, name: str | None = None) -> Variable:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..parameters.layer_helper import LayerHelper
-from ..parameters.param_attr import ParamAttr
+from ..parameters.param_attr import AttrLike, ParamAttr
 from ..program import Variable
 from .math import elementwise_add, elementwise_mul, matmul, mul, scale
 from .nn import dropout, embedding, fc, layer_norm, softmax
@@ -13,9 +13,6 @@ from .ops import sigmoid, tanh
 from .rnn import StaticRNN
 from .tensor import cast, concat, reshape, slice, squeeze, transpose, unsqueeze, zeros_like
 from .tensor_ops import cumsum, reverse
-
-if TYPE_CHECKING:
-    from ..parameters.param_attr import AttrLike
 
 _NEVER = 1e9                                               # taken from a score that must not count
 

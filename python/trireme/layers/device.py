@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..native.tensor import CPUPlace
-from ..program.places import cpu_places
 
 
 def get_places(device_count: int | None = None, device_type: str | None = None) -> list[CPUPlace]:
@@ -14,6 +13,8 @@ def get_places(device_count: int | None = None, device_type: str | None = None) 
     """
     if device_type not in (None, "CPU", "AUTO"):
         raise ValueError(f"get_places: device_type must be 'CPU' or 'AUTO', got {device_type!r}")
+    from ..program.places import cpu_places
+
     return cpu_places(device_count)
 
 

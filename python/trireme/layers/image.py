@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..native.checks import plain
 from ..native.dtypes import VarType
 from ..parameters.initializer import Constant, Normal
-from ..parameters.layer_helper import LayerHelper
+from ..parameters.layer_helper import LayerHelper, SizeLike
+from ..parameters.param_attr import ActLike, AttrLike
 from ..program import Variable
-
-if TYPE_CHECKING:
-    from ..parameters.layer_helper import SizeLike
-    from ..parameters.param_attr import ActLike, AttrLike
 
 _AXES = {2: "[n, channels, height, width]", 3: "[n, channels, depth, height, width]"}
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..native.checks import path_text, plain
-from ..native.dtypes import VarType
+from ..native.dtypes import DTypeLike, VarType
 from ..parameters.layer_helper import LayerHelper
 from ..program import Variable, default_main_program
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
 
 
 def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True, dtype: DTypeLike = "float32",

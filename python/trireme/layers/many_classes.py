@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..native.dtypes import VarType
 from ..parameters.initializer import NumpyArrayInitializer
 from ..parameters.layer_helper import LayerHelper
+from ..parameters.param_attr import AttrLike
 from ..program import Variable
-
-if TYPE_CHECKING:
-    from ..parameters.param_attr import AttrLike
 
 SAMPLERS = {"uniform": 0, "log_uniform": 1, "custom_dist": 2}
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..native.checks import plain
-from ..native.dtypes import VarType, convert_dtype
+from ..native.dtypes import DTypeLike, VarType, convert_dtype
 from ..native.errors import check_whole
 from ..parameters.initializer import Constant, Normal
-from ..parameters.layer_helper import LayerHelper
-from ..parameters.param_attr import ParamAttr
+from ..parameters.layer_helper import LayerHelper, SizeLike
+from ..parameters.param_attr import ActLike, AttrLike, ParamAttr
 from ..parameters.sparse_table import TableOptions, is_table, lookup
 from ..program import Variable
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
-    from ..parameters.layer_helper import SizeLike
-    from ..parameters.param_attr import ActLike, AttrLike
 
 
 def fc(input: Variable | Sequence[Variable], size: int, num_flatten_dims: int = 1, param_attr: AttrLike = None, bias_attr: AttrLike = None,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..parameters.initializer import Constant, Normal
 from ..parameters.layer_helper import LayerHelper
-from ..parameters.param_attr import ParamAttr
+from ..parameters.param_attr import ActLike, AttrLike, ParamAttr
 from ..program import Variable
-
-if TYPE_CHECKING:
-    from ..parameters.param_attr import ActLike, AttrLike
 
 
 def _channels(layer: str, input: Variable) -> int:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from ..native.dtypes import convert_dtype
+from ..native.dtypes import DTypeLike, convert_dtype
 from ..parameters.layer_helper import LayerHelper, activations
 from ..program import Variable
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
 
 # Python words that cannot be parameters, and what Fluid calls the parameter instead.
 _RENAMED = {"lambda": "alpha"}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..parameters.initializer import Constant
 from ..parameters.layer_helper import LayerHelper
+from ..parameters.param_attr import ActLike, AttrLike
 from ..program import Variable
-
-if TYPE_CHECKING:
-    from ..parameters.param_attr import ActLike, AttrLike
 
 
 def prelu(x: Variable, mode: str, param_attr: AttrLike = None, name: str | None = None) -> Variable:

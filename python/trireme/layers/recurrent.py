@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..parameters.layer_helper import LayerHelper
+from ..parameters.param_attr import AttrLike
 from ..program import Variable
 from .nn import fc
 from .tensor import concat
 
 if TYPE_CHECKING:
     from ..native.dtypes import DTypeLike
-    from ..parameters.param_attr import AttrLike
 
 
 def _outputs(helper: LayerHelper, dtype: DTypeLike, count: int) -> list[Variable]:

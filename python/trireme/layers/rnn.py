@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..native import unique_name
-from ..native.dtypes import VarType, convert_dtype
+from ..native.dtypes import DTypeLike, VarType, convert_dtype
 from ..parameters.layer_helper import LayerHelper
 from ..program import Block, Variable, default_main_program
 from .array import array_read, array_to_lod_tensor, array_write, shrink_memory
 from .control_flow import While, _outer_names, less_than
 from .tensor import fill_constant, increment
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
 
 
 class _Rnn:

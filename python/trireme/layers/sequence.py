@@ -8,17 +8,13 @@ on the last one, whose sequences are rows, and keep those above it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..native.checks import plain
-from ..native.dtypes import VarType, convert_dtype
-from ..parameters.layer_helper import LayerHelper
+from ..native.dtypes import DTypeLike, VarType, convert_dtype
+from ..parameters.layer_helper import LayerHelper, SizeLike
+from ..parameters.param_attr import ActLike, AttrLike
 from ..program import Variable
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
-    from ..parameters.layer_helper import SizeLike
-    from ..parameters.param_attr import ActLike, AttrLike
 
 _POOLS = ("average", "sum", "sqrt", "max", "last", "first")
 

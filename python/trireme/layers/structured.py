@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..native.dtypes import VarType
 from ..parameters.layer_helper import LayerHelper
-from ..parameters.param_attr import ParamAttr
+from ..parameters.param_attr import AttrLike, ParamAttr
 from ..program import Variable
 from .nn import topk
-
-if TYPE_CHECKING:
-    from ..parameters.param_attr import AttrLike
 
 
 def linear_chain_crf(input: Variable, label: Variable, param_attr: AttrLike = None) -> Variable:

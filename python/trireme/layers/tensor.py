@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..native import unique_name
 from ..native.checks import plain
-from ..native.dtypes import VarType, constant_for, convert_dtype
+from ..native.dtypes import DTypeLike, VarType, constant_for, convert_dtype
 from ..parameters.initializer import Constant, Initializer
 from ..parameters.layer_helper import LayerHelper
-from ..parameters.param_attr import ParamAttr
+from ..parameters.param_attr import AttrLike, ParamAttr
 from ..program import Parameter, Variable, default_main_program
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
-    from ..parameters.param_attr import AttrLike
 
 
 def create_tensor(dtype: DTypeLike, name: str | None = None, persistable: bool = False) -> Variable:

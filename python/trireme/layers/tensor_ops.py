@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..native.checks import plain
-from ..native.dtypes import VarType, convert_dtype
+from ..native.dtypes import DTypeLike, VarType, convert_dtype
 from ..parameters.layer_helper import LayerHelper
 from ..program import Variable
 from .tensor import assign, cast, fill_constant, zeros_like
-
-if TYPE_CHECKING:
-    from ..native.dtypes import DTypeLike
 
 
 def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:

@@ -1,19 +1,19 @@
 """Which threads are within a function that a program has called (py_functions.py), and what such a function has raised.
 
-A function must not run a program. The thread that runs the outer program holds the turns of its scope, program and executor; a function
+A function must not run a program. The thread that runs the outer program holds the locks of its scope, program and executor; a function
 on another thread would wait for them for ever. So ``Executor.run`` asks here first.
 """
 
 from __future__ import annotations
 
-import threading
+from _thread import _local  # threading takes a millisecond to load
 
-from .forks import new_lock
+from .locks import new_lock
 
 running = 0                            # functions that run now, in all threads
 cause: BaseException | None = None     # what the last one has raised, until the run's error takes it
 _lock = new_lock()
-_mine = threading.local()
+_mine = _local()
 
 
 def begin() -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .checks import plain
 from .errors import DTypeError, user_line
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    # What stands for a type: a VarType, its number, its name, or NumPy's; of a variable without a type it is None.
-    DTypeLike: TypeAlias = "VarType | int | str | type | np.dtype[Any] | None"
+# A VarType, its number, its name, or NumPy's type; of a variable without a type it is None.
+DTypeLike: TypeAlias = "VarType | int | str | type | np.dtype[Any] | None"
 
 
 class VarType(enum.IntEnum):

@@ -5,17 +5,25 @@ its last *user*: each wrapper is one, so is each piece of native memory that nee
 
 Every class that has native memory is a ``Handle``. A handle lets its memory go once, whichever threads ask for it. From then on each use of it
 raises an error that names the class. Copies are refused by name, unless the class says what a copy is.
+
+Scopes, programs, executors and datasets have a lock, which a run holds. In a child made by fork a lock that another thread held stays locked for ever, and
+what the run was changing stays half changed. So there such an object refuses to be used. An object that no thread was using works as in the parent.
 """
 
 from __future__ import annotations
 
+import os
+import weakref
+from _thread import RLock
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, ClassVar, NoReturn
 
-from .forks import new_lock
+from .errors import InvalidArgumentError, user_line
+from .locks import new_lock
 
 _counts = new_lock()                   # of all natives: held for a few instructions, also by a finaliser within them
+_owners: weakref.WeakSet[Any] = weakref.WeakSet()      # the objects that have locks
 
 
 class Native:
@@ -76,8 +84,6 @@ class _Freed(Native):
 
 def raise_closed(owner: str) -> NoReturn:
     """Raise for the use of something that has let its native memory go."""
-    from .errors import InvalidArgumentError, user_line
-
     raise InvalidArgumentError(f"this {owner} is closed: its memory was freed. Make a new one\n  your line: {user_line()}")
 
 
@@ -125,7 +131,7 @@ class Uncopied:
 
 
 class Handle(Uncopied):
-    """An object with native memory, ``_native``; most have a lock, ``_turn``. Where ``__init__`` has raised neither may be there, and the class must not have
+    """An object with native memory, ``_native``; most have a lock, ``_lock``. Where ``__init__`` has raised neither may be there, and the class must not have
     them instead: attributes of a class under the same names slow each look at an object's own.
     """
 
@@ -136,9 +142,9 @@ class Handle(Uncopied):
     def _is_open(self) -> bool:
         return bool(self.__dict__.get("_native"))
 
-    def _its_turn(self) -> Any:
+    def _own_lock(self) -> Any:
         """Return the lock, to let the memory go."""
-        return self.__dict__.get("_turn") or nullcontext()
+        return self.__dict__.get("_lock") or nullcontext()
 
     def _let_go(self) -> bool:
         """Let the native memory go. Return whether it was this call that did: others come too late."""
@@ -152,3 +158,45 @@ class Handle(Uncopied):
 
     def __del__(self) -> None:
         self._let_go()
+
+
+class _Lost:
+    """The lock of an object that a thread of the parent was using."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __enter__(self) -> NoReturn:
+        raise InvalidArgumentError(
+            f"this {self.kind} was in use by another thread when process {os.getpid()} was forked (os.fork, multiprocessing). That "
+            "thread does not exist here, so its run never ends. Make the programs, the Scope and the Executor in the child, or start "
+            f"the child by multiprocessing.get_context('spawn')\n  your line: {user_line()}")
+
+    def __exit__(self, *error: object) -> None:
+        """Never reached: nothing enters."""
+
+
+def new_lock_of(owner: Any) -> Any:
+    """Return the lock of an object, which keeps it as ``_lock``."""
+    _owners.add(owner)
+    return RLock()
+
+
+def share_lock(owner: Any, of: Any) -> Any:
+    """Return the lock of another object for ``owner``, too."""
+    _owners.add(owner)
+    return of._lock
+
+
+def _lose_held_locks() -> None:
+    for owner in list(_owners):
+        lock = getattr(owner, "_lock", None)           # None: another thread was just making it
+        if lock is None or isinstance(lock, _Lost):
+            continue
+        if lock.acquire(blocking=False):               # it is free, or this thread's own
+            lock.release()
+        else:
+            owner._lock = _Lost(type(owner).__name__)
+
+
+os.register_at_fork(after_in_child=_lose_held_locks)

@@ -7,11 +7,10 @@ KeyboardInterrupt; a script that has set a handler of its own has its runs ended
 
 from __future__ import annotations
 
-import _thread
 import os
-import signal
 import sys
-import threading
+from _signal import SIGINT, default_int_handler, getsignal  # type: ignore[import-not-found]   # signal and threading take a millisecond to load
+from _thread import get_native_id, start_new_thread
 from time import monotonic, sleep
 from typing import Any
 
@@ -23,14 +22,18 @@ _hook: Any = None                       # what was put into sys.unraisablehook
 due = 0.0                               # when the next look is: a caller that is in a hurry compares it with monotonic()
 
 
+def _is_main_thread() -> bool:
+    return get_native_id() == os.getpid()
+
+
 def look() -> None:
     """Before a run: see that Ctrl-C reaches the core, even if another handler was set meanwhile."""
     global due
-    if threading.current_thread() is not threading.main_thread():
+    if not _is_main_thread():
         return
     due = monotonic() + _PAUSE
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        lib.tr_interrupt_on(signal.SIGINT)
+    if getsignal(SIGINT) is default_int_handler:
+        lib.tr_interrupt_on(SIGINT)
         _hear_lost_ones()
 
 
@@ -45,8 +48,8 @@ def _hear_lost_ones() -> None:
     before = sys.unraisablehook
 
     def hook(lost: Any) -> None:
-        if lost.exc_type is KeyboardInterrupt and threading.current_thread() is threading.main_thread():
-            _thread.start_new_thread(_send_again, ())
+        if lost.exc_type is KeyboardInterrupt and _is_main_thread():
+            start_new_thread(_send_again, ())
         else:
             before(lost)
 
@@ -55,4 +58,4 @@ def _hear_lost_ones() -> None:
 
 def _send_again() -> None:
     sleep(_AGAIN)
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), SIGINT)

@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 from .._core import ffi, lib
 from .dtypes import VarType
 from .errors import OutOfMemoryError, check
-from .handles import Handle, Native, Uncopied
+from .handles import Handle, Native, Uncopied, new_lock_of, share_lock
 from .names import name_chars
 from .selected_rows import SelectedRows
 from .tensor import LoDTensor
-from .turns import new_turn, share_turn
 
 _Kind = TypeVar("_Kind", bound="LoDTensor | SelectedRows")
 
@@ -148,7 +147,7 @@ class Scope(Handle):
                               lib.tr_scope_free, needs, "Scope")
         self._kids: list[Scope] = []
         # Held while a program runs here: kids see what is in their parents.
-        self._turn = new_turn(self) if parent is None else share_turn(self, parent)
+        self._lock = new_lock_of(self) if parent is None else share_lock(self, parent)
         self._erased = 0                      # prepared runs are looked up anew when this changes
 
     def var(self, name: str) -> ScopeVariable:

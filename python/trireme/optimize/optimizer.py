@@ -14,16 +14,14 @@ from ..native import unique_name
 from ..native.checks import finite, plain
 from ..parameters.initializer import Constant
 from ..parameters.layer_helper import LayerHelper
-from ..parameters.regularizer import append_regularization_ops
+from ..parameters.regularizer import WeightDecayRegularizer, append_regularization_ops
 from ..parameters.sparse_table import Tiles, is_tile
 from ..program import Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program, program_guard
 from ..program.backward import append_backward
-from .averages import ExponentialMovingAverage, ModelAverage
 from .clip import BaseGradientClipAttr, append_gradient_clip_ops
 
 if TYPE_CHECKING:
     from ..native.dtypes import DTypeLike
-    from ..parameters.regularizer import WeightDecayRegularizer
 
 
 class Optimizer:
@@ -276,5 +274,4 @@ Momentum = MomentumOptimizer
 LarsMomentum = LarsMomentumOptimizer
 
 
-__all__ = ["Optimizer", "SGD", "Momentum", "LarsMomentum", "SGDOptimizer", "MomentumOptimizer", "LarsMomentumOptimizer",
-           "ExponentialMovingAverage", "ModelAverage"]
+__all__ = ["Optimizer", "SGD", "Momentum", "LarsMomentum", "SGDOptimizer", "MomentumOptimizer", "LarsMomentumOptimizer"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from ..native import unique_name
 from ..native.dtypes import VarType, convert_dtype
@@ -12,16 +12,11 @@ from ..program import Block, Operator, Parameter, Program, Variable, default_mai
 from .initializer import Constant, Initializer, Xavier
 from .param_attr import ParamAttr, WeightNormParamAttr
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
+SizeLike: TypeAlias = "int | Sequence[int]"        # of each dimension of an image, or one of them all
 
-    # A size of each dimension of an image, or one of them all.
-    SizeLike: TypeAlias = "int | Sequence[int]"
-
-
-# The slots of operators that hold numbers of classes, or of rows.
 activations: set[str] = {"softmax"}      # what act= of a layer may be, beside None and "linear"; layers.ops adds its own
 
+# The slots of operators that hold numbers of classes, or of rows.
 _CLASS_NUMBERS = {"accuracy": "Label", "auc": "Label", "bpr_loss": "Label", "cross_entropy": "Label", "cross_entropy2": "Label",
                   "hierarchical_sigmoid": "Label", "lookup_table": "Ids", "nce": "Label", "one_hot": "X",
                   "softmax_with_cross_entropy": "Label"}

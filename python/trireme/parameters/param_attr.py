@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..native.checks import finite, plain
 from .initializer import Initializer
 from .regularizer import WeightDecayRegularizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import TypeAlias
-
     from ..optimize.clip import BaseGradientClipAttr
     from ..program.variable import Variable
 
-    # What a layer takes for param_attr and bias_attr; a list has one for each of several inputs.
-    AttrLike: TypeAlias = "ParamAttr | str | Initializer | WeightDecayRegularizer | bool | Sequence[ParamAttr | str | Initializer | bool | None] | None"
-    # What a layer takes for act: a name, a dict of "type" and attributes, or None.
-    ActLike: TypeAlias = "str | Mapping[str, Any] | None"
+# What a layer takes for param_attr and bias_attr; a list has one for each of several inputs.
+AttrLike: TypeAlias = "ParamAttr | str | Initializer | WeightDecayRegularizer | bool | Sequence[ParamAttr | str | Initializer | bool | None] | None"
+# What a layer takes for act: a name, a dict of "type" and attributes, or None.
+ActLike: TypeAlias = "str | Mapping[str, Any] | None"
 
 
 class ParamAttr:

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..native.checks import plain
-from ..native.handles import Uncopied
-from ..native.turns import new_turn
-from . import current
+from ..native.handles import Uncopied, new_lock_of
 from .block import Block, Operator
-from .variable import Parameter, Variable
+from .variable import Parameter, Variable, current
 from .desc import ProgramDesc
 from .op_protos import op_proto
 from .op_view import OpView
@@ -45,7 +43,7 @@ class Program(Uncopied):
         self._op_role_var: list[str] = []
         self._prepared: dict[Any, Any] = {}            # runs that Executors have prepared
         self._most_prepared = 0                        # with so many it is time to look which of them are gone
-        self._turn = new_turn(self)                    # held while it runs
+        self._lock = new_lock_of(self)                    # held while it runs
         self._is_distributed = False
         self._readers: list[Any] = []                  # py_reader.PyReader: each run takes a batch of them
         self._transpiled: Any = None                   # what DistributeTranspiler made, of a trainer's program

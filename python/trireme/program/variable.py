@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Any
 from ..native import unique_name
 from ..native.dtypes import VarType, convert_dtype
 from ..native.handles import Uncopied
-from . import current
 from .desc import VarDesc
 from .variable_math import VariableMath
 
 if TYPE_CHECKING:
     from .block import Block, Operator
+    from .program import Program
 
 _NOT_SAVED = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarType.RAW, VarType.STEP_SCOPES)
 
 
-def _current_block() -> Block:
-    """Return the block that layers are added to."""
-    return current.main.current_block()
+class _Current:
+    """The programs that layers are added to: program.py sets them."""
+
+    main: Program
+    startup: Program
+
+
+current = _Current()
 
 
 class Variable(VariableMath, Uncopied):
@@ -51,7 +56,7 @@ class Variable(VariableMath, Uncopied):
             if not isinstance(type, VarType):
                 type, dtype = VarType.LOD_TENSOR, type
             dtype = "float32" if dtype is None else dtype
-        self.block = _current_block() if block is None else block
+        self.block = current.main.current_block() if block is None else block
         self._name = unique_name.generate(prefix or "unknown") if name is None else str(name)
         self.stop_gradient = stop_gradient
         self.is_data = is_data

@@ -113,16 +113,16 @@ class CompiledProgram(Uncopied):
         if not isinstance(feed, dict) or not isinstance(fetch_list, (list, tuple, type(None))):
             executor._explain(self._program, feed, fetch_list, scope)
         names = tuple([var if isinstance(var, str) else var.name for var in fetch_list or ()])
-        with scope._turn, self._program._turn, executor._turn:
-            return self._run_in_turn(executor, feed, slices, names, scope, return_numpy)
+        with scope._lock, self._program._lock, executor._lock:
+            return self._run_locked(executor, feed, slices, names, scope, return_numpy)
 
     def _read(self, executor: Runner, feeds: Sequence[Feed], scope: Scope) -> list[Feed]:
         """Add the batches of the program's readers to the feeds of the places. There are fewer feeds at the end of a pass."""
 
-        with scope._turn, self._program._turn, executor._turn:
+        with scope._lock, self._program._lock, executor._lock:
             return _feeds_from_readers(self._program, feeds)
 
-    def _run_in_turn(self, executor: Runner, feed: Feed, slices: Any, names: tuple[str, ...], scope: Scope, return_numpy: bool) -> list[Any]:
+    def _run_locked(self, executor: Runner, feed: Feed, slices: Any, names: tuple[str, ...], scope: Scope, return_numpy: bool) -> list[Any]:
         program = self._program
         steps = executor._steps
         if steps is not None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
+from ..native import calls
 from ..native.dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, array_of, bfloat16_bits
-from ..native.errors import DTypeError, NotFoundError, ShapeError, check, user_line
+from ..native.errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check, user_line
 from ..native.handles import Native, Uncopied
 from ..native.names import name_array, name_chars
 from ..native.suggest import did_you_mean
@@ -30,6 +31,13 @@ _new_tensor = lib.tr_tensor_new
 _data = lib.tr_tensor_data
 _bytes = lib.tr_tensor_bytes
 _MAX_COPIED = 4096                   # bytes; the memory of a larger result is handed out
+
+
+def refuse_within_call() -> None:
+    """Refuse a run on a thread that is within a function which a program has called."""
+    if calls.is_within():
+        raise UnsupportedError("a function that a program calls (layers.py_func) may not run a program: the run that has called it is not over. Compute "
+                               f"with NumPy, or run the other program before or afterwards\n  your line: {user_line()}")
 
 
 class _Feed:

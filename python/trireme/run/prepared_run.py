@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._core import lib
 from ..native import calls, interrupt
-from ..native.errors import InvalidArgumentError, UnsupportedError, user_line
+from ..native.errors import InvalidArgumentError, user_line
 from ..native.handles import Uncopied
-from .prepared import Prepared
+from .prepared import Prepared, refuse_within_call
 
 if TYPE_CHECKING:
     from ..native.scope import Scope
@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from .runner import Runner
 
 _revision = lib.tr_program_revision
-
-
-def refuse_within_call() -> None:
-    """Refuse a run on a thread that is within a function which a program has called."""
-    if calls.is_within():
-        raise UnsupportedError("a function that a program calls (layers.py_func) may not run a program: the run that has called it is not over. Compute "
-                               f"with NumPy, or run the other program before or afterwards\n  your line: {user_line()}")
 
 
 class PreparedRun(Uncopied):
@@ -61,7 +54,7 @@ class PreparedRun(Uncopied):
             feed = {}
         if calls.running:
             refuse_within_call()
-        with scope._turn, program._turn, executor._turn:
+        with scope._lock, program._lock, executor._lock:
             prepared = self._prepared
             if not isinstance(feed, dict) or len(feed) != len(self._feed):
                 self._refuse(feed)

@@ -18,7 +18,7 @@ from .._core import ffi, lib
 from ..native import calls
 from ..native.dtypes import FROM_NUMPY, VarType, bfloat16_bits
 from ..native.errors import InvalidArgumentError, NotFoundError, check, package_file
-from ..native.forks import new_lock
+from ..native.locks import new_lock
 from ..native.tensor import LoDTensor, _offsets
 
 _MOST_TEXT = 4000                      # of a traceback, which the core's text has room for

@@ -68,7 +68,7 @@ class _Step:
 
 
 class Replicas:
-    """Replicas of one program in one scope. ``run`` is called with the turns of scope, program and executor held.
+    """Replicas of one program in one scope. ``run`` is called with the locks of scope, program and executor held.
 
     They go with their scope, so they keep neither it nor the executor.
     """

@@ -10,22 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._core import ffi, lib
 from ..job.session import Steps, session
 from ..native import calls, interrupt
 from ..native.errors import NotFoundError, UnsupportedError, check
-from ..native.handles import Handle, Native
+from ..native.handles import Handle, Native, new_lock_of
 from ..native.names import take_text
 from ..native.precision import precision_chars, precision_name
 from ..native.tensor import CPUPlace
 from ..native.scope import Scope
-from ..native.turns import new_turn
 from ..program import Program, Variable, default_main_program
 from . import scopes
-from .prepared import Prepared
-from .prepared_run import PreparedRun, refuse_within_call
+from .prepared import Prepared, refuse_within_call
+
+if TYPE_CHECKING:
+    from .prepared_run import PreparedRun
 
 _from_buffer = ffi.from_buffer
 _plan_run = lib.tr_plan_run
@@ -57,7 +58,7 @@ class Runner(Handle):
         self._check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
         self._precision = matmul_precision
         self._begin()
-        self._turn = new_turn(self)
+        self._lock = new_lock_of(self)
         self._steps: Steps | None = session.steps_of_process()           # in a process of a job: they replace a training program by its trainer's part
 
     def _begin(self) -> None:
@@ -112,7 +113,7 @@ class Runner(Handle):
             if program._is_compiled:
                 return program._run(self, feed, fetch_list, scope, return_numpy)
             # In this order, so that no two threads wait for each other: a job runs programs of its own inside a run.
-            with scope._turn, program._turn, self._turn:
+            with scope._lock, program._lock, self._lock:
                 return self._run(program, feed, fetch_list, scope, return_numpy)
         except (AttributeError, TypeError):
             if not getattr(program, "_is_compiled", False):
@@ -131,6 +132,8 @@ class Runner(Handle):
         >>> step.run({"x": np.ones((1, 2), "float32")})
         [array([[3., 3.]], dtype=float32)]
         """
+        from .prepared_run import PreparedRun
+
         program = default_main_program() if program is None else program
         scope = scopes.current if scope is None else scope
         self._explain(program, {}, list(fetch_list), scope, "prepare")
@@ -138,7 +141,7 @@ class Runner(Handle):
             raise TypeError(f"Executor.prepare: feed must be a list of variables or names, got {feed!r}")
         feeds = [var.name if isinstance(var, Variable) else var for var in feed]
         names = tuple(var if isinstance(var, str) else var.name for var in fetch_list)
-        with scope._turn, program._turn, self._turn:
+        with scope._lock, program._lock, self._lock:
             return PreparedRun(self, program, scope, feeds, names)
 
     def _run(self, program: Program, feed: dict[str, Any], fetch_list: Sequence[Any] | None, scope: Scope,
@@ -216,7 +219,7 @@ class Runner(Handle):
 
     def close(self) -> None:
         """Free what the executor keeps between runs. A run after it prepares itself anew, and draws random numbers as a first run does."""
-        with self._its_turn():
+        with self._own_lock():
             if self._is_open:
                 before = self._native
                 self._begin()

@@ -15,11 +15,10 @@ from .._core import ffi, lib
 from ..native.checks import path_text
 from ..native.dtypes import FROM_NUMPY, NUMPY_DTYPES, array_of
 from ..native.errors import DTypeError, FileError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
-from ..native.handles import Handle, Native
+from ..native.handles import Handle, Native, new_lock_of
 from ..native.names import path_chars
 from ..native.suggest import did_you_mean
 from ..native.tensor import LoDTensor, view_of_owned, with_batch_sizes
-from ..native.turns import new_turn
 
 
 class _Feed:
@@ -118,7 +117,7 @@ class Predictor(Handle):
             print(f"trireme: {os.fspath(folder)}: an older version has written this export, without checksums: damage to its files would go unnoticed. "
                   "Export the model again", file=sys.stderr, flush=True)
         self._follower: _Follower | None = None
-        self._turn = new_turn(self)                    # held while _follower changes
+        self._lock = new_lock_of(self)                    # held while _follower changes
         self.folder = path_text(folder)
         self._feeds = [_Feed(out[0], i) for i in range(lib.tr_predictor_feed_count(out[0]))]
         self.feeds = [feed.name for feed in self._feeds]
@@ -135,7 +134,7 @@ class Predictor(Handle):
         """Stop following, and free the model when the last run has ended. Other threads may run it, or close it, too: what they begin from now on
         raises InvalidArgumentError.
         """
-        with self._its_turn():
+        with self._own_lock():
             self._let_go()
 
     def __enter__(self) -> Predictor:
@@ -206,7 +205,7 @@ class Predictor(Handle):
         """
         if not 0 < seconds < 1e6:
             raise InvalidArgumentError(f"follow: seconds={seconds!r}; a number above 0 is possible")
-        with self._turn:
+        with self._lock:
             native = self._native
             if self._follower is None or not self._follower.is_alive():
                 self._follower = _Follower(native, self.folder, float(seconds))

@@ -123,7 +123,7 @@ def run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Loo
              heard: Callable[[Any], bool] | None = None) -> tuple[int, float]:
     """Run one loop of the core. Return its steps, and with ``means``, which is filled, their weight. ``heard`` is told each report that is due; it
     returns whether the loop is to end."""
-    with asked.scope._turn, asked.program._turn, asked.executor._turn:
+    with asked.scope._lock, asked.program._lock, asked.executor._lock:
         return _run_once(asked, dataset, epochs, steps, lines, means, heard)
 
 

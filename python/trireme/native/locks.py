@@ -1,7 +1,7 @@
-"""Locks that are free in a child made by fork.
+"""Locks of the process, which are free in a child made by fork.
 
-A child has a copy of each lock, but only the thread that forked: a lock that another thread held would stay locked for ever. The core has
-``framework/base/fork_lock.h`` for the same.
+A child has a copy of each lock, but only the thread that forked: a lock that another thread held would stay locked for ever. Those here guard counts and
+lists for a few instructions, so a child has them anew. Objects have locks of their own (handles.py). The core has ``framework/base/fork_lock.h`` for the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _locks: list[Any] = []
 
 
 def new_lock() -> Any:
-    """Return an RLock of the process, which lives as long as it. It guards counts and lists for a few instructions, so a child has it anew."""
+    """Return an RLock of the process, which lives as long as it."""
     lock = RLock()
     _locks.append(lock)
     return lock
