@@ -31,6 +31,38 @@ def test_a_trainer_alone_is_one_process_in_any_mode(mode, tmp_path):
         assert np.array_equal(one[name], job[name]), name
 
 
+ONE_PARAMETER = """
+import sys
+import numpy as np
+import trireme as fluid
+
+x, y, ids = fluid.layers.data("x", [4]), fluid.layers.data("y", [1]), fluid.layers.data("ids", [1], dtype="int64")
+guess = fluid.layers.fc(x, 1, param_attr="w", bias_attr=False)
+if "table" in sys.argv:
+    guess = guess + fluid.layers.embedding(ids, [50, 1], is_distributed=True, param_attr="t")
+loss = fluid.layers.mean(fluid.layers.square_error_cost(guess, y))
+fluid.optimizer.Momentum(0.05, 0.9).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+random = np.random.default_rng(0)
+for step in range(6):
+    value = random.normal(size=(2, 4)).astype("float32")
+    cost, = exe.run(feed={"x": value, "y": value.sum(1, keepdims=True), "ids": np.full((2, 1), step % 2)}, fetch_list=[loss])
+    print("step", step, cost, np.array(fluid.global_scope().find_var("w").get_tensor()).ravel(), flush=True)
+"""
+
+
+@needs_mpi
+@pytest.mark.parametrize("what", ["", "table"])
+def test_a_server_that_holds_nothing_that_a_step_needs_makes_no_step_late(what, tmp_path):
+    script = tmp_path / "one_parameter.py"
+    script.write_text(ONE_PARAMETER)
+    steps = [line for line in alone(what, script=script).splitlines() if line.startswith("step")]
+    text = launch(3, 1, what, script=script, options=("--mode", "sync(backups=1)"))
+    assert len(set(steps)) == 6
+    assert [line for line in text.splitlines() if line.startswith("step")] == steps
+
+
 @needs_mpi
 def test_geo_with_one_trainer_is_one_process_but_for_the_rounding_of_differences(tmp_path):
     alone("--optimizer", "adam", "--out", tmp_path / "one.npz")

@@ -26,13 +26,20 @@ static bool is_whole(const tr_server *server, const tr__report *reports, int tra
     return true;
 }
 
+/* A server that holds nothing which the step needs, such as the third server for two small parameters, makes no step late. */
+static bool is_newest(const tr_server *server, uint64_t pulled)
+{
+    return pulled == server->updates || pulled == UINT64_MAX;
+}
+
 /* Was the trainer's next step computed with the newest parameters of all servers? */
 static bool is_fresh(const tr_server *server, const tr__report *reports, int trainer)
 {
-    bool is_new = tr__pulls_update_of(server, &server->trainer[trainer]) == server->updates;
+    const tr__trainer *t = &server->trainer[trainer];
+    bool               is_new = is_newest(server, tr__pulls_update_of(server, t, tr__round_of(server, t)->step));
 
     for (int s = 1; s < server->roster->servers; s++)
-        is_new &= report_of(server, reports, s, trainer)->pulled == server->updates;
+        is_new &= is_newest(server, report_of(server, reports, s, trainer)->pulled);
     return is_new || server->policy.goes_on;       /* in these modes no step comes too late */
 }
 

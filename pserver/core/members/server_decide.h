@@ -11,7 +11,7 @@
 /* A server's report about a trainer. */
 typedef struct tr__report {
     uint64_t step;                    /* the server has all of this step; 0: of no step yet */
-    uint64_t pulled;                  /* the update whose parameters the step was computed with */
+    uint64_t pulled;                  /* the update whose parameters the step was computed with; UINT64_MAX: with none of the server */
 } tr__report;
 
 /* Decide about updates; the decision goes into `server->decided`. `report`: server by server, then trainer by trainer. False: no decision is

@@ -202,7 +202,7 @@ static tr__report report_of(const tr_server *server, int trainer)
     const tr__round   *round = tr__round_of(server, t);
     const bool         is_open = round->is_full && round->step > server->decided.settled[trainer];
 
-    return (tr__report){is_open ? round->step : 0, tr__pulls_update_of(server, t)};
+    return (tr__report){is_open ? round->step : 0, tr__pulls_update_of(server, t, round->step)};
 }
 
 /* Send new reports, or (`again`) all undecided ones. Returns whether any report is undecided. */

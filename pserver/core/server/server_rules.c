@@ -63,9 +63,12 @@ static void take_snapshot(tr_server *server)
 
 static void count_staleness(tr_server *server, const tr_update *update)
 {
-    for (int i = 0; i < server->trainer_count; i++)
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        const uint64_t     pulled = tr__pulls_update_of(server, t, tr__round_of(server, t)->step);
         if (update->takes_part[i])
-            tr__updates_count_staleness(server, server->updates - tr__pulls_update_of(server, &server->trainer[i]));
+            tr__updates_count_staleness(server, pulled == UINT64_MAX ? 0 : server->updates - pulled);
+    }
 }
 
 /* Does the next update set values, in the buffer that pulls are answered from? */

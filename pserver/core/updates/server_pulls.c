@@ -197,9 +197,12 @@ void tr__pulls_set(tr_server *server, const tr__trainer *trainer, uint64_t updat
     puller_of(server, trainer)->step = step;
 }
 
-uint64_t tr__pulls_update_of(const tr_server *server, const tr__trainer *trainer)
+uint64_t tr__pulls_update_of(const tr_server *server, const tr__trainer *trainer, uint64_t step)
 {
-    return puller_of(server, trainer)->update;
+    const puller *p = puller_of(server, trainer);
+
+    /* where parameters are, a step without a pull has those of a step before; rows are asked for in each step, if at all */
+    return server->block_count || p->step + 1 == step ? p->update : UINT64_MAX;
 }
 
 uint8_t **tr__pulls_copy_of(const tr_server *server, const tr__trainer *trainer)

@@ -32,8 +32,8 @@ bool      tr__pulls_wants_before(const tr_server *server, const tr__trainer *tra
 void      tr__pulls_record(tr_server *server, const tr__trainer *trainer, uint64_t step);
 /* The trainer has, or will get, the parameters of update `update`. `step`: the step as of which it got some of them; UINT64_MAX: it got none yet. */
 void      tr__pulls_set(tr_server *server, const tr__trainer *trainer, uint64_t update, uint64_t step);
-/* The number of updates in the oldest parameters that the trainer got for its step. */
-uint64_t  tr__pulls_update_of(const tr_server *server, const tr__trainer *trainer);
+/* The number of updates in the oldest parameters and rows that the trainer made `step` with. UINT64_MAX: it made it without any of this server. */
+uint64_t  tr__pulls_update_of(const tr_server *server, const tr__trainer *trainer, uint64_t step);
 /* The parameters that the trainer has, block by block, where delay is compensated; else NULL. */
 uint8_t **tr__pulls_copy_of(const tr_server *server, const tr__trainer *trainer);
 
