@@ -13,7 +13,7 @@
  * Calls are checked in the caller's thread, so a mistake is reported where it is made. Then they become commands for the communication
  * thread, and its core relies on the checks.
  *
- * A job has three parts, one for each way in which threads use it: `driver` is the communication thread's, `shared` is for all threads (job_shared.h),
+ * A job has three parts, one for each way in which threads use it: `driver` is the communication thread's, `rank` is for all threads (job_shared.h),
  * and the rest is the owner's.
  *
  * What must stay true: only the owner uses what stands in this header. Other threads of the process read the atomic fields of blocks: they were
@@ -92,8 +92,7 @@ typedef struct tr__job_table {
 } tr__job_table;
 
 struct tr_job {
-    tr__job_shared shared;
-    tr__job_driver *driver;           /* opaque: job_driver.h */
+    tr__rank rank;
 
     /* trainers */
     bool           is_set_up, is_draining, has_left, is_stopped;
@@ -127,8 +126,9 @@ struct tr_job {
     int64_t        first_step, first_run;        /* before this job */
     int64_t        joined_at;         /* steps of this trainer at the setup; -1: no server has a step that another lacks */
 
-    /* servers */
-    uint64_t       gatherings;        /* with the other servers */
+    struct tr__checkpointer *checkpointer;      /* on the trainer that makes checkpoints: job_checkpoint.h */
+    struct tr__own_part *own_part;    /* this trainer's part of all checkpoints: job_own_part.h */
+    struct tr__place *place;          /* its place in its data: job_place.h */
 };
 
 #endif

@@ -53,7 +53,7 @@ static bool is_short(const char *text)
 static tr_status check(const tr_job *job, const tr_job_post *post)
 {
     TR_TRY(tr__job_check_trainer(job, "tr_job_post_begin"));
-    TR_TRY(tr_comm_status(job->shared.comm));      /* in a job that has failed no answer comes */
+    TR_TRY(tr_comm_status(job->rank.comm));      /* in a job that has failed no answer comes */
     if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "tr_job_post_begin: in the middle of step %lld: end it first", (long long)job->step + 1);
     if (job->call && !tr_job_is_done(job, job->call->ticket))
@@ -92,7 +92,7 @@ static uint8_t *pack(const tr_job *job, const tr_job_post *post, size_t *size)
 
 int tr_job_stops(const tr_job *job)
 {
-    return (int)atomic_load_explicit(&job->shared.stops, memory_order_relaxed);
+    return (int)atomic_load_explicit(&job->rank.stops, memory_order_relaxed);
 }
 
 tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
@@ -145,7 +145,7 @@ tr_status tr_job_post_wait(tr_job *job, double seconds, tr_job_posted *out)
     TR_TRY(tr__job_check_trainer(job, "tr_job_post_wait"));
     if (!call)
         return tr_fail(TR_EINVAL, "tr_job_post_wait: tr_job_post_begin comes first");
-    TR_TRY(tr_comm_wait(NULL, job->shared.comm, call->ticket, tr__seconds(seconds)));
+    TR_TRY(tr_comm_wait(NULL, job->rank.comm, call->ticket, tr__seconds(seconds)));
     if (!call->trainer)
         TR_TRY(open_answer(call));
     *out = (tr_job_posted){.count = (int)call->post.count, .trainer = call->trainer, .step = call->step, .data = call->data,

@@ -8,7 +8,7 @@
 
 tr_status tr__job_check_trainer(const tr_job *job, const char *call)
 {
-    if (job->shared.role != TR_ROLE_TRAINER)
+    if (job->rank.role != TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "%s: it is a trainer's; this is %s", call, tr_job_rank_name(job, tr_job_rank(job)));
     if (job->has_left)
         return tr_fail(TR_EINVAL, "%s: this trainer has said goodbye", call);
@@ -32,7 +32,7 @@ tr_status tr__job_check_block(const tr_job *job, int block, const char *call)
 
 tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket)
 {
-    TR_TRY(tr_comm_post(job->shared.comm, command));
+    TR_TRY(tr_comm_post(job->rank.comm, command));
     job->last_ticket++;
     if (ticket)
         *ticket = job->last_ticket;
@@ -41,7 +41,7 @@ tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket
 
 bool tr_job_is_done(const tr_job *job, tr_ticket ticket)
 {
-    return tr_comm_done(job->shared.comm) >= ticket;
+    return tr_comm_done(job->rank.comm) >= ticket;
 }
 
 tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
@@ -49,14 +49,14 @@ tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
     if (ticket > job->last_ticket)
         return tr_fail(TR_ERANGE, "tr_job_wait: ticket %llu was not given out yet", (unsigned long long)ticket);
     if (tr_job_is_done(job, ticket))
-        return tr_comm_status(job->shared.comm);
+        return tr_comm_status(job->rank.comm);
     tr_span               waited;
-    const tr_trainer_does before = tr_trainer_meter_waits(job->shared.meter);
-    const tr_status       status = tr_comm_wait(&waited, job->shared.comm, ticket, tr__seconds(job->shared.options.wait_timeout));
-    tr_trainer_meter_wait(job->shared.meter, waited.from, waited.to, tr_client_last_server(tr__job_client(&job->shared)));
-    tr_trainer_meter_does(job->shared.meter, before);
-    if (!tr_job_is_done(job, job->shared.last_pull))
-        tr_comm_carry_on(job->shared.comm);               /* the other parameters come while the caller computes with the first of them */
+    const tr_trainer_does before = tr_trainer_meter_waits(job->rank.meter);
+    const tr_status       status = tr_comm_wait(&waited, job->rank.comm, ticket, tr__seconds(job->rank.options.wait_timeout));
+    tr_trainer_meter_wait(job->rank.meter, waited.from, waited.to, tr_client_last_server(tr__rank_client(&job->rank)));
+    tr_trainer_meter_does(job->rank.meter, before);
+    if (!tr_job_is_done(job, job->rank.last_pull))
+        tr_comm_carry_on(job->rank.comm);               /* the other parameters come while the caller computes with the first of them */
     return status;
 }
 

@@ -83,7 +83,7 @@ static tr_status wait_for_answers(tr__checkpointer *m)
         const unsigned seen = atomic_load(&m->bell);
         if (atomic_load(&m->is_answered))
             return TR_OK;
-        TR_TRY(tr_comm_status(m->job->shared.comm));
+        TR_TRY(tr_comm_status(m->job->rank.comm));
         tr__bell_wait(&m->bell, seen, 50000000);
     }
 }
@@ -102,7 +102,7 @@ static tr_status complete(tr__checkpointer *m, tr__parts *p, const tr_places *pl
     const tr_checkpoint_facts facts = {.step = m->order.step, .mode = m->job->mode, .digest = m->order.digest};
 
     if (m->order.has_own)
-        TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->shared.own_part, m->order.folder, places));
+        TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->own_part, m->order.folder, places));
     return tr__parts_write_manifest(p, m->order.dir, m->order.folder, facts, m->order.snapshot, places);
 }
 
@@ -119,7 +119,7 @@ static tr_status put_together(tr__checkpointer *m, tr__parts *p)
     tr__parts_add(p, part);
     TR_TRY(wait_for_answers(m));
     TR_TRY(own);
-    TR_TRY(tr__parts_hear(p, tr__job_client(&m->job->shared)));
+    TR_TRY(tr__parts_hear(p, tr__rank_client(&m->job->rank)));
     m->is_given_up = tr_places_are_given_up(p->servers, p->answer);
     TR_TRY(tr__parts_take(p));
     tr_places places;
@@ -179,24 +179,6 @@ static void *run_order(void *self)
 
 /* == the driver's calls ========================================================================== */
 
-/* The data of TR__SNAPSHOT: one message for each server. */
-typedef struct snapshot_call {
-    int       servers;
-    uint8_t **payload;
-    size_t   *size;
-} snapshot_call;
-
-void tr__checkpointer_command(tr__checkpointer *m, tr_client *client, const tr_command *command)
-{
-    snapshot_call *call = command->data;
-
-    tr_client_snapshot(client, call->payload, call->size);
-    atomic_store(&m->is_asked, true);
-    free(call->payload);
-    free(call->size);
-    free(call);
-}
-
 void tr__checkpointer_hear(tr__checkpointer *m, const tr_client *client)
 {
     const bool is_initiator = tr_client_is_initiator(client);
@@ -221,7 +203,7 @@ void tr__checkpointer_poll(tr__checkpointer *m, const tr_client *client)
 
 bool tr_job_makes_checkpoints(const tr_job *job)
 {
-    return atomic_load_explicit(&job->shared.checkpointer->is_initiator, memory_order_relaxed);
+    return atomic_load_explicit(&job->checkpointer->is_initiator, memory_order_relaxed);
 }
 
 void tr__checkpointer_last(const tr__checkpointer *m, tr_job_last *last)
@@ -230,12 +212,13 @@ void tr__checkpointer_last(const tr__checkpointer *m, tr_job_last *last)
     last->has_more = atomic_load(&m->has_more);
 }
 
-static snapshot_call *make_call(const tr__checkpointer *m, const tr_trainer_state *place)
+static tr__snapshot_call *make_call(tr__checkpointer *m, const tr_trainer_state *place)
 {
-    snapshot_call *call = tr__must_alloc(sizeof *call);
+    tr__snapshot_call *call = tr__must_alloc(sizeof *call);
     const int count = tr_job_servers(m->job) + (m->order.file != NULL);
 
     call->servers = tr_job_servers(m->job);
+    call->is_asked = &m->is_asked;
     call->payload = tr__must_alloc((size_t)call->servers * sizeof *call->payload);
     call->size = tr__must_alloc((size_t)call->servers * sizeof *call->size);
     for (int i = 0; i < call->servers; i++) {
@@ -255,7 +238,7 @@ static int common_states(tr_checkpoint_item *out, const tr_job *job, const tr_jo
     int count = 0;
 
     for (int i = 0; i < spec->count; i++)
-        if (spec->without_tables || !tr__own_part_has(job->shared.own_part, spec->states[i].name))
+        if (spec->without_tables || !tr__own_part_has(job->own_part, spec->states[i].name))
             out[count++] = spec->states[i];
     return count;
 }
@@ -275,7 +258,7 @@ static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec, 
 
 static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *spec)
 {
-    const tr__checkpointer *m = job->shared.checkpointer;
+    const tr__checkpointer *m = job->checkpointer;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_checkpoint"));
     if (!job->is_set_up)
@@ -288,7 +271,7 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
     if (job->pushed)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: in the middle of step %lld: end it first", (long long)job->step + 1);
     if (!spec->without_tables)
-        TR_TRY(tr__own_parts_check(job->shared.own_part));
+        TR_TRY(tr__own_parts_check(job->own_part));
     if (tr_background_is_under_way(&m->background))
         return tr_fail(TR_EEXIST, "tr_job_checkpoint: that of step %lld is still being written", (long long)m->order.step);
     return TR_OK;
@@ -299,8 +282,8 @@ static tr_status wait_for_replacements(const tr_job *job)
 {
     const int64_t deadline = tr__clock() + (int64_t)120e9;
 
-    while (atomic_load(&job->shared.awaits_replacement) && tr__clock() < deadline) {
-        TR_TRY(tr_comm_status(job->shared.comm));
+    while (atomic_load(&job->rank.awaits_replacement) && tr__clock() < deadline) {
+        TR_TRY(tr_comm_status(job->rank.comm));
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     }
     return TR_OK;
@@ -308,13 +291,13 @@ static tr_status wait_for_replacements(const tr_job *job)
 
 tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
 {
-    tr__checkpointer       *m = job->shared.checkpointer;
+    tr__checkpointer       *m = job->checkpointer;
     tr_trainer_state place = spec->place;
 
     TR_TRY(check_order(job, spec));
     TR_TRY(tr_job_finish_pulls(job));
-    if (atomic_load(&job->shared.is_replacement) && job->step == job->joined_at)
-        TR_TRY(tr_comm_post(job->shared.comm, &(tr_command){.kind = TR__EVEN, .is_urgent = true}));
+    if (atomic_load(&job->rank.is_replacement) && job->step == job->joined_at)
+        TR_TRY(tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__EVEN, .is_urgent = true}));
     TR_TRY(wait_for_replacements(job));
     tr_background_join(&m->background);
     tr_checkpoint_item *states = tr__must_array((size_t)spec->count + 1, sizeof *states);
@@ -327,8 +310,8 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     atomic_store(&m->is_asked, false);
     atomic_store(&m->is_answered, false);
     place.index = tr_job_index(job);
-    snapshot_call *call = make_call(m, &place);
-    TR_TRY(tr_comm_post(job->shared.comm, &(tr_command){.kind = TR__SNAPSHOT, .data = call, .is_urgent = true}));
+    tr__snapshot_call *call = make_call(m, &place);
+    TR_TRY(tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__SNAPSHOT, .data = call, .is_urgent = true}));
     return tr_background_begin(&m->background, run_order, m, "write a checkpoint");
 }
 
@@ -341,14 +324,14 @@ static bool is_being_written(const tr__checkpointer *m)
  * may begin. */
 bool tr_job_checkpoint_is_under_way(const tr_job *job)
 {
-    const bool is_uneven = atomic_load(&job->shared.is_replacement) && job->step == job->joined_at;
+    const bool is_uneven = atomic_load(&job->rank.is_replacement) && job->step == job->joined_at;
 
-    return is_uneven || is_being_written(job->shared.checkpointer);
+    return is_uneven || is_being_written(job->checkpointer);
 }
 
 tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report)
 {
-    tr__checkpointer    *m = job->shared.checkpointer;
+    tr__checkpointer    *m = job->checkpointer;
     const int64_t deadline = tr__clock() + tr__seconds(seconds);
 
     if (!m->has_report)
@@ -369,5 +352,5 @@ tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_
 
 tr_status tr__checkpointer_finish(tr__checkpointer *m)
 {
-    return m->has_report && m->background.is_to_be_joined ? tr_job_checkpoint_wait(m->job, m->job->shared.options.wait_timeout, NULL) : TR_OK;
+    return m->has_report && m->background.is_to_be_joined ? tr_job_checkpoint_wait(m->job, m->job->rank.options.wait_timeout, NULL) : TR_OK;
 }

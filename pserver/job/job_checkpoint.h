@@ -3,7 +3,7 @@
  * A thread of its own writes the variables that only trainers have, waits for the servers' answers, and writes the manifest. So training
  * does not wait for the disk. The servers' side is job_saving.h.
  *
- * What must stay true: the driver calls tr__checkpointer_command, _hear and _poll; the owner calls the rest. */
+ * What must stay true: the driver calls tr__checkpointer_hear and _poll; the owner calls the rest. */
 #ifndef TR_PSERVER_JOB_CHECKPOINT_H
 #define TR_PSERVER_JOB_CHECKPOINT_H
 
@@ -15,8 +15,6 @@ tr__checkpointer *tr__checkpointer_new(tr_job *job);
 void       tr__checkpointer_free(tr__checkpointer *checkpointer);
 /* Wait for the thread. If the job has failed, the thread ends by itself. */
 void       tr__checkpointer_end(tr__checkpointer *checkpointer);
-/* Carry out the command TR__SNAPSHOT. */
-void       tr__checkpointer_command(tr__checkpointer *checkpointer, tr_client *client, const tr_command *command);
 /* Servers have said something: look which trainer makes checkpoints now. */
 void       tr__checkpointer_hear(tr__checkpointer *checkpointer, const tr_client *client);
 /* Look whether the servers have answered. */

@@ -4,6 +4,8 @@
 
 #include "pserver/core/client/client.h"
 
+#include <stdatomic.h>
+
 /* Kinds of commands, for a trainer's core and for a server's. */
 typedef enum tr__command {
     TR__SETUP, TR__SET, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__WRITE_ROWS,
@@ -40,6 +42,14 @@ typedef struct tr__write_call {
     uint64_t       clock;
     tr_client_pack rows;
 } tr__write_call;
+
+/* The data of TR__SNAPSHOT: one message for each server. The command frees it. */
+typedef struct tr__snapshot_call {
+    int          servers;
+    uint8_t    **payload;
+    size_t      *size;
+    atomic_bool *is_asked;            /* set when the servers have been asked */
+} tr__snapshot_call;
 
 /* The data of TR__SETUP. It must stay alive until the ticket is done. */
 typedef struct tr__setup_call {

@@ -37,7 +37,7 @@ const char *tr__job_compress_parameters_text(const tr_job_spec *spec)
 
 static bool takes(const tr_compress *compress, const tr_job *job, const tr_job_block *block)
 {
-    return !block->is_exact && tr_compress_takes(compress, block->dtype, (uint64_t)block->bytes, (uint64_t)job->shared.options.chunk_bytes);
+    return !block->is_exact && tr_compress_takes(compress, block->dtype, (uint64_t)block->bytes, (uint64_t)job->rank.options.chunk_bytes);
 }
 
 int64_t tr__job_compressible_bytes(const tr_job *job, const tr_job_spec *spec)
@@ -57,7 +57,7 @@ static int64_t piece_count(const tr__job_coder *c)
 
 tr_status tr__job_coder_new(tr__job_coder **out, const tr_job *job, const tr_job_block *block)
 {
-    const uint64_t chunk = (uint64_t)job->shared.options.chunk_bytes;
+    const uint64_t chunk = (uint64_t)job->rank.options.chunk_bytes;
 
     *out = NULL;
     if (!takes(&job->compress, job, block))
@@ -115,10 +115,10 @@ tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_bl
     /* The mean over no samples may be NaN. Servers leave the gradient out, and the residual waits for the next step. */
     encoding e = {&job->compress, block->coder, weight > 0 ? data : NULL};
 
-    TR_TRY(tr_job_wait(job, job->shared.last_end));
+    TR_TRY(tr_job_wait(job, job->rank.last_end));
     const int64_t from = tr__clock();
     tr_parallel(piece_count(block->coder), encode_piece, &e);
-    tr_trainer_meter_encode(job->shared.meter, tr__clock() - from);
+    tr_trainer_meter_encode(job->rank.meter, tr__clock() - from);
     *out = &block->coder->pieces;
     return TR_OK;
 }

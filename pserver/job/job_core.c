@@ -2,12 +2,9 @@
 #include "pserver/job/job_core.h"
 
 #include "framework/base/memory.h"
-#include "pserver/job/job_checkpoint.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_driver.h"
 #include "pserver/job/job_options.h"
-#include "pserver/job/job_own_part.h"
-#include "pserver/job/job_place.h"
 #include "pserver/job/job_saving.h"
 #include "pserver/job/job_store.h"
 #include "pserver/observe/launcher.h"
@@ -17,15 +14,15 @@
 
 #include <stdlib.h>
 
-tr__job_driver *tr__job_driver_new(tr__job_shared *shared)
+tr__driver *tr__driver_new(tr__rank *rank)
 {
-    tr__job_driver *d = tr__must_alloc(sizeof *d);
+    tr__driver *d = tr__must_alloc(sizeof *d);
 
-    d->shared = shared;
+    d->rank = rank;
     return d;
 }
 
-void tr__job_driver_free(tr__job_driver *d)
+void tr__driver_free(tr__driver *d)
 {
     tr_client_free(d->client);
     tr_server_free(d->server);
@@ -37,97 +34,97 @@ void tr__job_driver_free(tr__job_driver *d)
 
 /* == the roles that a standby takes ============================================================== */
 
-static void make_server(tr__job_driver *d, const tr_roster *roster)
+static void make_server(tr__driver *d, const tr_roster *roster)
 {
-    const tr_store store = tr__job_store(d, roster);
+    const tr_store store = tr__rank_store(d, roster);
 
     d->server = tr_server_new(roster, &store);
-    atomic_store_explicit(&d->shared->seen_server, d->server, memory_order_release);
+    atomic_store_explicit(&d->rank->seen_server, d->server, memory_order_release);
 }
 
-static void set_client(tr__job_driver *d, tr_client *client)
+static void set_client(tr__driver *d, tr_client *client)
 {
     d->client = client;
-    tr__place_watch(d->shared->place, client);
-    atomic_store_explicit(&d->shared->seen_client, client, memory_order_release);
+    d->rank->watch.begin(d->rank->watch.self, client);
+    atomic_store_explicit(&d->rank->seen_client, client, memory_order_release);
 }
 
 /* A standby becomes the server that has died. If that process only sleeps, it is killed first, because it holds the memory. */
 static tr_status take_place(void *self, int server, int dead)
 {
-    tr__job_driver *d = self;
+    tr__driver *d = self;
     const char     *prefix = getenv("TRIREME_STATE");
     char            name[TR_SEGMENT_NAME];
 
-    tr_comm_kill(d->shared->comm, dead);
-    d->shared->server_index = server;
-    if (!prefix || !tr__job_state_name(name, sizeof name, d->shared))
+    tr_comm_kill(d->rank->comm, dead);
+    d->rank->server_index = server;
+    if (!prefix || !tr__rank_state_name(name, sizeof name, d->rank))
         return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
     tr_status status = d->left_state ? TR_OK : tr_state_attach(&d->left_state, name);
     if (status == TR_OK) {
-        tr_comm_take_place(d->shared->comm, server);
-        make_server(d, tr_comm_roster(d->shared->comm));
-        tr_comm_set_core(d->shared->comm, tr_server_node(d->server));
+        tr_comm_take_place(d->rank->comm, server);
+        make_server(d, tr_comm_roster(d->rank->comm));
+        tr_comm_set_core(d->rank->comm, tr_server_node(d->server));
         tr_runlog_note("took_place", ",\"server\":%d", server);
         status = tr_server_take_over(d->server);
         if (status == TR_OK)
-            tr_comm_tell_losses(d->shared->comm);
+            tr_comm_tell_losses(d->rank->comm);
     }
     if (status != TR_OK)
         tr__launcher_tell(TR_NOTICE_DIED, dead, tr_error());   /* tell the launcher that a failure of the job comes from this death */
     return status;
 }
 
-static tr_client_options client_options(const tr__job_driver *d)
+static tr_client_options client_options(const tr__driver *d)
 {
-    return (tr_client_options){(uint64_t)d->shared->options.chunk_bytes, (uint64_t)d->shared->options.window_bytes, 0,
-                               tr__seconds(d->shared->options.timeout)};
+    return (tr_client_options){(uint64_t)d->rank->options.chunk_bytes, (uint64_t)d->rank->options.window_bytes, 0,
+                               tr__seconds(d->rank->options.timeout)};
 }
 
 /* A standby becomes the trainer that has died. tr_job_serve tells the owner. */
 static void replace_trainer(void *self, int trainer, uint32_t epoch)
 {
-    tr__job_driver *d = self;
+    tr__driver *d = self;
     const tr_client_options options = client_options(d);
 
-    tr_comm_kill(d->shared->comm, tr_comm_roster(d->shared->comm)->trainer_rank[trainer]);     /* the dead trainer may only sleep */
-    if (!tr_comm_replace_trainer(d->shared->comm, trainer, epoch))
+    tr_comm_kill(d->rank->comm, tr_comm_roster(d->rank->comm)->trainer_rank[trainer]);     /* the dead trainer may only sleep */
+    if (!tr_comm_replace_trainer(d->rank->comm, trainer, epoch))
         return;
-    set_client(d, tr_client_new_replacement(tr_comm_roster(d->shared->comm), &options));
-    tr_comm_set_core(d->shared->comm, tr_client_node(d->client));
-    atomic_store(&d->shared->is_replacement, true);
-    tr__bell_ring(&d->shared->bell);
+    set_client(d, tr_client_new_replacement(tr_comm_roster(d->rank->comm), &options));
+    tr_comm_set_core(d->rank->comm, tr_client_node(d->client));
+    atomic_store(&d->rank->is_replacement, true);
+    tr__bell_ring(&d->rank->bell);
 }
 
 /* A standby, or a replica without a server, becomes the replica of a server that has lost its own. If the old replica was on this host
  * and only sleeps, it is killed first, because it holds the memory. */
 static void replicate(void *self, int server)
 {
-    tr__job_driver *d = self;
-    const tr_roster *roster = tr_comm_roster(d->shared->comm);
+    tr__driver *d = self;
+    const tr_roster *roster = tr_comm_roster(d->rank->comm);
 
-    if (!tr_comm_replica_rank(d->shared->comm, server))
+    if (!tr_comm_replica_rank(d->rank->comm, server))
         return;
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self && roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server)
-            tr_comm_kill(d->shared->comm, i);
+            tr_comm_kill(d->rank->comm, i);
     tr_state_free(d->left_state, false);
     d->left_state = NULL;
-    const tr_store store = tr__job_store(d, roster);
+    const tr_store store = tr__rank_store(d, roster);
     d->replica = tr_replica_new_called(roster, &store);
-    tr_comm_set_core(d->shared->comm, tr_replica_node(d->replica));
+    tr_comm_set_core(d->rank->comm, tr_replica_node(d->replica));
     tr_runlog_note("took_place", ",\"replica\":%d", server);
 }
 
 /* == the core of this rank ========================================================================= */
 
-static tr_node make_standby(tr__job_driver *d, const tr_roster *roster)
+static tr_node make_standby(tr__driver *d, const tr_roster *roster)
 {
     d->standby = tr_standby_new(roster, take_place, replace_trainer, replicate, d);
     return tr_standby_node(d->standby);
 }
 
-static tr_node make_client(tr__job_driver *d, const tr_roster *roster)
+static tr_node make_client(tr__driver *d, const tr_roster *roster)
 {
     const tr_client_options options = client_options(d);
 
@@ -135,9 +132,9 @@ static tr_node make_client(tr__job_driver *d, const tr_roster *roster)
     return tr_client_node(d->client);
 }
 
-static tr_node make_replica(tr__job_driver *d, const tr_roster *roster)
+static tr_node make_replica(tr__driver *d, const tr_roster *roster)
 {
-    const tr_store store = tr__job_store(d, roster);
+    const tr_store store = tr__rank_store(d, roster);
 
     d->replica = tr_replica_new(roster, &store);
     return tr_replica_node(d->replica);
@@ -145,15 +142,15 @@ static tr_node make_replica(tr__job_driver *d, const tr_roster *roster)
 
 static tr_node make_core(void *self, const tr_roster *roster)
 {
-    tr__job_driver *d = self;
+    tr__driver *d = self;
 
-    if (d->shared->role == TR_ROLE_SERVER) {
+    if (d->rank->role == TR_ROLE_SERVER) {
         make_server(d, roster);
         return tr_server_node(d->server);
     }
-    if (d->shared->role == TR_ROLE_TRAINER)
+    if (d->rank->role == TR_ROLE_TRAINER)
         return make_client(d, roster);
-    const bool has_server = d->shared->role == TR_ROLE_REPLICA && roster->rank[roster->self].index < roster->servers;
+    const bool has_server = d->rank->role == TR_ROLE_REPLICA && roster->rank[roster->self].index < roster->servers;
     return has_server ? make_replica(d, roster) : make_standby(d, roster);
 }
 
@@ -206,7 +203,16 @@ static void request_task(tr_client *client, tr_client_task *task)
     free(task);
 }
 
-static void trainer_command(tr__job_driver *d, const tr_command *command)
+static void begin_snapshot(tr_client *client, tr__snapshot_call *call)
+{
+    tr_client_snapshot(client, call->payload, call->size);
+    atomic_store(call->is_asked, true);
+    free(call->payload);
+    free(call->size);
+    free(call);
+}
+
+static void trainer_command(tr__driver *d, const tr_command *command)
 {
     tr_client     *client = d->client;
     const uint32_t block = (uint32_t)command->block;
@@ -227,7 +233,7 @@ static void trainer_command(tr__job_driver *d, const tr_command *command)
     case TR__GOODBYE:         tr_client_goodbye(client); break;
     case TR__ABORT:           abort_job(client, command->data); break;
     case TR__REST:            tr_client_rest(client); break;
-    case TR__SNAPSHOT:        tr__checkpointer_command(d->shared->checkpointer, client, command); break;
+    case TR__SNAPSHOT:        begin_snapshot(client, command->data); break;
     case TR__TASK:            request_task(client, command->data); break;
     case TR__EVEN:            tr_client_send_even(client); break;
     case TR__POST:            tr_client_post_request(client, command->data); break;
@@ -240,23 +246,23 @@ static void trainer_command(tr__job_driver *d, const tr_command *command)
     }
 }
 
-static void share(tr__job_driver *d, const tr_command *command)
+static void share(tr__driver *d, const tr_command *command)
 {
     if (d->replica)
-        tr_replica_share(d->replica, d->shared->share);
+        tr_replica_share(d->replica, d->rank->share);
     else
-        tr_server_share(d->server, command->data, (uint32_t)command->block, d->shared->share);
+        tr_server_share(d->server, command->data, (uint32_t)command->block, d->rank->share);
 }
 
-static void applied(tr__job_driver *d, const tr_command *command)
+static void applied(tr__driver *d, const tr_command *command)
 {
     if (command->data)
         tr_fail((tr_status)command->block, "%s", (char *)command->data);
-    tr__job_tell_applied(d, (tr_status)command->block);
+    tr__rank_tell_applied(d, (tr_status)command->block);
     free(command->data);
 }
 
-static void server_command(tr__job_driver *d, const tr_command *command)
+static void server_command(tr__driver *d, const tr_command *command)
 {
     switch ((tr__command)command->kind) {
     case TR__APPLIED: applied(d, command); break;
@@ -270,7 +276,7 @@ static void server_command(tr__job_driver *d, const tr_command *command)
 
 static void on_command(void *self, const tr_command *command)
 {
-    tr__job_driver *d = self;
+    tr__driver *d = self;
 
     if (d->client)
         trainer_command(d, command);
@@ -280,40 +286,40 @@ static void on_command(void *self, const tr_command *command)
 
 static void on_flush(void *self)
 {
-    tr__job_driver *d = self;
+    tr__driver *d = self;
 
     if (d->client)
         tr_client_flush(d->client);
 }
 
-static uint64_t client_done(tr__job_shared *shared, tr_client *client)
+static uint64_t client_done(tr__rank *rank, tr_client *client)
 {
-    if (tr_client_heard_from_server(client)) {
-        atomic_store_explicit(&shared->awaits_replacement, tr_client_awaits_replacement(client), memory_order_relaxed);
-        atomic_store_explicit(&shared->stops, tr_client_stops(client), memory_order_relaxed);
-        tr__checkpointer_hear(shared->checkpointer, client);
+    const bool has_heard = tr_client_heard_from_server(client);
+
+    if (has_heard) {
+        atomic_store_explicit(&rank->awaits_replacement, tr_client_awaits_replacement(client), memory_order_relaxed);
+        atomic_store_explicit(&rank->stops, tr_client_stops(client), memory_order_relaxed);
     }
-    tr__checkpointer_poll(shared->checkpointer, client);
-    tr__own_part_poll(shared->own_part, client);
+    rank->watch.poll(rank->watch.self, client, has_heard);
     return tr_client_done(client);
 }
 
 static uint64_t core_done(void *self)
 {
-    tr__job_driver *d = self;
+    tr__driver *d = self;
 
     if (d->client)
-        return client_done(d->shared, d->client);
-    const bool is_over = d->server ? tr_server_is_done(d->server) : tr_roster_is_over(tr_comm_roster(d->shared->comm));
-    if (is_over && !atomic_load_explicit(&d->shared->is_done, memory_order_relaxed)) {
-        d->shared->is_abandoned = d->server && tr_server_is_abandoned(d->server);
-        atomic_store(&d->shared->is_done, true);
-        tr__bell_ring(&d->shared->bell);
+        return client_done(d->rank, d->client);
+    const bool is_over = d->server ? tr_server_is_done(d->server) : tr_roster_is_over(tr_comm_roster(d->rank->comm));
+    if (is_over && !atomic_load_explicit(&d->rank->is_done, memory_order_relaxed)) {
+        d->rank->is_abandoned = d->server && tr_server_is_abandoned(d->server);
+        atomic_store(&d->rank->is_done, true);
+        tr__bell_ring(&d->rank->bell);
     }
     return d->replica ? tr_replica_shared(d->replica) : d->server ? tr_server_shared(d->server) : 0;
 }
 
-tr_comm_core tr__job_core(tr__job_driver *d)
+tr_comm_core tr__rank_core(tr__driver *d)
 {
     return (tr_comm_core){d, make_core, on_command, on_flush, core_done};
 }

@@ -7,11 +7,11 @@
 
 #include "pserver/job/job_shared.h"
 
-/* `shared` lives as long as the driver. */
-tr__job_driver *tr__job_driver_new(tr__job_shared *shared);
+/* `rank` lives as long as the driver. */
+tr__driver *tr__driver_new(tr__rank *rank);
 /* The communication thread has ended, or it never began. */
-void            tr__job_driver_free(tr__job_driver *driver);
+void            tr__driver_free(tr__driver *driver);
 /* The functions by which the communication thread makes the core and gives it commands. */
-tr_comm_core    tr__job_core(tr__job_driver *driver);
+tr_comm_core    tr__rank_core(tr__driver *driver);
 
 #endif

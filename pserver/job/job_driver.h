@@ -8,8 +8,8 @@
 #include "pserver/core/replica/replica.h"
 #include "pserver/job/job_shared.h"
 
-struct tr__job_driver {
-    tr__job_shared *shared;
+struct tr__driver {
+    tr__rank *rank;
     tr_client  *client;               /* one of these is the core; a standby that is called is a second one */
     tr_server  *server;
     tr_replica *replica;

@@ -74,7 +74,7 @@ tr_status tr__facts_collect(tr__facts *f, const tr_job *job, const tr_job_spec *
     add(f, "matmul precision of the process", tr_precision_name(tr_matmul_precision()));
     add(f, "compression", tr__job_compress_text(spec));
     add(f, "compression of parameters", tr__job_compress_parameters_text(spec));
-    snprintf(value, sizeof value, "%lld", (long long)job->shared.options.chunk_bytes);
+    snprintf(value, sizeof value, "%lld", (long long)job->rank.options.chunk_bytes);
     add(f, "chunk_bytes", value);
     snprintf(value, sizeof value, "%d", spec->block_count);
     add(f, "blocks", value);

@@ -91,7 +91,7 @@ static tr_status refuse(tr_job *job, const char *what)
     if (job->on_nan == TR_ON_NAN_STOP)
         return tr_fail(TR_ENAN, "%s: %s in step %lld; the step does not count. To find the operator that makes it: trireme launch --check-nan "
                        "(TRIREME_CHECK_NAN=1). To leave such steps of a trainer out: --on-nan skip; to train on: --on-nan ignore", self, what, step);
-    if (tr_counter_get(&job->shared.skipped) == 0)
+    if (tr_counter_get(&job->rank.skipped) == 0)
         fprintf(stderr, "trireme warning: %s: %s in step %lld; the step of this trainer is left out, and so are others like it from here on. "
                         "trireme launch --check-nan finds the operator that makes it\n", self, what,
                 step);
@@ -150,7 +150,7 @@ tr_status tr__job_release_gradients(tr_job *job, bool *is_idle)
 
     *is_idle = is_unfit && job->policy.gathers_per_trainer && !job->policy.decides;
     job->is_unfit = false;
-    tr_counter_add(&job->shared.skipped, is_unfit);
+    tr_counter_add(&job->rank.skipped, is_unfit);
     if (!tr__job_holds_gradients(job) || *is_idle)
         return TR_OK;
     for (int i = 0; i < job->block_count; i++) {

@@ -3,7 +3,6 @@
 
 #include "framework/base/number.h"
 #include "framework/base/status.h"
-#include "pserver/job/job.h"
 
 #include <stdlib.h>
 
@@ -27,7 +26,7 @@ static tr_status take_seconds_env(double *out, double given, const char *variabl
     return take_seconds(out, given, otherwise, what);
 }
 
-tr_status tr__job_take_options(tr_job_options *out, const tr_job_options *given)
+tr_status tr__rank_take_options(tr_job_options *out, const tr_job_options *given)
 {
     static const tr_job_options none;
     const tr_job_options       *o = given ? given : &none;
@@ -52,7 +51,7 @@ tr_status tr__job_take_options(tr_job_options *out, const tr_job_options *given)
     return TR_OK;
 }
 
-uint32_t tr__job_epoch_of_start(void)
+uint32_t tr__rank_epoch_of_start(void)
 {
     const char *text = getenv("TRIREME_ATTEMPT");
     const long  attempt = text ? strtol(text, NULL, 10) : 0;

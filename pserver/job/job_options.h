@@ -5,10 +5,10 @@
 #include "pserver/trireme_dist.h"
 
 /* Fill in the options that `given` leaves open (NULL: all), and refuse impossible values. */
-tr_status tr__job_take_options(tr_job_options *out, const tr_job_options *given);
+tr_status tr__rank_take_options(tr_job_options *out, const tr_job_options *given);
 
 /* How often the launcher has started this job, from 1. */
-uint32_t  tr__job_epoch_of_start(void);
+uint32_t  tr__rank_epoch_of_start(void);
 /* Seconds as nanoseconds. */
 int64_t   tr__seconds(double seconds);
 

@@ -277,7 +277,7 @@ static void *run(void *self)
 
 static void note_ranks(tr__own_part *o)
 {
-    const tr_roster *roster = tr_comm_roster(o->job->shared.comm);
+    const tr_roster *roster = tr_comm_roster(o->job->rank.comm);
 
     memcpy(o->rank, roster->trainer_rank, (size_t)roster->trainers * sizeof *o->rank);
 }
@@ -286,7 +286,7 @@ static void note_ranks(tr__own_part *o)
  * no part in this one, and will leave nothing of it. */
 static void look_for_trainers(tr__own_part *o)
 {
-    const tr_roster *roster = tr_comm_roster(o->job->shared.comm);
+    const tr_roster *roster = tr_comm_roster(o->job->rank.comm);
     const int       *rank = o->job->policy.snapshots_all ? o->rank : roster->trainer_rank;
 
     for (int i = 0; o->job->policy.survives_trainers && i < roster->trainers; i++)
@@ -344,7 +344,7 @@ static tr_manifest *read_manifest(const char *folder)
 /* *is_gone: the trainer is gone, and has left no part of this snapshot. */
 static tr_status await_manifest(tr_manifest **out, bool *is_gone, const tr__own_part *o, int trainer, const char *folder, int64_t deadline)
 {
-    const uint32_t number = tr_client_own_snapshot(tr__job_client(&o->job->shared));
+    const uint32_t number = tr_client_own_snapshot(tr__rank_client(&o->job->rank));
 
     for (;;) {
         *is_gone = atomic_load(&o->is_gone[trainer]);
@@ -353,7 +353,7 @@ static tr_status await_manifest(tr_manifest **out, bool *is_gone, const tr__own_
             break;
         tr_manifest_free(*out);
         *out = NULL;
-        TR_TRY(tr_comm_status(o->job->shared.comm));
+        TR_TRY(tr_comm_status(o->job->rank.comm));
         if (tr__clock() > deadline)
             return tr_fail(TR_ETIMEOUT, "its part did not come to '%s' within %lld s", folder, (long long)(PATIENCE / 1000000000));
         nanosleep(&(struct timespec){0, NAP}, NULL);

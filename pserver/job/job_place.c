@@ -16,17 +16,17 @@ typedef struct spot {
 } spot;
 
 struct tr__place {
-    const tr__job_shared *shared;
+    const tr__rank *rank;
     pthread_mutex_t lock;             /* guards all fields from `first_step` on */
     int64_t          first_step, first_run, period;
     spot            after[2];        /* the places after even steps and after odd steps */
 };
 
-tr__place *tr__place_new(const tr__job_shared *shared)
+tr__place *tr__place_new(const tr__rank *rank)
 {
     tr__place *p = tr__must_alloc(sizeof *p);
 
-    p->shared = shared;
+    p->rank = rank;
     pthread_mutex_init(&p->lock, NULL);
     return p;
 }
@@ -73,7 +73,7 @@ static tr_trainer_state place_at(const tr__place *p, int64_t step)
 static uint8_t *pack_later_place(void *self, size_t *size, uint64_t step)
 {
     tr__place       *p = self;
-    const tr_roster *roster = tr_comm_roster(p->shared->comm);
+    const tr_roster *roster = tr_comm_roster(p->rank->comm);
 
     pthread_mutex_lock(&p->lock);
     const spot      *at = &p->after[step % 2];
@@ -113,7 +113,7 @@ void tr__place_begin(tr__place *p, const tr_trainer_state *place, int64_t period
 
 tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place)
 {
-    tr__place    *p = job->shared.place;
+    tr__place    *p = job->place;
     const int64_t step = job->step + 1;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_set_place"));

@@ -9,7 +9,7 @@
 
 typedef struct tr__place tr__place;
 
-tr__place *tr__place_new(const tr__job_shared *shared);
+tr__place *tr__place_new(const tr__rank *rank);
 void       tr__place_free(tr__place *place);
 /* Let the client ask for the place when this trainer takes part in another trainer's snapshot. */
 void       tr__place_watch(tr__place *place, tr_client *client);

@@ -2,12 +2,12 @@
 #ifndef TR_PSERVER_JOB_PROFILE_H
 #define TR_PSERVER_JOB_PROFILE_H
 
-#include "pserver/job/job.h"
+#include "pserver/job/job_shared.h"
 
 /* Begin to record, if TRIREME_PROFILE is set. */
-void tr__job_profile_begin(void);
+void tr__rank_profile_begin(void);
 /* Write DIR/trainer-0.json, DIR/server-1.json and so on. If a file cannot be written, a line on standard error names it, and the job
  * goes on. */
-void tr__job_profile_end(const tr_job *job);
+void tr__rank_profile_end(const tr__rank *rank);
 
 #endif

@@ -54,8 +54,8 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
         free(call);
         return status;
     }
-    atomic_store(&job->shared.owner, pthread_self());
-    atomic_store(&job->shared.last_pull, job->last_ticket);
+    atomic_store(&job->rank.owner, pthread_self());
+    atomic_store(&job->rank.last_pull, job->last_ticket);
     job->step_of_last_pull = job->step;
     return TR_OK;
 }
@@ -97,18 +97,18 @@ tr_status tr__job_pull_again(tr_job *job)
 tr_status tr_job_flush(tr_job *job)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_flush"));
-    return tr_comm_post(job->shared.comm, &(tr_command){.kind = TR__FLUSH, .is_urgent = true});
+    return tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__FLUSH, .is_urgent = true});
 }
 
 tr_status tr_job_finish_pulls(tr_job *job)
 {
-    return tr_job_is_done(job, job->shared.last_pull) ? TR_OK : tr_job_wait(job, job->shared.last_pull);
+    return tr_job_is_done(job, job->rank.last_pull) ? TR_OK : tr_job_wait(job, job->rank.last_pull);
 }
 
 tr_status tr__job_settle(tr_job *job)
 {
-    if (!tr_job_is_done(job, job->shared.last_end))       /* a server may apply a piece of the next step before another server has this step */
-        TR_TRY(tr_job_wait(job, job->shared.last_end));
+    if (!tr_job_is_done(job, job->rank.last_end))       /* a server may apply a piece of the next step before another server has this step */
+        TR_TRY(tr_job_wait(job, job->rank.last_end));
     return tr_job_finish_pulls(job);
 }
 
@@ -133,7 +133,7 @@ static tr_ticket last_ticket_of(const tr_job *job, const char *data, int64_t byt
     for (int i = 0; i < job->block_count; i++) {
         tr__job_block  *b = &job->block[i];
         const tr_ticket pull = meet(data, bytes, atomic_load(&b->to), b->bytes) ? atomic_load(&b->pull) : 0;
-        const tr_ticket end = meet(data, bytes, atomic_load(&b->from), b->bytes) ? atomic_load(&job->shared.last_end) : 0;
+        const tr_ticket end = meet(data, bytes, atomic_load(&b->from), b->bytes) ? atomic_load(&job->rank.last_end) : 0;
         last = pull > last ? pull : last;
         last = end > last ? end : last;
     }
@@ -143,7 +143,7 @@ static tr_ticket last_ticket_of(const tr_job *job, const char *data, int64_t byt
 static tr_status wait_late(const void *data, int64_t bytes)
 {
     tr_job         *job = tr_job_current() ? tr_job_current() : tr__job_of_parent();
-    const tr_ticket all = job ? atomic_load(&job->shared.last_pull) : 0;
+    const tr_ticket all = job ? atomic_load(&job->rank.last_pull) : 0;
 
     if (!job || tr_job_is_done(job, all))
         return TR_OK;
@@ -153,19 +153,19 @@ static tr_status wait_late(const void *data, int64_t bytes)
     if (!tr_job_current())
         return tr_fail(TR_EINVAL, "this variable was getting its value from the servers when process %d was forked; a child is no rank, and "
                        "the value does not arrive here. Read the variable in the trainer before it forks", (int)getpid());
-    if (pthread_equal(atomic_load(&job->shared.owner), pthread_self()))
+    if (pthread_equal(atomic_load(&job->rank.owner), pthread_self()))
         return tr_job_wait(job, ticket);
-    return tr_comm_stand_by(job->shared.comm, ticket, tr__seconds(job->shared.options.wait_timeout));
+    return tr_comm_stand_by(job->rank.comm, ticket, tr__seconds(job->rank.options.wait_timeout));
 }
 
 void tr__job_pulls_begin(tr_job *job)
 {
-    if (job->shared.role == TR_ROLE_TRAINER)
+    if (job->rank.role == TR_ROLE_TRAINER)
         tr__late_set(wait_late);
 }
 
 void tr__job_pulls_end(tr_job *job)
 {
-    if (job->shared.role == TR_ROLE_TRAINER)
+    if (job->rank.role == TR_ROLE_TRAINER)
         tr__late_set(NULL);
 }

@@ -8,7 +8,6 @@
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_finite.h"
-#include "pserver/job/job_geo.h"
 #include "pserver/job/job_pull.h"
 #include "pserver/job/job_send.h"
 #include "pserver/job/job_tables.h"
@@ -150,7 +149,7 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_transfer *t
     memmove(transfer->missing + 1, transfer->missing, (size_t)servers * sizeof *transfer->missing);
     transfer->missing[0] = 0;
     transfer->at = transfer->split;
-    tr_counter_add(&job->shared.rows_cached, known);
+    tr_counter_add(&job->rank.rows_cached, known);
     return TR_OK;
 }
 
@@ -198,7 +197,7 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
     t->is_prefetched = false;
     if (t->next_is_asked && is_asked(t->next, count, keys)) {
         take_next(t);
-        tr_counter_add(&job->shared.rows_ahead, t->pull->set.count);
+        tr_counter_add(&job->rank.rows_ahead, t->pull->set.count);
     } else {
         t->next_is_asked = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
@@ -206,7 +205,7 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
     }
     t->is_prefetched = true;
     t->taken = 0;
-    tr_counter_add(&job->shared.rows_wanted, t->pull->set.count);
+    tr_counter_add(&job->rank.rows_wanted, t->pull->set.count);
     return TR_OK;
 }
 
@@ -296,7 +295,7 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
         t->is_prefetched = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
         TR_TRY(ask(job, table, t->pull, false));
-        tr_counter_add(&job->shared.rows_wanted, transfer->set.count);
+        tr_counter_add(&job->rank.rows_wanted, transfer->set.count);
         from = 0;
     }
     t->taken = from + count;
@@ -354,7 +353,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
     tr__job_table *t = &job->table[table];
     tr__rows_transfer  *transfer = t->push;
     const uint64_t bytes = sizeof(int64_t) + (uint64_t)t->width * sizeof(float);
-    const uint64_t in_piece = tr_client_rows_in_piece(tr__job_client(&job->shared), bytes);
+    const uint64_t in_piece = tr_client_rows_in_piece(tr__rank_client(&job->rank), bytes);
 
     if (t->is_pushed)
         return tr_fail(TR_EINVAL, "tr_job_push_rows: '%s' was pushed already in step %lld", t->name, (long long)job->step + 1);

@@ -2,7 +2,6 @@
 #include "pserver/job/job_runlog.h"
 
 #include "framework/base/memory.h"
-#include "pserver/job/job.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/util/wake.h"
 
@@ -33,17 +32,17 @@ static void add_classes(tr_text *out, const char *name, const tr_counter *sent, 
     tr_text_add(out, "}");
 }
 
-static void add_wire(tr_text *out, const tr__job_shared *shared)
+static void add_wire(tr_text *out, const tr__rank *rank)
 {
     tr_job_stats      stats = {0};
     const tr_traffic *sent, *received;
 
-    tr_comm_stats(shared->comm, &stats);
+    tr_comm_stats(rank->comm, &stats);
     add_ms(out, "wire", stats.wire_nanoseconds);
     tr_text_add(out, ",\"sent_bytes\":%lld,\"received_bytes\":%lld,\"sent_messages\":%lld,\"received_messages\":%lld",
                 (long long)stats.bytes_sent, (long long)stats.bytes_received, (long long)stats.messages_sent,
                 (long long)stats.messages_received);
-    tr_comm_traffic(shared->comm, &sent, &received);
+    tr_comm_traffic(rank->comm, &sent, &received);
     add_classes(out, "bytes", sent->bytes, received->bytes);
     add_classes(out, "messages", sent->messages, received->messages);
 }
@@ -76,9 +75,9 @@ static void add_doing(tr_text *out, const tr_trainer_meter *m)
         add_ms(out, "quiet", tr__clock() - ended_at);
 }
 
-static void trainer_totals(tr_text *out, const tr__job_shared *shared)
+static void trainer_totals(tr_text *out, const tr__rank *rank)
 {
-    const tr_trainer_meter *m = shared->meter;
+    const tr_trainer_meter *m = rank->meter;
 
     add_doing(out, m);
     tr_text_add(out, ",\"step\":%lld,\"steps\":%lld,\"resumed\":%lld", steps_of(m), (long long)tr_counter_get(&m->step.count),
@@ -92,10 +91,10 @@ static void trainer_totals(tr_text *out, const tr__job_shared *shared)
     for (int i = 0; i < m->servers; i++)
         tr_text_add(out, "%s%.3f", i ? "," : "", (double)tr_counter_get(&m->wait_by_server[i]) / 1e6);
     tr_text_add(out, "]");
-    add_wire(out, shared);
-    tr_text_add(out, ",\"skipped\":%lld", (long long)tr_counter_get(&shared->skipped));
-    tr_text_add(out, ",\"rows_wanted\":%lld,\"rows_ahead\":%lld,\"rows_cached\":%lld", (long long)tr_counter_get(&shared->rows_wanted),
-                (long long)tr_counter_get(&shared->rows_ahead), (long long)tr_counter_get(&shared->rows_cached));
+    add_wire(out, rank);
+    tr_text_add(out, ",\"skipped\":%lld", (long long)tr_counter_get(&rank->skipped));
+    tr_text_add(out, ",\"rows_wanted\":%lld,\"rows_ahead\":%lld,\"rows_cached\":%lld", (long long)tr_counter_get(&rank->rows_wanted),
+                (long long)tr_counter_get(&rank->rows_ahead), (long long)tr_counter_get(&rank->rows_cached));
     add_loss(out, m);
 }
 
@@ -122,13 +121,13 @@ static void add_staleness(tr_text *out, const tr_server *server)
     tr_text_add(out, "],\"dropped\":%lld", (long long)stats.dropped);
 }
 
-static void server_totals(tr_text *out, const tr__job_shared *shared, const tr_server *server)
+static void server_totals(tr_text *out, const tr__rank *rank, const tr_server *server)
 {
-    const int trainers = shared->trainer_count;
+    const int trainers = rank->trainer_count;
 
-    tr_text_add(out, ",\"server\":%d,\"updates\":%lld", shared->server_index, (long long)tr_counter_get(&shared->applied.count));
-    add_times(out, "apply", &shared->applied);
-    add_ms(out, "idle", tr_counter_get(&shared->idle));
+    tr_text_add(out, ",\"server\":%d,\"updates\":%lld", rank->server_index, (long long)tr_counter_get(&rank->applied.count));
+    add_times(out, "apply", &rank->applied);
+    add_ms(out, "idle", tr_counter_get(&rank->idle));
     tr_text_add(out, ",\"steps_by_trainer\":[");
     for (int i = 0; i < trainers; i++)
         tr_text_add(out, "%s%lld", i ? "," : "", (long long)tr_counter_get(&tr_server_peer_meter(server, i)->steps));
@@ -137,7 +136,7 @@ static void server_totals(tr_text *out, const tr__job_shared *shared, const tr_s
     add_peers(out, "kept", server, trainers, offsetof(tr_peer_meter, kept));
     add_peers(out, "held", server, trainers, offsetof(tr_peer_meter, held));
     add_staleness(out, server);
-    add_wire(out, shared);
+    add_wire(out, rank);
 }
 
 /* == both ====================================================================================== */
@@ -150,75 +149,75 @@ static const char *role_name(tr_role role)
 
 static void totals(void *self, tr_text *out)
 {
-    const tr__job_shared *shared = self;
-    const tr_server *server = tr__job_server(shared);
+    const tr__rank *rank = self;
+    const tr_server *server = tr__rank_server(rank);
 
-    if (shared->meter)
-        trainer_totals(out, shared);
+    if (rank->meter)
+        trainer_totals(out, rank);
     else if (server)
-        server_totals(out, shared, server);
+        server_totals(out, rank, server);
     else
-        add_wire(out, shared);
+        add_wire(out, rank);
 }
 
 static void progress(void *self, tr_text *out)
 {
-    const tr__job_shared *shared = self;
-    const tr_server *server = tr__job_server(shared);
+    const tr__rank *rank = self;
+    const tr_server *server = tr__rank_server(rank);
 
-    if (shared->meter) {
-        tr_text_add(out, ",\"role\":\"trainer\",\"step\":%lld", steps_of(shared->meter));
-        add_loss(out, shared->meter);
+    if (rank->meter) {
+        tr_text_add(out, ",\"role\":\"trainer\",\"step\":%lld", steps_of(rank->meter));
+        add_loss(out, rank->meter);
     } else if (server) {
-        tr_text_add(out, ",\"role\":\"server\",\"server\":%d", shared->server_index);
+        tr_text_add(out, ",\"role\":\"server\",\"server\":%d", rank->server_index);
         add_staleness(out, server);
     } else {
-        tr_text_add(out, ",\"role\":\"%s\"", role_name(shared->role));
+        tr_text_add(out, ",\"role\":\"%s\"", role_name(rank->role));
     }
 }
 
-void tr__job_runlog_start(tr__job_shared *shared)
+void tr__rank_runlog_start(tr__rank *rank)
 {
-    const tr_runlog_source source = {shared, totals, progress};
-    const tr_roster       *roster = tr_comm_roster(shared->comm);
+    const tr_runlog_source source = {rank, totals, progress};
+    const tr_roster       *roster = tr_comm_roster(rank->comm);
     const tr_rank         *self = &roster->rank[roster->self];
     const char            *attempt = getenv("TRIREME_ATTEMPT");
     const long             number = attempt ? strtol(attempt, NULL, 10) : 0;
     char                   name[64], host[256];
 
-    snprintf(name, sizeof name, "%s-%d", role_name(shared->role), self->index);
+    snprintf(name, sizeof name, "%s-%d", role_name(rank->role), self->index);
     tr_runlog_start(name, roster->self, number > 0, &source);
     tr_runlog_note("joined", ",\"schema\":%d,\"role\":\"%s\",\"index\":%d,\"rank\":%d,\"host\":%s,\"pid\":%lld,\"attempt\":%ld,"
-                   "\"servers\":%d,\"trainers\":%d,\"standbys\":%d,\"version\":\"%s\"", TR_RUNLOG_SCHEMA, role_name(shared->role),
+                   "\"servers\":%d,\"trainers\":%d,\"standbys\":%d,\"version\":\"%s\"", TR_RUNLOG_SCHEMA, role_name(rank->role),
                    self->index, roster->self, tr_json_quote(host, sizeof host, self->host), (long long)self->pid, number,
                    roster->servers, roster->trainers, roster->standbys, tr_version());
 }
 
-static void note_tables(const tr__job_shared *shared)
+static void note_tables(const tr__rank *rank)
 {
     tr_table_part *part = tr__must_alloc(sizeof *part);
     const char    *name;
 
-    for (uint32_t i = 0; part && tr_server_program_table(shared->program, i, part, &name); i++) {
+    for (uint32_t i = 0; part && tr_server_program_table(rank->program, i, part, &name); i++) {
         tr_text hot = {0};
         char    quoted[256];
         for (int64_t k = 0; k < part->hot_count; k++)
             tr_text_add(&hot, "%s[%lld,%lld]", k ? "," : "", (long long)part->hot[k].key, (long long)part->hot[k].updates);
         tr_runlog_note("table", ",\"server\":%d,\"table\":%s,\"rows\":%lld,\"row_bytes\":%lld,\"bytes\":%lld,\"hot_keys\":[%s]",
-                       shared->server_index, tr_json_quote(quoted, sizeof quoted, name), (long long)part->rows,
+                       rank->server_index, tr_json_quote(quoted, sizeof quoted, name), (long long)part->rows,
                        (long long)part->row_bytes, (long long)part->bytes, hot.data && !hot.failed ? hot.data : "");
         tr_text_deinit(&hot);
     }
     free(part);
 }
 
-void tr__job_runlog_end(tr__job_shared *shared, tr_status status)
+void tr__rank_runlog_end(tr__rank *rank, tr_status status)
 {
     char why[4096];
 
     if (status == TR_OK) {
-        if (shared->program && tr_runlog_has_file())
-            note_tables(shared);
+        if (rank->program && tr_runlog_has_file())
+            note_tables(rank);
         tr_runlog_end(",\"end\":\"well\"");
     } else {
         tr_json_quote(why, sizeof why, tr_error());

@@ -5,8 +5,8 @@
 #include "pserver/job/job_shared.h"
 
 /* Start the log; all ranks must be known. */
-void tr__job_runlog_start(tr__job_shared *shared);
+void tr__rank_runlog_start(tr__rank *rank);
 /* Write the last line: how the job ended for this rank. A server that ended well runs no update, so the line describes its tables. */
-void tr__job_runlog_end(tr__job_shared *shared, tr_status status);
+void tr__rank_runlog_end(tr__rank *rank, tr_status status);
 
 #endif

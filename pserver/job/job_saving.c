@@ -2,7 +2,6 @@
 #include "pserver/job/job_saving.h"
 
 #include "framework/base/memory.h"
-#include "pserver/job/job.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/util/background.h"
 #include "pserver/util/wake.h"
@@ -12,7 +11,7 @@
 #include <stdlib.h>
 
 struct tr__saving {
-    tr__job_shared *shared;
+    tr__rank *rank;
     tr_snapshot *snapshot;
     tr_background    background;
     atomic_bool  is_expected, is_wanted;
@@ -30,11 +29,11 @@ typedef struct written {
     char    *error;
 } written;
 
-tr__saving *tr__saving_new(tr__job_shared *shared)
+tr__saving *tr__saving_new(tr__rank *rank)
 {
     tr__saving *s = tr__must_alloc(sizeof *s);
 
-    s->shared = shared;
+    s->rank = rank;
     s->snapshot = tr_snapshot_new();
     return s;
 }
@@ -58,13 +57,13 @@ void tr__saving_free(tr__saving *s)
 
 void tr__saving_expect(tr__saving *s)
 {
-    tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_capacity(s->shared->program) * sizeof *states + 1);
+    tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_capacity(s->rank->program) * sizeof *states + 1);
 
     signal(SIGTERM, SIG_IGN);
-    s->expected_bytes = tr_snapshot_bytes(tr_server_program_states(s->shared->program, states), states);
+    s->expected_bytes = tr_snapshot_bytes(tr_server_program_states(s->rank->program, states), states);
     free(states);
     atomic_store(&s->is_expected, true);
-    tr__bell_ring(&s->shared->bell);
+    tr__bell_ring(&s->rank->bell);
 }
 
 void tr__saving_begin(tr__saving *s, const Trireme__Pserver__SnapshotTarget *target)
@@ -75,7 +74,7 @@ void tr__saving_begin(tr__saving *s, const Trireme__Pserver__SnapshotTarget *tar
     s->file = tr__must_strdup(target->file);
     s->without_tables = target->without_tables;
     atomic_store(&s->is_wanted, true);
-    tr__bell_ring(&s->shared->bell);
+    tr__bell_ring(&s->rank->bell);
 }
 
 bool tr__saving_is_due(const tr__saving *s)
@@ -91,7 +90,7 @@ static tr_status begin(tr__saving *s, void *(*run)(void *))
 static void end(tr__saving *s)
 {
     tr_background_end(&s->background);
-    tr__bell_ring(&s->shared->bell);
+    tr__bell_ring(&s->rank->bell);
 }
 
 static void *run_reserve(void *self)
@@ -115,8 +114,8 @@ static void *run_write(void *self)
 
 static tr_status take(tr__saving *s)
 {
-    tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_capacity(s->shared->program) * sizeof *states + 1);
-    int       count = tr_server_program_states(s->shared->program, states);
+    tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_capacity(s->rank->program) * sizeof *states + 1);
+    int       count = tr_server_program_states(s->rank->program, states);
 
     while (s->without_tables && count && states[count - 1].kind == TR_STATE_TABLE)
         count--;                                   /* tables come last */
@@ -135,7 +134,7 @@ static tr_status tell_written(tr__saving *s)
     s->error = NULL;
     tr_part_free(s->part);
     s->part = NULL;
-    return tr_comm_post(s->shared->comm, &(tr_command){.kind = TR__WRITTEN, .data = w, .is_urgent = true});
+    return tr_comm_post(s->rank->comm, &(tr_command){.kind = TR__WRITTEN, .data = w, .is_urgent = true});
 }
 
 static tr_status copy_and_write(tr__saving *s)
@@ -144,7 +143,7 @@ static tr_status copy_and_write(tr__saving *s)
     const tr_status taken = take(s);
     if (taken != TR_OK)
         s->error = tr__must_strdup(tr_error());
-    TR_TRY(tr_comm_post(s->shared->comm, &(tr_command){.kind = TR__SNAPPED, .is_urgent = true}));
+    TR_TRY(tr_comm_post(s->rank->comm, &(tr_command){.kind = TR__SNAPPED, .is_urgent = true}));
     if (taken == TR_OK && begin(s, run_write) == TR_OK) {
         s->is_writing = true;
         return TR_OK;

@@ -10,7 +10,7 @@
 
 typedef struct tr__saving tr__saving;
 
-tr__saving *tr__saving_new(tr__job_shared *shared);
+tr__saving *tr__saving_new(tr__rank *rank);
 void        tr__saving_free(tr__saving *saving);
 /* Wait for the thread. If the job has failed, the thread ends by itself. */
 void        tr__saving_end(tr__saving *saving);

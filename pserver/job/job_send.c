@@ -1,9 +1,13 @@
 /* job_send.c - sends gradients. */
 #include "pserver/job/job_send.h"
 
+#include "framework/base/memory.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
 #include "pserver/job/job_compress.h"
+#include "pserver/job/job_pull.h"
+
+#include <string.h>
 
 /* Does a pull follow the step's end? The last push, the end of a step and such a pull leave one right after the other. So servers on
  * this processor are woken once for all three. The last step tells whether a pull follows. If it follows no more, such a server hears of
@@ -13,10 +17,24 @@ bool tr__job_pulls_after_steps(const tr_job *job)
     return job->step_of_last_pull == job->step;
 }
 
+tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
+{
+    tr__job_block *b = &job->block[block];
+
+    TR_TRY(tr__job_settle(job));
+    if (!b->stage)
+        b->stage = tr__array_alloc((size_t)b->bytes);
+    if (!b->stage)
+        return tr_fail(TR_ENOMEM, "send: no memory for a copy of '%s', %lld bytes", b->grad, (long long)b->bytes);
+    memcpy(b->stage, data, (size_t)b->bytes);
+    *out = b->stage;
+    return TR_OK;
+}
+
 tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket)
 {
     tr__job_block *b = &job->block[block];
-    const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->shared.options.chunk_bytes);
+    const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->rank.options.chunk_bytes);
     tr_command     command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
                               .has_more = is_last && tr__job_pulls_after_steps(job)};
 

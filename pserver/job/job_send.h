@@ -10,5 +10,8 @@ tr_status tr__job_send_block(tr_job *job, int block, const void *data, double we
 tr_status tr__job_send_rows(tr_job *job, int table);
 /* Does a pull of parameters follow each step's end directly? */
 bool      tr__job_pulls_after_steps(const tr_job *job);
+/* Copy a gradient to memory that does not change until its step is settled; *out is the copy. First waits until the last gradient from
+ * that memory is settled. */
+tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
 
 #endif

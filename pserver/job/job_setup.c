@@ -162,7 +162,7 @@ static void pack_setup(tr_client_setup *out, const tr_job *job, const tr_job_spe
     make_lists(&setup, job, spec, server);
     setup.mode = (char *)(uintptr_t)spec->mode;
     setup.compress = (char *)(uintptr_t)tr__job_compress_text(spec);
-    setup.chunk_bytes = (uint64_t)job->shared.options.chunk_bytes;
+    setup.chunk_bytes = (uint64_t)job->rank.options.chunk_bytes;
     setup.program.data = (uint8_t *)(uintptr_t)spec->programs[server].bytes;
     setup.program.len = spec->programs[server].size;
     setup.has_tasks = server == 0 && spec->tasks;
@@ -193,7 +193,7 @@ static tr_status add_setups(tr__setup_call *out, const tr_job *job, const tr_job
     tr_client_value *values = out->value = tr__must_array((size_t)spec->value_count + 1, sizeof *values);
     tr_client_pack  *rows = out->rows = tr__must_array((size_t)spec->table_count * 2 * TR_SHARDS + 2, sizeof *rows);
     uint64_t         step;
-    const bool       sends_rows = spec->table_count && !tr_client_resumes(tr__job_client(&job->shared), &step);
+    const bool       sends_rows = spec->table_count && !tr_client_resumes(tr__rank_client(&job->rank), &step);
 
     for (int s = 0; s < out->servers; s++) {
         tr_client_setup *to = &out->server[s];

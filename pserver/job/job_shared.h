@@ -14,14 +14,23 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-typedef struct tr__job_shared {
+/* The owner's part of a driver that drives a client. The driver calls these functions. */
+typedef struct tr__client_watch {
+    void *self;
+    void (*begin)(void *self, tr_client *client);                        /* this rank is a trainer from here on */
+    void (*poll)(void *self, const tr_client *client, bool has_heard);   /* has_heard: from a server, since the last call */
+} tr__client_watch;
+
+/* The driver's own part: job_driver.h. */
+typedef struct tr__driver tr__driver;
+
+typedef struct tr__rank {
     /* set before the communication thread starts */
     tr_job_options options;           /* with the defaults filled in */
     tr_comm       *comm;
     struct tr__saving *saving;        /* a server's part of checkpoints: job_saving.h */
-    struct tr__checkpointer *checkpointer;      /* on the trainer that makes checkpoints: job_checkpoint.h */
-    struct tr__own_part *own_part;    /* a trainer's part of all checkpoints: job_own_part.h */
-    struct tr__place *place;          /* a trainer's place in its data: job_place.h */
+    tr__client_watch watch;
+    tr__driver    *driver;            /* opaque */
 
     _Atomic tr_role role;             /* a standby may become a trainer while other threads read it */
     atomic_bool    is_replacement;    /* this rank was a standby, and has replaced a dead trainer */
@@ -48,24 +57,22 @@ typedef struct tr__job_shared {
     struct tr_frozen *frozen;         /* the state of a moment, for a new replica; handed over by wants_thaw and TR__FROZEN */
     atomic_bool    wants_frozen, wants_thaw;
     uint8_t       *share;             /* of all servers; handed over by TR__SHARE and its ticket */
+    uint64_t       gatherings;        /* with the other servers; the owner's */
     atomic_bool    is_done;           /* all trainers have left */
     bool           is_abandoned;       /* or all have died; handed over by is_done */
     atomic_uint    bell;
-} tr__job_shared;
-
-/* The driver's own part: job_driver.h. */
-typedef struct tr__job_driver tr__job_driver;
+} tr__rank;
 
 /* A trainer's core. Other threads than the driver ask it only what does not change any more, or what a ticket has settled. */
-static inline const tr_client *tr__job_client(const tr__job_shared *shared)
+static inline const tr_client *tr__rank_client(const tr__rank *rank)
 {
-    return atomic_load_explicit(&shared->seen_client, memory_order_acquire);
+    return atomic_load_explicit(&rank->seen_client, memory_order_acquire);
 }
 
 /* A server's core, for its figures; NULL: this rank is none. */
-static inline const tr_server *tr__job_server(const tr__job_shared *shared)
+static inline const tr_server *tr__rank_server(const tr__rank *rank)
 {
-    return atomic_load_explicit(&shared->seen_server, memory_order_acquire);
+    return atomic_load_explicit(&rank->seen_server, memory_order_acquire);
 }
 
 #endif

@@ -6,12 +6,12 @@
 #include "pserver/job/job_shared.h"
 
 /* The store of this rank's core. */
-tr_store  tr__job_store(tr__job_driver *driver, const tr_roster *roster);
+tr_store  tr__rank_store(tr__driver *driver, const tr_roster *roster);
 /* The name of this server's state that outlives the process. False: no state is kept, because no later process would read it. */
-bool      tr__job_state_name(char *out, size_t size, const tr__job_shared *shared);
+bool      tr__rank_state_name(char *out, size_t size, const tr__rank *rank);
 /* Make the update that the core has asked for. Called by the thread that has the program. */
-tr_status tr__job_run_update(tr__job_shared *shared);
+tr_status tr__rank_run_update(tr__rank *rank);
 /* Tell the core that it is made. */
-void      tr__job_tell_applied(tr__job_driver *driver, tr_status status);
+void      tr__rank_tell_applied(tr__driver *driver, tr_status status);
 
 #endif

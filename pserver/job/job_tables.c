@@ -5,10 +5,12 @@
 #include "framework/base/name.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_commands.h"
-#include "pserver/job/job_geo.h"
+#include "storage/memory/segment.h"
+#include "storage/memory/trainer_vars.h"
 #include "storage/table/table_report.h"
 #include "storage/table/table_var.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +55,20 @@ static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
     return spec->cache_rows > 0 && spec->cache_staleness > 0 && job->policy.caches_rows;
 }
 
+/* In modes in which trainers train copies: open this trainer's copy of a table. If trainers' variables outlive the process, so do their copies of tables:
+ * one that an earlier process has left is as after the job's present step. */
+static tr_status open_own_table(tr_job *job, int table, const tr_job_table *from)
+{
+    enum { NUMBER = 16, LONGEST = TR_SEGMENT_NAME - 16 };      /* room for the suffixes of the table's segments */
+    const tr_table_config config = tr_table_config_of(from);
+    const char           *prefix = getenv("TRIREME_STATE");
+    char                  trainer[LONGEST - NUMBER] = "", name[LONGEST];
+    const bool            has_name = prefix && *prefix && tr_trainer_vars_name(trainer, sizeof trainer, prefix, tr_job_index(job));
+
+    snprintf(name, sizeof name, "%s.%d", trainer, table);
+    return tr_geo_rows_new(&job->table[table].geo, &config, has_name ? name : NULL, (uint64_t)job->step);
+}
+
 tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
 {
     const size_t servers = (size_t)tr_job_servers(job);
@@ -76,7 +92,7 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
         if (keeps_rows(job, spec))
             TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
         if (job->policy.trains_copies)
-            TR_TRY(tr__job_open_own_table(job, i, from));
+            TR_TRY(open_own_table(job, i, from));
     }
     job->cache_staleness = spec->cache_staleness;
     return TR_OK;
@@ -172,6 +188,11 @@ tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *ta
     TR_TRY(tr_table_declare(scope, table));
     job->table[number].var = tr_scope_find(scope, table->name);
     return TR_OK;
+}
+
+int tr__job_change_share(const tr_job *job)
+{
+    return job->policy.gathers_per_trainer ? tr_job_trainers(job) : 1;
 }
 
 /* == all rows ===================================================================================== */

@@ -22,5 +22,7 @@ tr_status tr__job_forget_rows(tr_job *job, int table);
 int         tr__job_table_of(const tr_job *job, const char *name, const tr_var *var);
 /* The name of a table that was not pushed in the present step; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
+/* The divisor of a trainer's change: the number of trainers where a server adds each change by itself, 1 where it adds their mean. */
+int         tr__job_change_share(const tr_job *job);
 
 #endif

@@ -1,6 +1,4 @@
 /* job_train.c - a trainer's calls: checked here, carried out by the communication thread (job_core.c). */
-#include "pserver/job/job_train.h"
-
 #include "framework/base/memory.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_checkpoint.h"
@@ -54,7 +52,7 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
 static void tell_beginning(const tr_job *job)
 {
     uint64_t      resumed;
-    const bool    resumes = tr_client_resumes(tr__job_client(&job->shared), &resumed);
+    const bool    resumes = tr_client_resumes(tr__rank_client(&job->rank), &resumed);
     const int64_t step = job->first_step + job->step * job->policy.period;
     char          text[160];
 
@@ -95,20 +93,20 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr_job_resumed(job, &resumes, &job->step));
     TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr__job_sets_keep(job, spec));
-    job->even_from = (int64_t)tr_client_even_from(tr__job_client(&job->shared));
+    job->even_from = (int64_t)tr_client_even_from(tr__rank_client(&job->rank));
     job->mode = tr__must_strdup(spec->mode);
     job->first_step = spec->first_step;
     job->first_run = spec->first_run;
-    tr__place_begin(job->shared.place, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
+    tr__place_begin(job->place, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
                                                            .position = job->step == 0 ? spec->first_position : NULL,
                                                            .position_size = spec->first_position_size}, job->policy.period);
     job->checkpoints = spec->checkpoints ? tr__must_strdup(spec->checkpoints) : NULL;
-    TR_TRY(tr__own_part_set_up(job->shared.own_part, spec));
+    TR_TRY(tr__own_part_set_up(job->own_part, spec));
     job->joined_at = job->step;
     job->is_set_up = true;
     if (tr_job_index(job) == 0 && !tr_job_is_replacement(job))
         tell_beginning(job);
-    tr_trainer_meter_start(job->shared.meter, tr__clock(), job->step);
+    tr_trainer_meter_start(job->rank.meter, tr__clock(), job->step);
     tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
                    "\"compress_parameters\":\"%s\",\"compressible_bytes\":%lld", spec->mode,
                    (long long)job->step, job->block_count, job->table_count, tr__job_compress_text(spec), tr__job_compress_parameters_text(spec),
@@ -122,14 +120,14 @@ tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step)
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_resumed"));
     TR_TRY(tr_job_wait(job, 1));
-    *resumes = tr_client_resumes(tr__job_client(&job->shared), &resumed);
+    *resumes = tr_client_resumes(tr__rank_client(&job->rank), &resumed);
     *step = *resumes ? (int64_t)resumed : 0;
     return TR_OK;
 }
 
 bool tr_job_is_uneven(const tr_job *job)
 {
-    return job->step < job->even_from || atomic_load(&job->shared.awaits_replacement);
+    return job->step < job->even_from || atomic_load(&job->rank.awaits_replacement);
 }
 
 int tr_job_find_block(const tr_job *job, const char *name)
@@ -164,8 +162,8 @@ double tr_job_weight(const tr_job *job)
 
 void tr_job_step_begin(tr_job *job)
 {
-    if (job->shared.meter)
-        tr_trainer_meter_begin(job->shared.meter, tr__clock());
+    if (job->rank.meter)
+        tr_trainer_meter_begin(job->rank.meter, tr__clock());
 }
 
 void tr_job_set_loss(tr_job *job, double loss)
@@ -173,8 +171,8 @@ void tr_job_set_loss(tr_job *job, double loss)
     int64_t bits;
 
     memcpy(&bits, &loss, sizeof bits);
-    if (job->shared.meter)
-        tr_counter_set(&job->shared.meter->loss, bits);
+    if (job->rank.meter)
+        tr_counter_set(&job->rank.meter->loss, bits);
 }
 
 tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
@@ -208,20 +206,6 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
     return is_checked_first ? TR_OK : tr__job_look_at_block(job, block, data, weight);
 }
 
-tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
-{
-    tr__job_block *b = &job->block[block];
-
-    TR_TRY(tr__job_settle(job));
-    if (!b->stage)
-        b->stage = tr__array_alloc((size_t)b->bytes);
-    if (!b->stage)
-        return tr_fail(TR_ENOMEM, "send: no memory for a copy of '%s', %lld bytes", b->grad, (long long)b->bytes);
-    memcpy(b->stage, data, (size_t)b->bytes);
-    *out = b->stage;
-    return TR_OK;
-}
-
 tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_step_end"));
@@ -236,8 +220,8 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     TR_TRY(tr_job_finish_pulls(job));              /* for a step without a push */
     TR_TRY(tr__job_release_gradients(job, &is_idle));
     TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = tr__job_pulls_after_steps(job)}, ticket));
-    tr_trainer_meter_end(job->shared.meter, tr__clock());
-    job->shared.last_end = job->last_ticket;
+    tr_trainer_meter_end(job->rank.meter, tr__clock());
+    job->rank.last_end = job->last_ticket;
     job->step++;
     job->pushed = 0;
     for (int i = 0; i < job->block_count; i++)
@@ -267,7 +251,7 @@ tr_status tr_job_step_idle(tr_job *job)
     TR_TRY(tr__job_sets_send(job));                /* all trainers set the same values before the same step */
     tr_trainer_vars_stay(job->own, (uint64_t)job->step, (uint64_t)job->step + 1);
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_IDLE, .is_urgent = true}, NULL));
-    job->shared.last_end = job->last_ticket;
+    job->rank.last_end = job->last_ticket;
     job->step++;
     return tr__job_tables_ended(job);
 }
@@ -280,7 +264,7 @@ tr_ticket tr_job_last_ticket(const tr_job *job)
 tr_status tr_job_rest(tr_job *job)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_rest"));
-    return tr_comm_post(job->shared.comm, &(tr_command){.kind = TR__REST, .is_urgent = true});
+    return tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__REST, .is_urgent = true});
 }
 
 int64_t tr_job_step(const tr_job *job)
@@ -290,7 +274,7 @@ int64_t tr_job_step(const tr_job *job)
 
 static tr_status finish_steps(tr_job *job, const char *call)
 {
-    TR_TRY(tr_comm_status(job->shared.comm));             /* first: a job that has failed may have failed in the middle of a step */
+    TR_TRY(tr_comm_status(job->rank.comm));             /* first: a job that has failed may have failed in the middle of a step */
     if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "%s: in the middle of step %lld: end it first", call, (long long)job->step + 1);
     return tr_job_finish_pulls(job);
@@ -314,13 +298,13 @@ tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
     if (!job->is_draining) {
         TR_TRY(finish_steps(job, "tr_job_stay"));
         tell_left(job);
-        tr__checkpointer_finish(job->shared.checkpointer);
+        tr__checkpointer_finish(job->checkpointer);
         TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
         job->is_draining = true;
-        tr_trainer_meter_does(job->shared.meter, TR_DOES_LEFT);
+        tr_trainer_meter_does(job->rank.meter, TR_DOES_LEFT);
     }
-    TR_TRY(tr_comm_wait(NULL, job->shared.comm, job->last_ticket, tr__seconds(seconds)));
-    tr__checkpointer_last(job->shared.checkpointer, last);
+    TR_TRY(tr_comm_wait(NULL, job->rank.comm, job->last_ticket, tr__seconds(seconds)));
+    tr__checkpointer_last(job->checkpointer, last);
     return TR_OK;
 }
 
@@ -331,10 +315,10 @@ tr_status tr_job_goodbye(tr_job *job)
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
     TR_TRY(finish_steps(job, "tr_job_goodbye"));
     tell_left(job);
-    tr__checkpointer_finish(job->shared.checkpointer);                  /* its failure is reported by tr_job_checkpoint_wait, if the caller asks */
+    tr__checkpointer_finish(job->checkpointer);                  /* its failure is reported by tr_job_checkpoint_wait, if the caller asks */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;
-    tr_trainer_meter_does(job->shared.meter, TR_DOES_LEFT);
+    tr_trainer_meter_does(job->rank.meter, TR_DOES_LEFT);
     return tr_job_wait(job, ticket);
 }
 
@@ -342,7 +326,7 @@ tr_status tr_job_stop(tr_job *job, const char *why, int exit_code)
 {
     if (exit_code < 1 || exit_code > 255)
         return tr_fail(TR_ERANGE, "tr_job_stop: exit code %d", exit_code);
-    tr_comm_set_exit_code(job->shared.comm, exit_code);
+    tr_comm_set_exit_code(job->rank.comm, exit_code);
     job->is_stopped = true;
     return tr_job_abort(job, why);
 }
@@ -351,14 +335,14 @@ tr_status tr_job_abort(tr_job *job, const char *why)
 {
     char *text;
 
-    if (job->shared.role != TR_ROLE_TRAINER)
+    if (job->rank.role != TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "tr_job_abort: it is a trainer's; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
     text = tr__must_strdup(why);
     job->has_left = true;
-    const tr_status status = tr_comm_post(job->shared.comm, &(tr_command){.kind = TR__ABORT, .data = text});
+    const tr_status status = tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__ABORT, .data = text});
     if (status != TR_OK) {
         free(text);
         return status;
     }
-    return tr_comm_wait(NULL, job->shared.comm, UINT64_MAX, tr__seconds(job->shared.options.timeout));
+    return tr_comm_wait(NULL, job->rank.comm, UINT64_MAX, tr__seconds(job->rank.options.timeout));
 }

@@ -39,42 +39,42 @@ void tr__job_set_current(tr_job *job)
 
 tr_role tr_job_role(const tr_job *job)
 {
-    return job->shared.role;
+    return job->rank.role;
 }
 
 int tr_job_rank(const tr_job *job)
 {
-    return tr_comm_roster(job->shared.comm)->self;
+    return tr_comm_roster(job->rank.comm)->self;
 }
 
 const char *tr_job_rank_name(const tr_job *job, int rank)
 {
-    const tr_roster *roster = tr_comm_roster(job->shared.comm);
+    const tr_roster *roster = tr_comm_roster(job->rank.comm);
     return rank >= 0 && rank < roster->size ? tr_roster_name(roster, rank) : "?";
 }
 
 int tr_job_index(const tr_job *job)
 {
-    const tr_roster *roster = tr_comm_roster(job->shared.comm);
+    const tr_roster *roster = tr_comm_roster(job->rank.comm);
     return roster->rank[roster->self].index;
 }
 
 int tr_job_size(const tr_job *job)
 {
-    return tr_comm_roster(job->shared.comm)->size;
+    return tr_comm_roster(job->rank.comm)->size;
 }
 
 int tr_job_trainers(const tr_job *job)
 {
-    return tr_comm_roster(job->shared.comm)->trainers;
+    return tr_comm_roster(job->rank.comm)->trainers;
 }
 
 int tr_job_servers(const tr_job *job)
 {
-    return tr_comm_roster(job->shared.comm)->servers;
+    return tr_comm_roster(job->rank.comm)->servers;
 }
 
 bool tr_job_is_replacement(const tr_job *job)
 {
-    return atomic_load(&job->shared.is_replacement);
+    return atomic_load(&job->rank.is_replacement);
 }

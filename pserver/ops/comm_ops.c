@@ -16,8 +16,8 @@
 #include "pserver/job/job_fetched.h"
 #include "pserver/job/job_finite.h"
 #include "pserver/job/job_pull.h"
+#include "pserver/job/job_send.h"
 #include "pserver/job/job_sets.h"
-#include "pserver/job/job_train.h"
 #include "pserver/ops/comm_ops.h"
 
 #include <pthread.h>

@@ -10,8 +10,8 @@
 #include "framework/tensors/tensor.h"
 #include "pserver/job/job_calls.h"
 #include "pserver/job/job_fetched.h"
-#include "pserver/job/job_geo.h"
 #include "pserver/job/job_rows.h"
+#include "pserver/job/job_tables.h"
 #include "pserver/ops/comm_ops.h"
 #include "pserver/util/wake.h"
 
@@ -154,7 +154,7 @@ static tr_status run(const tr_run *io)
         return tr_fail(TR_EINVAL, "exchange_deltas: %d parameters and %d Base", io->outs[PARAM_OUT].count,
                        io->outs[BASE_OUT].count);
     if (a->period == 0 ? *count == 0 : ++*count < a->period) {
-        tr_trainer_meter_pause(job->shared.meter, tr__clock());
+        tr_trainer_meter_pause(job->rank.meter, tr__clock());
         return TR_OK;
     }
     *count = 0;

@@ -9,7 +9,8 @@
 #include "kernels/base/check.h"
 #include "kernels/math/arrays/exact.h"
 #include "pserver/core/base/gathering.h"
-#include "pserver/job/job_serve.h"
+#include "pserver/job/job.h"
+#include "pserver/job/rank_serve.h"
 #include "pserver/ops/comm_ops.h"
 #include "storage/util/little_endian.h"
 
@@ -80,7 +81,7 @@ static tr_status run(const tr_run *io)
         else
             tr_exact_add_squares_f64(&own, x->item[i]->data, tr_tensor_count(x->item[i]));
     pack(packed, &own);
-    TR_TRY(tr__job_share(&all, job, packed, BYTES));
+    TR_TRY(tr__rank_share(&all, &job->rank, packed, BYTES));
     for (int s = 0; s < tr_job_servers(job); s++)
         add_packed(&sum, all + (size_t)s * BYTES);
     if (out->dtype == TR_FP32)

@@ -80,11 +80,11 @@ tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count)
     if (step == 0)
         return TR_OK;
     if (find_name(name, sizeof name, job) && (job->own || tr_trainer_vars_attach(&job->own, name) == TR_OK)) {
-        tr__own_part_show(job->shared.own_part, job->own);
+        tr__own_part_show(job->own_part, job->own);
         TR_TRY(load_all(count, job, scope, (uint64_t)step));
     }
     if (*count == 0 && job->step == step)
-        tr__own_part_begin(job->shared.own_part, scope);
+        tr__own_part_begin(job->own_part, scope);
     return TR_OK;
 }
 
@@ -98,7 +98,7 @@ static tr_status open_anew(tr_job *job, const char *name, int count, tr_trainer_
         tr_trainer_vars_attach(&job->own, name);
     if (job->own && tr_trainer_vars_are(job->own, count, vars))
         return TR_OK;
-    tr__own_part_show(job->shared.own_part, NULL);
+    tr__own_part_show(job->own_part, NULL);
     tr_trainer_vars_free(job->own, true);
     job->own = NULL;
     return tr_trainer_vars_create(&job->own, name, count, vars);
@@ -119,9 +119,9 @@ static void open(tr_job *job, int count, tr_trainer_var *vars, const tr_run *io)
     job->has_opened_own = true;
     if (has_name && !has_copies)
         say_not_kept(job);
-    job->keeps_own = has_copies || (tr__own_part_wants_copies(job->shared.own_part) && open_anew(job, NULL, count, vars, io) == TR_OK);
+    job->keeps_own = has_copies || (tr__own_part_wants_copies(job->own_part) && open_anew(job, NULL, count, vars, io) == TR_OK);
     if (job->keeps_own)
-        tr__own_part_show(job->shared.own_part, job->own);
+        tr__own_part_show(job->own_part, job->own);
 }
 
 static bool is_due(const tr_run *io)

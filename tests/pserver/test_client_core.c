@@ -481,13 +481,13 @@ TEST(a_trainers_place_is_that_behind_the_steps_that_servers_have)
 {
     rig                     r = make(1 << 20, 0);
     tr_comm                 comm = {.roster = r.roster};
-    tr_job                  job = {.shared = {.role = TR_ROLE_TRAINER, .comm = &comm}};
+    tr_job                  job = {.rank = {.role = TR_ROLE_TRAINER, .comm = &comm}};
     const tr_trainer_state  one = {.steps = 101, .runs = 201, .position = "one", .position_size = 3};
     const tr_trainer_state  two = {.steps = 102, .runs = 202, .position = "two", .position_size = 3};
     tr_message              m[16];
 
-    job.shared.place = tr__place_new(&job.shared);
-    tr__place_watch(job.shared.place, r.client);
+    job.place = tr__place_new(&job.rank);
+    tr__place_watch(job.place, r.client);
     EXPECT_OK(tr_job_set_place(&job, &one));
     make_step(&r);
     job.step++;
@@ -501,7 +501,7 @@ TEST(a_trainers_place_is_that_behind_the_steps_that_servers_have)
     assert_memory_equal(snapshot->place->position.data, "one", 3);
     trireme__pserver__snapshot__free_unpacked(snapshot, NULL);
     unmake(&r);
-    tr__place_free(job.shared.place);
+    tr__place_free(job.place);
 }
 
 static void request(rig *r, tr_wire_kind kind)
