@@ -14,7 +14,7 @@ set(TR_KERNELS_FOLDERS math/tools math/arrays math/products math/images math/seq
 set(TR_FRAMEWORK_FOLDERS base threads tensors programs operators formats gradients composites plans runs)
 set(TR_STORAGE_FOLDERS util memory table checkpoint)
 set(TR_PSERVER_FOLDERS util wire observe state core/base core/board core/tasks core/client core/replica core/updates
-    core/snapshots core/members core/server transport store job ops)
+    core/snapshots core/members core/server transport store rank api ops)
 
 # Messages: proto/<name>.proto.
 set(TR_FRAMEWORK_PROTOS framework)

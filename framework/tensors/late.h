@@ -1,7 +1,7 @@
 /* late.h - memory that is filled after the operator that had it filled has returned.
  *
  * A trainer asks for parameters at the end of a step and computes the next one while they come: each is waited for before its first
- * reader (pserver/job/job_pull.c). Whoever looks into a variable in another way (a fetch, another program, a file, Python) asks here
+ * reader (pserver/api/job_pull.c). Whoever looks into a variable in another way (a fetch, another program, a file, Python) asks here
  * first, so that nobody sees a value that is old or half written; memory is not freed while something comes into it.
  *
  * What must stay true: the function that is set may be called by any thread, waits with a bound, and returns at once when nothing

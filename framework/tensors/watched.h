@@ -1,7 +1,7 @@
 /* watched.h - variables that somebody watches: who writes them, and who gets their memory.
  *
  * In a job the servers own the parameters, and a trainer computes with copies. A script that writes such a copy between two steps means the servers'
- * value (pserver/job/job_sets.h). There are many ways to write a variable, but few places where it happens: a tensor is set, shared or
+ * value (pserver/api/job_sets.h). There are many ways to write a variable, but few places where it happens: a tensor is set, shared or
  * emptied (tensor.c), or a run writes it (executor.c; the plan knows which variables). These places tell the watcher. Memory that is handed out
  * may be written at any time, so the watcher hears of that, too.
  *

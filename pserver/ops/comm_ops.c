@@ -11,13 +11,13 @@
  * until it is written after a recv_wait. */
 #include "framework/operators/op.h"
 #include "framework/operators/op_registry.h"
-#include "pserver/job/job_calls.h"
-#include "pserver/job/job_compress.h"
-#include "pserver/job/job_fetched.h"
-#include "pserver/job/job_finite.h"
-#include "pserver/job/job_pull.h"
-#include "pserver/job/job_send.h"
-#include "pserver/job/job_sets.h"
+#include "pserver/api/job_calls.h"
+#include "pserver/api/job_compress.h"
+#include "pserver/api/job_fetched.h"
+#include "pserver/api/job_finite.h"
+#include "pserver/api/job_pull.h"
+#include "pserver/api/job_send.h"
+#include "pserver/api/job_sets.h"
 #include "pserver/ops/comm_ops.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * They know tables by their names and hold none. Neither waits: a lookup waits for rows, send_barrier ends the step. */
 #include "framework/operators/op.h"
 #include "framework/tensors/tensor.h"
-#include "pserver/job/job_rows.h"
+#include "pserver/api/job_rows.h"
 #include "pserver/ops/comm_ops.h"
 
 #include <string.h>

@@ -8,10 +8,10 @@
 #include "framework/tensors/tensor.h"
 #include "kernels/base/check.h"
 #include "kernels/math/arrays/exact.h"
+#include "pserver/api/job.h"
 #include "pserver/core/base/gathering.h"
-#include "pserver/job/job.h"
-#include "pserver/job/rank_serve.h"
 #include "pserver/ops/comm_ops.h"
+#include "pserver/rank/rank_serve.h"
 #include "storage/util/little_endian.h"
 
 enum { X };

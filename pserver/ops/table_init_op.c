@@ -1,7 +1,7 @@
 /* table_init_op.c - lookup_sparse_table_init: makes the object that the operators of table_ops.c read and update. */
 #include "framework/operators/op.h"
 #include "framework/tensors/random.h"
-#include "pserver/job/job_tables.h"
+#include "pserver/api/job_tables.h"
 #include "storage/table/table_var.h"
 
 #include <string.h>

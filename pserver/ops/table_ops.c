@@ -7,8 +7,8 @@
 #include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/tools/cast.h"
-#include "pserver/job/job_rows.h"
-#include "pserver/job/job_tables.h"
+#include "pserver/api/job_rows.h"
+#include "pserver/api/job_tables.h"
 #include "storage/table/table_tile.h"
 #include "storage/table/table_var.h"
 

@@ -7,8 +7,8 @@
 #include "framework/operators/op_registry.h"
 #include "framework/tensors/scope.h"
 #include "framework/tensors/tensor.h"
-#include "pserver/job/job.h"
-#include "pserver/job/job_own_part.h"
+#include "pserver/api/job.h"
+#include "pserver/api/job_own_part.h"
 #include "pserver/ops/comm_ops.h"
 #include "storage/memory/trainer_vars.h"
 

@@ -3,9 +3,9 @@
 
 #include "framework/tensors/half.h"
 #include "proto/pserver.pb-c.h"
+#include "pserver/api/job.h"
+#include "pserver/api/job_place.h"
 #include "pserver/core/client/client.h"
-#include "pserver/job/job.h"
-#include "pserver/job/job_place.h"
 #include "pserver/transport/comm_state.h"
 #include "pserver/wire/rounded.h"
 #include "storage/util/little_endian.h"

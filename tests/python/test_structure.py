@@ -172,7 +172,7 @@ def test_a_folder_has_neither_few_files_nor_many(floor):
     own = {name.split("/")[-1] for name in sources(floor) if not folder_of(name)}
     assert {name for name in own if not name.startswith("trireme")} <= {"ops.c", "fusions.c", "fusions.h"}, "each has a folder of its noun or family"
     odd = {f"{floor}/{folder}" for folder, count in counts.items() if folder and not 4 <= count <= 40}
-    assert odd <= {"pserver/state", "pserver/job"}, "a folder is one noun, with what belongs to it"
+    assert odd <= {"pserver/state"}, "a folder is one noun, with what belongs to it"
 
 
 def test_a_noun_in_several_files_is_one_unit():
@@ -251,15 +251,9 @@ def test_each_folder_is_explained(floor):
     assert re.findall(r"^\| `([\w/]+)/` ", text, re.M) == folders(floor)
 
 
-def test_the_drivers_part_of_a_job_is_seen_by_its_core_and_store_alone():
-    """They in turn see nothing of the owner's part: job.h."""
-    job = {name.split("/")[-1]: text for name, text in sources("pserver/job").items()}
-    drivers = {name for name, text in job.items() if '"pserver/job/job_driver.h"' in text}
-    assert drivers == {"job_core.c", "job_store.c"}
-    seen = [*drivers]
-    for name in seen:
-        seen += {other.split("/")[-1] for other in INCLUDE.findall(job[name]) if "/job/" in other} - set(seen)
-    assert "job_shared.h" in seen and "job.h" not in seen
+def test_the_drivers_part_of_a_rank_is_seen_by_its_core_and_store_alone():
+    drivers = {name for name, text in sources("pserver").items() if '"pserver/rank/rank_driver.h"' in text}
+    assert drivers == {"pserver/rank/rank_core.c", "pserver/rank/rank_store.c"}
 
 
 def test_the_insides_of_a_folder_stay_inside():

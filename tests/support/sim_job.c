@@ -30,7 +30,7 @@ static bool waits_count(const sim_job *job)
     return job->options.replacements_late || job->options.disk || job->options.is_scripted;
 }
 
-/* == what a standby becomes: as job_core.c ======================================================= */
+/* == what a standby becomes: as rank_core.c ======================================================= */
 
 /* Now and then the dead process holds its memory a moment longer. */
 static tr_status take_place(void *self, int server, int dead)

@@ -1,6 +1,6 @@
 /* store.h - the interface beneath the core of a server or a replica: the memory of its state, and the computation of updates.
  *
- * In a real server the store runs the executor (job_store.c); in tests it is a small function. A store has two kinds of functions. *Memory* functions answer
+ * In a real server the store runs the executor (rank_store.c); in tests it is a small function. A store has two kinds of functions. *Memory* functions answer
  * at once and never call the core. *Work* functions are called when no handler of the core is running (effects.h); the store reports at once or later
  * that the work is done. A function may be NULL where its comment says so. */
 #ifndef TR_PSERVER_STORE_H

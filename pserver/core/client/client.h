@@ -12,7 +12,7 @@
  *
  * Operations are numbered 1, 2, ... (tickets) and complete in that order.
  *
- * What must stay true: the caller checks its calls (job_life.c): blocks exist, sizes fit, a block is pushed once a
+ * What must stay true: the caller checks its calls (job_train.c): blocks exist, sizes fit, a block is pushed once a
  * step, nothing is pushed while a pull is under way. Memory handed over lives until the ticket of the step's end is done. */
 #ifndef TR_PSERVER_CLIENT_H
 #define TR_PSERVER_CLIENT_H

@@ -3,7 +3,7 @@
 Each trainer has a file with one record per step. The file lies beside the checkpoints where the job keeps any, so a resumed job has
 it, too. Otherwise it lies in the host's memory, as the servers' state does. A record is written before the next step begins, so a
 death may prevent the record of the last step. Two rules save most of its values. Values that are computed before the end of the step
-are in a second file by then (pserver/job/job_fetched.h). Numbers that all trainers share (the loss, ``all_mean``) are parameters of
+are in a second file by then (pserver/api/job_fetched.h). Numbers that all trainers share (the loss, ``all_mean``) are parameters of
 the servers (docs/adr/0005). If a trainer's own file is lost with its host, these shared numbers come from another trainer's file.
 
 A record is ``<HHI`` and a payload: the number of its form, the low half of the payload's CRC-32, the step. Record number 0 is a form:
@@ -37,7 +37,7 @@ _HEAD = struct.Struct("<HHI")          # number of the form, check, step; in a f
 _VALUE_BYTES = 4096                    # of a value that is kept, at most
 _ALL_BYTES = 128 << 20                 # of a file: ten million steps of one float32
 _FORMS = 0xffff
-_SLOT_BYTES = 1 << 16                  # as in pserver/job/job_fetched.c
+_SLOT_BYTES = 1 << 16                  # as in pserver/api/job_fetched.c
 
 
 class _Form:
@@ -94,7 +94,7 @@ def _last_of(path: Path) -> Path:
 
 
 def _read_last(path: Path, step: int) -> dict[str, Any]:
-    """Return the values of a step that pserver/job/job_fetched.c has written, each as (array, LoD). Only the last two steps are there."""
+    """Return the values of a step that pserver/api/job_fetched.c has written, each as (array, LoD). Only the last two steps are there."""
     slot, found = b"", {}
     with contextlib.suppress(OSError):
         slot = path.read_bytes()[step % 2 * _SLOT_BYTES:][:_SLOT_BYTES]

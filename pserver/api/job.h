@@ -1,0 +1,133 @@
+/* job.h - the inside of a job, for the files of this folder and for the operators. The public part is trireme_dist.h.
+ *
+ *     job_life.c      begin, service and end
+ *     job_view.c      which rank of which job         job_calls.c      operations on their way to the thread
+ *     job_setup.c     the setup that servers get      job_train.c      steps of a trainer
+ *     job_send.c      gradients that leave            job_pull.c       parameters that arrive late
+ *     job_tasks.c     leased tasks                    job_board.c      what trainers post for each other
+ *     job_compress.c  compressed gradients            job_finite.c     gradients that are not finite
+ *     job_fetched.c   fetched values, for a replay    job_tables.c, job_rows.c   sparse tables
+ *     job_sets.c      what a script sets between steps
+ *
+ * Calls are checked in the caller's thread, so a mistake is reported where it is made. Then they become commands for the communication
+ * thread, and its core relies on the checks.
+ *
+ * A job has a part for each way in which threads use it: `rank` is for all threads (rank.h), its `driver` is the communication thread's, and the
+ * rest is the owner's.
+ *
+ * What must stay true: only the owner uses what stands in this header. Other threads of the process read the atomic fields of blocks: they were
+ * set up before `last_pull` was set for the first time. */
+#ifndef TR_PSERVER_JOB_H
+#define TR_PSERVER_JOB_H
+
+#include "framework/base/map.h"
+#include "pserver/rank/rank.h"
+#include "pserver/wire/compress.h"
+#include "storage/memory/trainer_vars.h"
+#include "storage/table/geo_rows.h"
+#include "storage/table/row_cache.h"
+#include "storage/util/keyset.h"
+
+typedef struct tr__job_block {
+    char     *param, *grad;
+    int       server;
+    tr_dtype  dtype;
+    int64_t   bytes;
+    bool      is_number, may_be_nan;  /* as in tr_job_block */
+    bool      is_pushed;              /* in the present step */
+    const void *held;                 /* the gradient, if it waits for the step's end: job_finite.h */
+    double      held_weight;
+    _Atomic uint64_t pull;            /* ticket of the block's last pull; other threads read this field and the next, and `from` */
+    _Atomic(void *)  to;              /* where that pull puts the block */
+    uint64_t  list;                   /* number of the pull that named this block last */
+    _Atomic(const void *) from;       /* where the gradient lies until its step is settled; NULL: in memory of the job */
+    void     *stage;                  /* a copy of the gradient, for callers that cannot keep it */
+    struct tr__job_coder *coder;      /* job_compress.c; NULL: the gradient travels as it is */
+} tr__job_block;
+
+/* Keys in the order of the caller. */
+typedef struct tr__keys {
+    int64_t *key;
+    int64_t  count;
+    uint64_t capacity;
+} tr__keys;
+
+/* Memory for one direction. Data under way lie there until their ticket is done. */
+typedef struct tr__rows_transfer {
+    tr_keyset       set;
+    uint32_t       *number;           /* for each key: its number among the distinct keys */
+    uint32_t       *place;            /* for each distinct key: its place in the order of servers */
+    int64_t        *keys;             /* the distinct keys in the order of servers */
+    uint8_t        *rows;             /* pulled rows, or the pieces to be pushed */
+    uint64_t       *first;            /* for each server: the first of its keys */
+    uint64_t        number_capacity, place_capacity, keys_capacity, rows_capacity;
+    tr_client_rows  call;
+    uint64_t        ticket;
+    tr__keys        asked;            /* of a pull: the keys as the caller gave them */
+    const uint32_t *at;               /* for each distinct key: the index of its row in `rows` */
+    uint32_t       *split;            /* memory of `at`, if some rows come from the cache */
+    uint64_t       *missing;          /* like `first`, but only for keys that must be asked for */
+    uint64_t        split_capacity;
+    uint64_t        step;             /* the step that the rows are for */
+    uint64_t        clock;            /* steps of all trainers that are in the pulled rows (mode ssp) */
+    bool            is_new;           /* put the rows into the cache when they come */
+} tr__rows_transfer;
+
+typedef struct tr__job_table {
+    char        *name;
+    const tr_var *var;                /* the variable whose rows the servers have; NULL: each one of this name */
+    tr_dtype     dtype;
+    int64_t      width, row_bytes;
+    bool         is_pushed;           /* in the present step */
+    tr__rows_transfer transfer[3];
+    tr__rows_transfer *pull, *next, *push; /* three of `transfer`; next: for the next step */
+    bool         is_prefetched;       /* `pull` has the keys that the lookups of this step need */
+    int64_t      taken;               /* how many of these keys lookups of this step have used */
+    bool         next_is_asked;       /* the rows of `next` are here, or on their way */
+    tr__keys     following;           /* keys of the step after the present one (or, between steps, after the next one) */
+    bool         has_following;
+    tr_row_cache *cache;              /* kept rows, or NULL */
+    tr_geo_rows  *geo;                /* mode geo: this trainer's own copy; else NULL */
+} tr__job_table;
+
+struct tr_job {
+    tr__rank rank;
+
+    /* trainers */
+    bool           is_set_up, is_draining, has_left, is_stopped;
+    int            block_count, first_count;   /* first_count: values that are `for_trainers`; their entries follow those of the blocks */
+    tr__job_block *block;
+    tr_map         block_of;          /* name of a parameter or gradient -> number of its block, plus 1 */
+    int            table_count;
+    tr__job_table *table;
+    int            pushed_tables;
+    uint32_t       task_lists;        /* lists of leased tasks that were begun */
+    tr_policy      policy;            /* the meaning of `mode`; set by tr_job_setup */
+    int64_t        cache_staleness;
+    int            pushed;            /* blocks pushed in the present step */
+    int64_t        step;              /* steps that have ended */
+    int64_t        step_of_last_pull;     /* number of ended steps at the last pull */
+    uint64_t       last_ticket;
+    uint64_t       lists;             /* number of calls of tr_job_pull */
+    tr_compress    compress;
+    bool           rounds;            /* parameters of float32 come back in bfloat16 (rounded.h) */
+    double         weight;
+    tr_on_nan      on_nan;            /* job_finite.h */
+    bool           is_unfit;          /* the present step must not count (TR_ON_NAN_SKIP) */
+    struct tr__board_call *call;      /* job_board.c: a post, and its answer; NULL: there was none */
+    tr_trainer_vars *own;             /* variables that this trainer alone has; they outlive the process: trainer_vars_ops.c */
+    bool           has_opened_own, keeps_own;
+    int64_t        even_from;         /* from this number of steps on no server lacks a step: tr_job_is_uneven */
+    struct tr__job_sets *sets;        /* job_sets.h; NULL before the setup */
+    struct tr__fetched *fetched;      /* fetched values of the last steps: job_fetched.h; NULL: no later process would read them */
+    char          *mode;
+    char          *checkpoints;       /* the folder for checkpoints, or NULL */
+    int64_t        first_step, first_run;        /* before this job */
+    int64_t        joined_at;         /* steps of this trainer at the setup; -1: no server has a step that another lacks */
+
+    struct tr__checkpointer *checkpointer;      /* on the trainer that makes checkpoints: job_checkpoint.h */
+    struct tr__own_part *own_part;    /* this trainer's part of all checkpoints: job_own_part.h */
+    struct tr__place *place;          /* its place in its data: job_place.h */
+};
+
+#endif

@@ -1,0 +1,16 @@
+/* job_pull.h - parameters that arrive in the next step. */
+#ifndef TR_PSERVER_JOB_PULL_H
+#define TR_PSERVER_JOB_PULL_H
+
+#include "pserver/api/job.h"
+
+void      tr__job_pulls_begin(tr_job *job);
+void      tr__job_pulls_end(tr_job *job);
+/* Wait until the last step is settled and its parameters are here. After that the next gradient may leave. */
+tr_status tr__job_settle(tr_job *job);
+/* Pull all blocks again, each to the place of its last pull. */
+tr_status tr__job_pull_again(tr_job *job);
+/* Wait for the last pull of the block. */
+tr_status tr__job_await_block(tr_job *job, int block);
+
+#endif

@@ -1,0 +1,14 @@
+/* job_rows.h - rows of sparse tables between a trainer and its servers. */
+#ifndef TR_PSERVER_JOB_ROWS_H
+#define TR_PSERVER_JOB_ROWS_H
+
+#include "pserver/api/job.h"
+
+/* The copy of a table with the rows of these keys, which this trainer is about to update; NULL in modes without copies. */
+tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
+/* Push the changed rows of all tables' copies. */
+tr_status tr__job_push_changes(tr_job *job);
+/* The step has ended: ask for the rows of the next step, where their keys are known. */
+tr_status tr__job_tables_ended(tr_job *job);
+
+#endif

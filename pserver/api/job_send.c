@@ -1,0 +1,57 @@
+/* job_send.c - sends gradients. */
+#include "pserver/api/job_send.h"
+
+#include "framework/base/memory.h"
+#include "pserver/api/job_calls.h"
+#include "pserver/api/job_compress.h"
+#include "pserver/api/job_pull.h"
+#include "pserver/rank/rank_commands.h"
+
+#include <string.h>
+
+/* Does a pull follow the step's end? The last push, the end of a step and such a pull leave one right after the other. So servers on
+ * this processor are woken once for all three. The last step tells whether a pull follows. If it follows no more, such a server hears of
+ * the step when its nap ends. */
+bool tr__job_pulls_after_steps(const tr_job *job)
+{
+    return job->step_of_last_pull == job->step;
+}
+
+tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
+{
+    tr__job_block *b = &job->block[block];
+
+    TR_TRY(tr__job_settle(job));
+    if (!b->stage)
+        b->stage = tr__array_alloc((size_t)b->bytes);
+    if (!b->stage)
+        return tr_fail(TR_ENOMEM, "send: no memory for a copy of '%s', %lld bytes", b->grad, (long long)b->bytes);
+    memcpy(b->stage, data, (size_t)b->bytes);
+    *out = b->stage;
+    return TR_OK;
+}
+
+tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket)
+{
+    tr__job_block *b = &job->block[block];
+    const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->rank.options.chunk_bytes);
+    tr_command     command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
+                              .has_more = is_last && tr__job_pulls_after_steps(job)};
+
+    if (b->coder) {
+        const tr_client_pieces *pieces;
+        TR_TRY(tr__job_compress(&pieces, job, b, data, weight));
+        command.kind = TR__PUSH_COMPRESSED;
+        command.data = (void *)(uintptr_t)pieces;
+    }
+    TR_TRY(tr__job_call(job, &command, ticket));
+    atomic_store_explicit(&b->from, b->coder ? NULL : data, memory_order_release);
+    return TR_OK;
+}
+
+tr_status tr__job_send_rows(tr_job *job, int table)
+{
+    tr__rows_transfer *transfer = job->table[table].push;
+
+    return tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &transfer->call, .is_urgent = true}, &transfer->ticket);
+}

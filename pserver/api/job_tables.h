@@ -1,0 +1,28 @@
+/* job_tables.h - the sparse tables of a trainer. */
+#ifndef TR_PSERVER_JOB_TABLES_H
+#define TR_PSERVER_JOB_TABLES_H
+
+#include "pserver/api/job.h"
+
+tr_status tr__job_check_tables(const tr_job_spec *spec);
+tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
+void      tr__job_free_tables(tr_job *job);
+/* Return the first virtual shard of a server. Its shards end before the first of the next server. */
+uint32_t  tr__job_first_shard(int server, int servers);
+int       tr__job_server_of_shard(uint32_t shard, int servers);
+/* Append the initial rows of server `server`'s tables at *rows. Returns their number, or -1. */
+int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
+/* Pack the rows of one virtual shard, and its counted keys without rows: 0, 1 or 2 packs, which are added at rows[*count]. */
+tr_status tr__job_pack_shard(tr_client_pack *rows, int *count, const tr_table *table, int index, uint32_t shard);
+/* Wait until all servers have settled the steps that this trainer has ended. */
+tr_status tr__job_await_servers(tr_job *job, int table);
+/* Forget rows that were pulled or kept: the servers have others. */
+tr_status tr__job_forget_rows(tr_job *job, int table);
+/* The number of the table whose rows of this variable are with the servers; -1: the variable has rows of its own, or `job` is NULL. */
+int         tr__job_table_of(const tr_job *job, const char *name, const tr_var *var);
+/* The name of a table that was not pushed in the present step; NULL: all were. */
+const char *tr__job_first_missing_table(const tr_job *job);
+/* The divisor of a trainer's change: the number of trainers where a server adds each change by itself, 1 where it adds their mean. */
+int         tr__job_change_share(const tr_job *job);
+
+#endif

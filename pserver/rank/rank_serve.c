@@ -1,0 +1,72 @@
+/* rank_serve.c - see rank_serve.h. */
+#include "pserver/rank/rank_serve.h"
+
+#include "framework/base/memory.h"
+#include "pserver/core/base/gathering.h"
+#include "pserver/rank/rank_commands.h"
+#include "pserver/rank/rank_options.h"
+#include "pserver/rank/rank_saving.h"
+#include "pserver/rank/rank_store.h"
+#include "pserver/store/frozen.h"
+#include "pserver/util/wake.h"
+
+#include <stdio.h>
+
+static tr_status apply(tr__rank *rank)
+{
+    const tr_status status = tr__rank_run_update(rank);
+    tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
+
+    if (status != TR_OK)
+        command.data = tr__must_strdup(tr_error());
+    atomic_store(&rank->has_update, false);
+    return tr_comm_post(rank->comm, &command);
+}
+
+tr_status tr__rank_share(const uint8_t **all, tr__rank *rank, const void *own, uint32_t bytes)
+{
+    const tr_command command = {.kind = TR__SHARE, .block = (int)bytes, .data = (void *)(uintptr_t)own, .is_urgent = true};
+    const tr_roster *roster = tr_comm_roster(rank->comm);
+
+    if (rank->role == TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "job: servers share what they have in an update; this is %s", tr_roster_name(roster, roster->self));
+    if (!rank->share)
+        rank->share = tr__must_bytes((size_t)roster->servers * TR_GATHER_MAX);
+    TR_TRY(tr_comm_post(rank->comm, &command));
+    *all = rank->share;
+    return tr_comm_wait(NULL, rank->comm, ++rank->gatherings, tr__seconds(rank->options.wait_timeout));
+}
+
+/* Freeze or thaw the state if the core has asked for it. */
+static tr_status serve_frozen(tr__rank *rank)
+{
+    if (atomic_exchange(&rank->wants_thaw, false)) {
+        tr_frozen_free(rank->frozen);
+        rank->frozen = NULL;
+    }
+    if (!atomic_exchange(&rank->wants_frozen, false))
+        return TR_OK;
+    const tr_status status = tr_frozen_take(&rank->frozen, rank->program);
+    if (status != TR_OK)
+        fprintf(stderr, "trireme-pserver: %s; server %d goes on without a replica\n", tr_error(), rank->server_index);
+    return tr_comm_post(rank->comm, &(tr_command){.kind = TR__FROZEN, .block = (int)status, .is_urgent = true});
+}
+
+tr_status tr__rank_serve(tr__rank *rank)
+{
+    for (;;) {
+        const unsigned seen = atomic_load(&rank->bell);
+        if (atomic_load(&rank->has_update))
+            TR_TRY(apply(rank));
+        TR_TRY(serve_frozen(rank));
+        TR_TRY(tr__saving_serve(rank->saving));
+        TR_TRY(tr_comm_status(rank->comm));
+        if (atomic_load(&rank->is_replacement) || atomic_load(&rank->is_done))
+            return TR_OK;
+        if (atomic_load(&rank->has_update) || atomic_load(&rank->wants_frozen) || tr__saving_is_due(rank->saving))
+            continue;
+        const int64_t from = tr__clock();
+        tr__bell_wait(&rank->bell, seen, 50000000);
+        tr_counter_add(&rank->idle, tr__clock() - from);
+    }
+}
