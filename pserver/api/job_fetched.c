@@ -83,33 +83,13 @@ static void put_value(tr__fetched *f, const char *name, const tr_tensor *value)
 
 /* == a step ====================================================================================== */
 
-/* Find the fetches that are computed before this operator. Done at its first run. */
-typedef struct notes {
-    bool is_known;
-    bool is_made[];
-} notes;
-
-static tr_status find_made(const bool **out, const tr_run *io, int count)
-{
-    notes *n;
-
-    TR_TRY(tr_run_notes((void **)&n, io, sizeof *n + (size_t)count));
-    for (int i = 0; !n->is_known && i < count; i++)
-        n->is_made[i] = tr_run_has_made_fetch(io, i);
-    n->is_known = true;
-    *out = n->is_made;
-    return TR_OK;
-}
-
 tr_status tr__job_note_fetched(tr_job *job, const tr_run *io, int64_t step)
 {
     const int    count = job->fetched ? tr_run_fetch_count(io) : 0;
     tr__fetched *f = job->fetched;
-    const bool  *is_made = NULL;
 
     if (!count)
         return TR_OK;
-    TR_TRY(find_made(&is_made, io, count));
     f->bytes = 0;
     put_u64(f, (uint64_t)step);
     put_u64(f, 0);
@@ -117,7 +97,7 @@ tr_status tr__job_note_fetched(tr_job *job, const tr_run *io, int64_t step)
     for (int i = 0; i < count; i++) {
         const char      *name;
         const tr_tensor *value = tr_run_fetch(&name, io, i);
-        if (is_made[i] && value->data && !value->rows)
+        if (value->data && !value->rows && tr_run_has_made_fetch(io, i))
             put_value(f, name, value);
     }
     const uint64_t bytes = f->bytes - begin;
