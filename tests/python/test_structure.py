@@ -284,6 +284,17 @@ def test_each_protocol_of_a_server_keeps_its_state_to_itself():
             assert name == names[0] or not re.search(rf"\bserver->{pointers[kind]}->", text), f"{name} looks into {kind} of {names[0]}"
 
 
+def test_each_protocol_of_a_trainer_keeps_its_state_to_itself():
+    """A protocol's struct within tr_client is used by one file."""
+    texts = {path.name: bare(path.read_text()) for path in (ROOT / "pserver" / "core" / "client").glob("client*.c")}
+    state = (ROOT / "pserver" / "core" / "client" / "client_state.h").read_text()
+    homes = re.findall(r"^/\* (client_\w+\.c) \*/\ntypedef struct tr__client_(\w+) \{", state, re.M)
+    assert len(homes) == 4
+    for home, name in homes:
+        users = [file for file, text in texts.items() if re.search(rf"\bclient->{name}\.", text)]
+        assert users == [home], f"{users} look into the state of {home}"
+
+
 ALLOCATES = re.compile(r"(?<![\w.>])(?:malloc|calloc|realloc|strn?dup|v?asprintf|aligned_alloc|posix_memalign)\(")
 ENDS = re.compile(r"(?<![\w.>])(?:_exit|exit|abort|raise|quick_exit)\(")
 GROWS_WITH_DATA = ("checkpoint", "memory", "observe", "state", "store", "table", "trainer", "util")

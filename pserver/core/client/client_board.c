@@ -8,32 +8,6 @@
 #include "pserver/core/board/board.h"
 #include "pserver/core/client/client_requests.h"
 
-uint64_t tr_client_post_request(tr_client *client, tr_client_post *post)
-{
-    const uint64_t op = tr__client_op_begin(client);
-    uint64_t       step;
-
-    tr_client_flush(client);
-    const bool    resumes = tr_client_resumes(client, &step);
-    const tr_wire message = {.kind = TR_WIRE_POST, .post = {.step = client->step, .until = post->until, .trainer = post->of,
-                                                           .has_joined = tr__client_is_set_up(client), .resumes = resumes}};
-    tr__request  *r = tr__client_add(client, &client->stream[0], &message, op, post->packed, post->size);
-    r->owned = post->packed;
-    r->post = post;
-    client->is_in_collective = post->until != TR_UNTIL_NOW;
-    if (client->is_in_collective) {
-        tr_client_send_even(client);
-        tr_client_rest(client);
-    }
-    tr__client_op_count_down(client, op);
-    return op;
-}
-
-uint32_t tr_client_stops(const tr_client *client)
-{
-    return client->stops;
-}
-
 static tr_status take_answer(tr_client_post *post, const tr_wire *wire, const uint8_t *payload)
 {
     tr_wire_entries entries;
@@ -56,19 +30,58 @@ static tr_status take_answer(tr_client_post *post, const tr_wire *wire, const ui
     return TR_OK;
 }
 
-void tr__client_on_posted(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
+static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_placed)
 {
-    tr__request *r = tr__client_open(s);
-
-    while (r && r->wire.seq != wire->seq)
-        r = r->next;
-    if (!r || r->is_done || r->wire.kind != TR_WIRE_POST)
-        return;                                    /* a second answer to a repeated POST */
+    (void)is_placed;
+    if (wire->kind != TR_WIRE_POSTED)
+        return;
     const tr_status status = take_answer(r->post, wire, payload);
     if (status != TR_OK) {
         tr__client_fail(client, status);
         return;
     }
-    client->is_in_collective = false;
+    client->board.is_waiting = false;
     tr__client_finish(client, s, r);
+}
+
+static void describe(char *out, size_t size, const tr_wire *wire, int server)
+{
+    (void)wire;
+    (void)server;
+    snprintf(out, size, "the other trainers in a collective");
+}
+
+static const tr__ask of_post = {.is_question = true, .describe = describe, .take = take};
+
+uint64_t tr_client_post_request(tr_client *client, tr_client_post *post)
+{
+    const uint64_t op = tr__client_op_begin(client);
+    uint64_t       step;
+
+    tr_client_flush(client);
+    const bool    resumes = tr_client_resumes(client, &step);
+    const tr_wire message = {.kind = TR_WIRE_POST, .post = {.step = client->step, .until = post->until, .trainer = post->of,
+                                                           .has_joined = tr__client_is_set_up(client), .resumes = resumes}};
+    tr__request  *r = tr__client_add(client, &client->stream[0], &of_post, &message, op, post->packed, post->size);
+    r->owned = post->packed;
+    r->post = post;
+    client->board.is_waiting = post->until != TR_UNTIL_NOW;
+    if (client->board.is_waiting) {
+        tr_client_send_even(client);
+        tr_client_rest(client);
+    }
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+void tr__client_on_ack_of_posts(tr_client *client, const tr_form_ack *ack)
+{
+    client->board.stops = ack->stops > client->board.stops ? ack->stops : client->board.stops;
+    if (client->board.is_waiting)
+        tr_client_rest(client);
+}
+
+uint32_t tr_client_stops(const tr_client *client)
+{
+    return client->board.stops;
 }

@@ -4,6 +4,7 @@
 
 #include "pserver/core/client/client_state.h"
 
-void tr__client_on_posted(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
+/* Follow an ACK's field about posts. A trainer that waits for posts takes part in snapshots meanwhile. */
+void tr__client_on_ack_of_posts(tr_client *client, const tr_form_ack *ack);
 
 #endif

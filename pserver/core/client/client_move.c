@@ -60,10 +60,17 @@ static void on_state_of(tr_client *client, tr__stream *s, const Trireme__Pserver
         s->fastest = serving->settled[i] > s->fastest ? serving->settled[i] : s->fastest;
     for (int i = 0; i < client->stream_count; i++)
         is_all &= client->stream[i].is_serving;
-    if (serving->snapshot > client->snapshot_known)
-        client->snapshot_known = serving->snapshot;          /* the number of the next snapshot must differ */
+    tr__client_note_snapshot(client, serving->snapshot);
     if (is_all && !was_serving)
         tr__client_op_count_down(client, 1);
+}
+
+/* Another rank answers a question from the beginning. */
+static void forget_answer(tr__answer *answer)
+{
+    answer->parts = answer->placed = answer->pending = 0;
+    answer->has_gap = false;
+    answer->left = answer->size;
 }
 
 /* Queue the requests that the new server lacks once more, under numbers from 1 on. */
@@ -72,19 +79,17 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
     s->last_seq = 0;
     s->in_flight = 0;
     for (tr__request *r = s->first; r; r = r->next) {
-        const bool is_settled = (tr__client_is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && tr_wire_step(&r->wire) <= settled;
-        const bool is_missed = r->wire.kind == TR_WIRE_SNAPSHOT && r->wire.snapshot.step < settled;
+        const tr__ask *ask = r->ask;
+        const bool     is_there = ask->settled_by && ask->settled_by(&r->wire) <= settled;
         r->is_flying = false;
-        if (is_settled || is_missed)
+        if (is_there)
             tr__client_finish(client, s, r);
-        if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.pull_rows.step < settled)
-            r->wire.pull_rows.step = settled;                /* this pull is a step old: the trainer sent it ahead and has not waited for it */
-        r->is_needed_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN ||
-                      (r->wire.kind == TR_WIRE_SNAPSHOT && !is_missed && r->wire.snapshot.number > s->snapshot_over);
+        if (ask->place)
+            forget_answer(&r->answer);
+        if (ask->moved)
+            ask->moved(r, settled);
+        r->is_needed_again = !is_there && (ask->kept == TR__KEPT_UNTIL_SETTLED || tr__client_is_kept(s, r));
         r->sent_at = 0;
-        r->parts = r->placed = r->pending = 0;
-        r->has_gap = false;
-        r->left = r->size;
         if (!r->is_done || r->is_needed_again)
             r->wire.seq = ++s->last_seq;
         else
@@ -105,15 +110,14 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
     }
     s->rank = peer;
     s->is_orphan = s->awaits_replacement = false;
-    client->has_news = true;
+    tr__client_hear_from_server(client);
     s->must_introduce = tr__client_is_replacement(client);         /* the new server may not know this replacement */
     if (!client->block) {
         on_state_of(client, s, serving);
         return;
     }
     send_again(client, s, serving->settled[self]);
-    if (client->own_snapshot && !s->answer.bytes && !tr__client_takes_snapshot(s))
-        tr__client_give_up_answer(s);
+    tr__client_give_up_lost_answer(client, s);
 }
 
 void tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes)

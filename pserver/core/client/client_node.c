@@ -4,6 +4,7 @@
 #include "pserver/core/client/client_move.h"
 #include "pserver/core/client/client_requests.h"
 #include "pserver/core/client/client_snapshot.h"
+#include "pserver/core/client/client_tasks.h"
 
 /* == life ========================================================================================= */
 
@@ -15,12 +16,9 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->options = *options;
     client->epoch = roster->rank[roster->self].epoch;
     client->introduced = -1;
-    client->op_first = 1;
-    client->op_capacity = 256;
-    client->op_left = tr__must_array(client->op_capacity, sizeof *client->op_left);
-    tr__client_op_begin(client);                              /* operation 1: it is done when all servers have sent SERVING */
+    tr__client_init_ops(client);
     client->stream_count = roster->servers;
-    client->has_news = true;
+    tr__client_hear_from_server(client);
     client->stream = tr__must_array((size_t)roster->servers, sizeof *client->stream);
     client->global = tr__must_array((size_t)roster->servers, sizeof *client->global);
     client->local_count = tr__must_array((size_t)roster->servers, sizeof *client->local_count);
@@ -45,23 +43,12 @@ tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_op
     return client;
 }
 
-static void free_requests(tr__request *r)
-{
-    while (r) {
-        tr__request *next = r->next;
-        free(r->owned);
-        free(r->op);
-        free(r);
-        r = next;
-    }
-}
-
 void tr_client_free(tr_client *client)
 {
     if (!client)
         return;
     for (int i = 0; i < client->stream_count; i++) {
-        free_requests(client->stream[i].first);
+        tr__client_free_requests(client->stream[i].first);
         free(client->stream[i].pushes.item);
         free(client->stream[i].pulls.item);
         free(client->stream[i].answer.bytes);
@@ -69,15 +56,12 @@ void tr_client_free(tr_client *client)
     }
     for (int i = 0; i < client->stream_count; i++)
         free(client->stream[i].how);
-    free_requests(client->spare);
+    tr__client_free_ops(client);
+    tr__client_free_tasks(client);
     free(client->stream);
     free(client->global);
     free(client->local_count);
     free(client->block);
-    free(client->op_left);
-    for (uint32_t i = 0; i < client->task_count; i++)
-        free(client->task[i].payload);
-    free(client->task);
     free(client->text);
     free(client);
 }
@@ -85,11 +69,6 @@ void tr_client_free(tr_client *client)
 int tr_client_last_server(const tr_client *client)
 {
     return atomic_load_explicit(&client->last_server, memory_order_relaxed);
-}
-
-uint64_t tr_client_done(const tr_client *client)
-{
-    return client->op_first - 1;
 }
 
 uint64_t tr_client_step(const tr_client *client)
@@ -235,50 +214,6 @@ static tr_status status_of(const void *self, const char **text)
     return client->status;
 }
 
-static void describe_request(const tr_wire *wire, int server, char *out, size_t size)
-{
-    const unsigned long long step = (unsigned long long)tr_wire_step(wire);   /* 0 for kinds without a step */
-
-    switch (wire->kind) {
-    case TR_WIRE_PULL:
-        snprintf(out, size, "its parameters of step %llu from server %d", step, server);
-        break;
-    case TR_WIRE_PULL_ROWS:
-        snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->pull_rows.table, step, server);
-        break;
-    case TR_WIRE_READ_ROWS:
-        snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->read_rows.table, step, server);
-        break;
-    case TR_WIRE_PUSH:
-    case TR_WIRE_PUSH_MANY:
-    case TR_WIRE_PUSH_COMPRESSED:
-    case TR_WIRE_PUSH_ROWS:
-    case TR_WIRE_STEP_END:
-        snprintf(out, size, "server %d to take its gradients of step %llu", server, step);
-        break;
-    case TR_WIRE_SNAPSHOT:
-        snprintf(out, size, "the snapshot of server %d after step %llu", server, step);
-        break;
-    case TR_WIRE_DRAIN:
-        snprintf(out, size, "server %d to say that the last checkpoint is made", server);
-        break;
-    case TR_WIRE_GOODBYE:
-        snprintf(out, size, "server %d to let it go after step %llu", server, step);
-        break;
-    case TR_WIRE_TASKS:
-    case TR_WIRE_TASK_ASK:
-    case TR_WIRE_TASK_END:
-    case TR_WIRE_SETTLED:
-        snprintf(out, size, "a task from server %d", server);
-        break;
-    case TR_WIRE_POST:
-        snprintf(out, size, "the other trainers in a collective");
-        break;
-    default:
-        snprintf(out, size, "the setup by server %d", server);
-    }
-}
-
 /* Describe what this trainer waits for: its oldest request that is not done. */
 static void describe(const void *self, char *out, size_t size)
 {
@@ -290,7 +225,7 @@ static void describe(const void *self, char *out, size_t size)
         while (r && r->is_done)
             r = r->next;
         if (r) {
-            describe_request(&r->wire, i, out, size);
+            r->ask->describe(out, size, &r->wire, i);
             return;
         }
     }
@@ -357,11 +292,11 @@ static bool awaits_receipts(const void *self, bool owner_waits)
         tr__stream *s = &client->stream[i];
         if (!tr__client_open(s))
             continue;
-        if (s->unsent || (owner_waits && (s->last->is_done || !tr__client_is_pull(s->last))))
+        if (s->unsent || (owner_waits && (s->last->is_done || !s->last->ask->is_question || s->last->ask->needs_receipts)))
             return true;
         awaits_answer = true;
     }
-    return client->task_count || (owner_waits && !awaits_answer);
+    return tr__client_has_tasks_to_send(client) || (owner_waits && !awaits_answer);
 }
 
 tr_node tr_client_node(tr_client *client)

@@ -1,34 +1,52 @@
-/* client_requests.c - the requests of a call: a call is complete when all of its requests are. Small pushes and pulls of one server share a
- * message. */
+/* client_requests.c - the requests of a call: a call is complete when all of its requests are. What kinds of requests have in common is here; in what they
+ * differ, their tr__ask says. */
 #include "pserver/core/client/client_requests.h"
 
 #include "framework/base/memory.h"
-#include "storage/util/little_endian.h"
 
 /* == operations =================================================================================== */
 
+void tr__client_init_ops(tr_client *client)
+{
+    client->ops.first = 1;
+    client->ops.capacity = 256;
+    client->ops.left = tr__must_array(client->ops.capacity, sizeof *client->ops.left);
+    tr__client_op_begin(client);                              /* operation 1: it is done when all servers have sent SERVING */
+}
+
+void tr__client_free_ops(tr_client *client)
+{
+    tr__client_free_requests(client->ops.spare);
+    free(client->ops.left);
+}
+
+uint64_t tr_client_done(const tr_client *client)
+{
+    return client->ops.first - 1;
+}
+
 uint32_t *tr__client_op_at(tr_client *client, uint64_t op)
 {
-    return &client->op_left[op & (client->op_capacity - 1)];
+    return &client->ops.left[op & (client->ops.capacity - 1)];
 }
 
 static void grow_ops(tr_client *client)
 {
-    const uint64_t capacity = 2 * client->op_capacity;
+    const uint64_t capacity = 2 * client->ops.capacity;
     uint32_t      *left = tr__must_array(capacity, sizeof *left);
 
-    for (uint64_t op = client->op_first; op < client->op_first + client->op_count; op++)
+    for (uint64_t op = client->ops.first; op < client->ops.first + client->ops.count; op++)
         left[op & (capacity - 1)] = *tr__client_op_at(client, op);
-    free(client->op_left);
-    client->op_left = left;
-    client->op_capacity = capacity;
+    free(client->ops.left);
+    client->ops.left = left;
+    client->ops.capacity = capacity;
 }
 
 uint64_t tr__client_op_begin(tr_client *client)
 {
-    if (client->op_count == client->op_capacity)
+    if (client->ops.count == client->ops.capacity)
         grow_ops(client);
-    const uint64_t op = client->op_first + client->op_count++;
+    const uint64_t op = client->ops.first + client->ops.count++;
     *tr__client_op_at(client, op) = 1;
     return op;
 }
@@ -37,9 +55,9 @@ void tr__client_op_count_down(tr_client *client, uint64_t op)
 {
     assert(*tr__client_op_at(client, op) > 0);
     --*tr__client_op_at(client, op);
-    while (client->op_count && *tr__client_op_at(client, client->op_first) == 0) {
-        client->op_first++;
-        client->op_count--;
+    while (client->ops.count && *tr__client_op_at(client, client->ops.first) == 0) {
+        client->ops.first++;
+        client->ops.count--;
     }
 }
 
@@ -59,16 +77,15 @@ bool tr__client_has_step(const tr_client *client, const tr__stream *s)
     return client->step + 1 <= s->settled;
 }
 
-tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload,
-                            uint64_t bytes)
+tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, uint64_t op, const void *payload, uint64_t bytes)
 {
-    tr__request *r = client->spare;
+    tr__request *r = client->ops.spare;
 
     if (r)
-        client->spare = r->next;
+        client->ops.spare = r->next;
     else
         r = tr__must_alloc(sizeof *r);
-    *r = (tr__request){.payload = payload, .only_op = op, .wire = *message, .op = r->op, .op_room = r->op_room};
+    *r = (tr__request){.ask = ask, .payload = payload, .only_op = op, .wire = *message, .op = r->op, .op_room = r->op_room};
     r->wire.epoch = client->epoch;
     r->wire.sender = (uint32_t)client->roster->self;
     r->wire.seq = ++s->last_seq;
@@ -83,17 +100,6 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *mes
     if (op)
         ++*tr__client_op_at(client, op);
     return r;
-}
-
-bool tr__client_is_push(const tr__request *r)
-{
-    return tr_wire_is_push(r->wire.kind);
-}
-
-bool tr__client_is_pull(const tr__request *r)
-{
-    return r->wire.kind == TR_WIRE_PULL || r->wire.kind == TR_WIRE_PULL_ROWS || r->wire.kind == TR_WIRE_READ_ROWS ||
-           r->wire.kind == TR_WIRE_POST;
 }
 
 static void land(tr__stream *s, tr__request *r)
@@ -112,30 +118,24 @@ void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
         return;
     r->is_done = true;
     atomic_store_explicit(&client->last_server, (int)(s - client->stream), memory_order_relaxed);
-    if (r->wire.kind == TR_WIRE_STEP_END)
-        s->settled = r->wire.step_end.step;
+    if (r->ask->done)
+        r->ask->done(s, r);
     for (uint32_t i = 0; i < r->op_count; i++)
         tr__client_op_count_down(client, r->op[i]);
     if (r->only_op)
         tr__client_op_count_down(client, r->only_op);
 }
 
-static bool is_last_place(const tr__request *r)
+bool tr__client_is_kept(const tr__stream *s, const tr__request *r)
 {
-    return r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
-}
-
-/* Is a done request lost with its server, so that the successor needs it? That holds for this trainer's last place, which servers need for
- * checkpoints, and for a SNAPSHOT whose snapshot is not over. */
-static bool must_repeat(const tr__stream *s, const tr__request *r)
-{
-    return is_last_place(r) || (tr__client_is_push(r) && tr_wire_step(&r->wire) > s->settled) ||
-           (r->wire.kind == TR_WIRE_SNAPSHOT && r->wire.snapshot.number > s->snapshot_over);
-}
-
-static bool is_over(const tr__stream *s, const tr__request *r)
-{
-    return r->is_done && !must_repeat(s, r);
+    switch (r->ask->kept) {
+    case TR__KEPT_UNTIL_SETTLED:
+        return tr_wire_step(&r->wire) > s->settled;
+    case TR__KEPT_UNTIL_OVER:
+        return r->wire.snapshot.number > s->snapshot_over;
+    default:
+        return r->ask->kept == TR__KEPT_TO_THE_END;
+    }
 }
 
 tr__request *tr__client_open(tr__stream *s)
@@ -143,6 +143,26 @@ tr__request *tr__client_open(tr__stream *s)
     while (s->open && s->open->is_done && !s->open->is_needed_again && !s->open->is_flying)
         s->open = s->open->next;
     return s->open;
+}
+
+tr__request *tr__client_find(tr__stream *s, uint64_t seq)
+{
+    tr__request *r = tr__client_open(s);
+
+    while (r && r->wire.seq < seq)
+        r = r->next;
+    return r && r->wire.seq == seq && !r->is_done ? r : NULL;
+}
+
+void tr__client_free_requests(tr__request *first)
+{
+    while (first) {
+        tr__request *next = first->next;
+        free(first->owned);
+        free(first->op);
+        free(first);
+        first = next;
+    }
 }
 
 /* Most memory for operations and their payload that a spare request keeps. Small pushes need no allocation then. */
@@ -157,15 +177,15 @@ static void become_spare(tr_client *client, tr__request *r)
         r->op = NULL;
         r->op_room = 0;
     }
-    r->next = client->spare;
-    client->spare = r;
+    r->next = client->ops.spare;
+    client->ops.spare = r;
 }
 
 /* Put the done requests at the head of the stream aside. */
 void tr__client_reap(tr_client *client, tr__stream *s)
 {
     tr__client_open(s);                            /* moves `open` past the requests that are freed below */
-    while (s->first && is_over(s, s->first) && s->first != s->unsent && s->first != s->open) {
+    while (s->first && s->first->is_done && !tr__client_is_kept(s, s->first) && s->first != s->unsent && s->first != s->open) {
         tr__request *done = s->first;
         s->first = done->next;
         if (!s->first) {
@@ -188,15 +208,9 @@ void tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t o
     l->bytes += bytes;
 }
 
-static uint8_t *gathered_payload(const tr__request *r)
+tr__request *tr__client_add_gathered(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, const tr__list *l, uint64_t bytes, uint8_t **payload)
 {
-    return (uint8_t *)(r->op + r->op_count);
-}
-
-/* Add a request that is part of the operations of all items in the list. The caller fills its payload of `bytes` bytes in. */
-static tr__request *add_gathered(tr_client *client, tr__stream *s, const tr_wire *message, const tr__list *l, uint64_t bytes)
-{
-    tr__request   *r = tr__client_add(client, s, message, 0, NULL, bytes);
+    tr__request   *r = tr__client_add(client, s, ask, message, 0, NULL, bytes);
     const uint64_t room = l->count * sizeof *r->op + bytes;    /* bytes: of at most one chunk */
 
     if (r->op_room < room) {
@@ -207,63 +221,7 @@ static tr__request *add_gathered(tr_client *client, tr__stream *s, const tr_wire
     r->op_count = l->count;
     for (uint32_t i = 0; i < l->count; i++)
         r->op[i] = l->item[i].op;
-    r->payload = gathered_payload(r);
+    *payload = (uint8_t *)(r->op + r->op_count);
+    r->payload = *payload;
     return r;
-}
-
-void tr__client_flush_pushes(tr_client *client, tr__stream *s)
-{
-    tr__list    *l = &s->pushes;
-    uint64_t cursor = (uint64_t)l->count * TR_WIRE_ENTRY;
-
-    if (!l->count)
-        return;
-    const tr_wire push = {.kind = TR_WIRE_PUSH_MANY,
-                          .push_many = {.step = client->step + 1, .weight = s->weight, .count = l->count}};
-    uint8_t      *payload = gathered_payload(add_gathered(client, s, &push, l, l->bytes));
-    for (uint32_t i = 0; i < l->count; i++) {
-        const tr__client_block *b = &client->block[l->item[i].block];
-        memcpy(tr_wire_entry_put(payload, i, &cursor, b->local, b->bytes), l->item[i].data, b->bytes);
-    }
-    l->count = 0;
-    l->bytes = 0;
-}
-
-void tr__client_flush_pulls(tr_client *client, tr__stream *s)
-{
-    tr__list *l = &s->pulls;
-
-    if (!l->count)
-        return;
-    const uint64_t step = tr__client_step_of(client, s);
-    const tr_wire  pull = {.kind = TR_WIRE_PULL, .pull = {.step = step, .remakes = (uint32_t)(step - client->step)}};
-    tr__request   *r = add_gathered(client, s, &pull, l, 4 * (uint64_t)l->count);
-    uint8_t       *payload = gathered_payload(r);
-    for (uint32_t i = 0; i < l->count; i++) {
-        const tr__client_block *b = &client->block[l->item[i].block];
-        tr_put_u32(payload + 4 * i, b->local | (b->is_rounded ? TR_ROUNDED_BIT : 0));
-    }
-    r->left = r->size = l->wanted;
-    l->count = 0;
-    l->bytes = l->wanted = 0;
-}
-
-static void flush_stream(tr_client *client, tr__stream *s)
-{
-    tr__client_flush_pushes(client, s);
-    tr__client_flush_pulls(client, s);
-}
-
-void tr_client_flush(tr_client *client)
-{
-    for (int i = 0; i < client->stream_count; i++)
-        flush_stream(client, &client->stream[i]);
-}
-
-void tr__client_send_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle)
-{
-    const tr_wire end = {.kind = TR_WIRE_STEP_END,
-                         .step_end = {.step = step, .everywhere = tr__client_everywhere(client), .is_idle = is_idle}};
-
-    tr__client_add(client, s, &end, op, NULL, 0);
 }

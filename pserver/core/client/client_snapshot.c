@@ -13,9 +13,9 @@ static uint32_t index_of(const tr_client *client)
 
 bool tr_client_heard_from_server(tr_client *client)
 {
-    const bool has_news = client->has_news;
+    const bool has_news = client->snapshots.has_news;
 
-    client->has_news = false;
+    client->snapshots.has_news = false;
     return has_news;
 }
 
@@ -43,46 +43,78 @@ uint64_t tr_client_updates(const tr_client *client)
 /* Learn a snapshot's number and step from an ACK, which has only the lower 32 bits of the step. */
 static void see_snapshot(tr_client *client, uint32_t number, uint32_t step)
 {
-    if (number <= client->seen_snapshot)
+    if (number <= client->snapshots.seen)
         return;
-    client->seen_snapshot = number;
-    client->seen_step = client->step + (uint64_t)(int64_t)(int32_t)(step - (uint32_t)client->step);
+    client->snapshots.seen = number;
+    client->snapshots.seen_step = client->step + (uint64_t)(int64_t)(int32_t)(step - (uint32_t)client->step);
 }
 
 /* Where all trainers take part, a trainer that drains does so with its last step, and says nothing. The snapshots before a replacement's set-up are not
  * its own: its predecessor took part in them, or they were given up. */
 bool tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client)
 {
-    const uint32_t before = client->seen_snapshot > client->snapshot_before ? client->seen_snapshot : client->snapshot_before;
+    const uint32_t before = client->snapshots.seen > client->snapshots.before ? client->snapshots.seen : client->snapshots.before;
 
-    if (client->snapshots_all && client->is_draining && client->snapshot_known > before) {
-        *number = client->snapshot_known;
+    if (client->snapshots_all && client->is_draining && client->snapshots.known > before) {
+        *number = client->snapshots.known;
         *step = client->step;
         return true;
     }
-    *number = client->seen_snapshot;
-    *step = client->is_draining && client->seen_step > client->step ? client->step : client->seen_step;
+    *number = client->snapshots.seen;
+    *step = client->is_draining && client->snapshots.seen_step > client->step ? client->step : client->snapshots.seen_step;
     return *number && *step <= client->step;
 }
 
 void tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_form_ack *ack)
 {
-    client->has_news = true;
+    client->snapshots.has_news = true;
     s->initiator = ack->initiator;
     s->updates_now = ack->updates;
-    client->stops = ack->stops > client->stops ? ack->stops : client->stops;
     const uint32_t over = ack->newest_snapshot - (ack->wanted_snapshot && ack->wanted_snapshot == ack->newest_snapshot);
     s->snapshot_over = over > s->snapshot_over ? over : s->snapshot_over;
-    client->snapshot_known = ack->newest_snapshot > client->snapshot_known ? ack->newest_snapshot : client->snapshot_known;
+    client->snapshots.known = ack->newest_snapshot > client->snapshots.known ? ack->newest_snapshot : client->snapshots.known;
     if (tr__client_is_set_up(client) && !client->snapshots_all)        /* before its set-up a replacement does not know its step, nor this policy */
         see_snapshot(client, ack->newest_snapshot, ack->snapshot_step);
-    if (ack->wanted_snapshot <= client->snapshot_wanted)
+    if (ack->wanted_snapshot <= client->snapshots.wanted)
         return;
-    client->snapshot_wanted = ack->wanted_snapshot;
-    client->snapshot_initiator = ack->initiator;
+    client->snapshots.wanted = ack->wanted_snapshot;
+    client->snapshots.initiator = ack->initiator;
+}
+
+void tr__client_hear_from_server(tr_client *client)
+{
+    client->snapshots.has_news = true;
+}
+
+void tr__client_note_snapshot(tr_client *client, uint32_t number)
+{
+    client->snapshots.known = number > client->snapshots.known ? number : client->snapshots.known;
+}
+
+uint32_t tr__client_known_snapshot(const tr_client *client)
+{
+    return client->snapshots.known;
+}
+
+void tr__client_forget_snapshots(tr_client *client)
+{
+    client->snapshots.before = client->snapshots.known;
 }
 
 /* == taking part ====================================================================================== */
+
+/* A server with a step behind it has missed it. */
+static uint64_t settled_by(const tr_wire *wire)
+{
+    return wire->snapshot.step + 1;
+}
+
+static void describe(char *out, size_t size, const tr_wire *wire, int server)
+{
+    snprintf(out, size, "the snapshot of server %d after step %llu", server, (unsigned long long)wire->snapshot.step);
+}
+
+static const tr__ask of_snapshot = {.kept = TR__KEPT_UNTIL_OVER, .settled_by = settled_by, .describe = describe};
 
 static void ask_for_snapshot(tr_client *client, tr__stream *s, uint32_t number, uint32_t initiator, uint8_t *payload, size_t size)
 {
@@ -90,21 +122,21 @@ static void ask_for_snapshot(tr_client *client, tr__stream *s, uint32_t number, 
     const uint64_t step = tr__client_is_uneven(client) ? client->step : tr__client_step_of(client, s);
     const tr_wire  ask = {.kind = TR_WIRE_SNAPSHOT, .snapshot = {.step = step, .number = number, .initiator = initiator}};
 
-    tr__client_add(client, s, &ask, 0, payload, size)->owned = payload;
+    tr__client_add(client, s, &of_snapshot, &ask, 0, payload, size)->owned = payload;
 }
 
 void tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_t *sizes)
 {
     tr_client_flush(client);
-    client->snapshot = (client->snapshot > client->snapshot_known ? client->snapshot : client->snapshot_known) + 1;
-    client->own_snapshot = client->snapshot;
-    see_snapshot(client, client->own_snapshot, (uint32_t)client->step);
-    client->snapshot_asked_at = client->now;
+    client->snapshots.joined = (client->snapshots.joined > client->snapshots.known ? client->snapshots.joined : client->snapshots.known) + 1;
+    client->snapshots.own = client->snapshots.joined;
+    see_snapshot(client, client->snapshots.own, (uint32_t)client->step);
+    client->snapshots.asked_at = client->now;
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
         free(s->answer.bytes);
         s->answer = (tr_client_answer){NULL, 0};
-        ask_for_snapshot(client, s, client->snapshot, index_of(client), payloads[i], sizes[i]);
+        ask_for_snapshot(client, s, client->snapshots.joined, index_of(client), payloads[i], sizes[i]);
     }
 }
 
@@ -113,26 +145,32 @@ int64_t tr__client_ask_again_for_answers(tr_client *client)
 {
     const int64_t patience = 4 * client->options.retry;
 
-    if (!client->own_snapshot || tr_client_snapshot_is_answered(client))
+    if (!client->snapshots.own || tr_client_snapshot_is_answered(client))
         return INT64_MAX;
-    if (client->now - client->snapshot_asked_at < patience)
-        return client->snapshot_asked_at + patience;
-    client->snapshot_asked_at = client->now;
+    if (client->now - client->snapshots.asked_at < patience)
+        return client->snapshots.asked_at + patience;
+    client->snapshots.asked_at = client->now;
     for (int i = 0; i < client->stream_count; i++)
         if (!client->stream[i].answer.bytes)
-            ask_for_snapshot(client, &client->stream[i], client->own_snapshot, index_of(client), NULL, 0);
+            ask_for_snapshot(client, &client->stream[i], client->snapshots.own, index_of(client), NULL, 0);
     return client->now + patience;
+}
+
+uint8_t *tr__client_pack_place(tr_client *client, size_t *size)
+{
+    *size = 0;
+    return tr__client_is_set_up(client) && client->snapshots.pack_place ? client->snapshots.pack_place(client->snapshots.pack_self, size, client->step) : NULL;
 }
 
 /* Another trainer has begun a snapshot. This trainer is between two steps, so it takes part now. */
 static void take_part(tr_client *client)
 {
-    client->snapshot = client->snapshot_wanted;
-    see_snapshot(client, client->snapshot, (uint32_t)client->step);
+    client->snapshots.joined = client->snapshots.wanted;
+    see_snapshot(client, client->snapshots.joined, (uint32_t)client->step);
     for (int i = 0; i < client->stream_count; i++) {
         size_t   size;
-        uint8_t *payload = client->pack_place(client->pack_self, &size, client->step);
-        ask_for_snapshot(client, &client->stream[i], client->snapshot, client->snapshot_initiator, payload, size);
+        uint8_t *payload = tr__client_pack_place(client, &size);
+        ask_for_snapshot(client, &client->stream[i], client->snapshots.joined, client->snapshots.initiator, payload, size);
     }
 }
 
@@ -147,7 +185,7 @@ uint64_t tr_client_even_from(const tr_client *client)
 
 void tr_client_rest(tr_client *client)
 {
-    if (client->snapshot_wanted > client->snapshot && client->pack_place && client->snapshot_initiator != index_of(client) && !client->is_draining &&
+    if (client->snapshots.wanted > client->snapshots.joined && client->snapshots.pack_place && client->snapshots.initiator != index_of(client) && !client->is_draining &&
         tr_client_may_begin_snapshot(client))
         take_part(client);
 }
@@ -171,12 +209,12 @@ bool tr_client_snapshot_is_answered(const tr_client *client)
     for (int i = 0; i < client->stream_count; i++)
         if (!client->stream[i].answer.bytes)
             return false;
-    return client->own_snapshot > 0;
+    return client->snapshots.own > 0;
 }
 
 uint32_t tr_client_own_snapshot(const tr_client *client)
 {
-    return client->own_snapshot;
+    return client->snapshots.own;
 }
 
 const tr_client_answer *tr_client_snapshot_answer(const tr_client *client, int server)
@@ -186,20 +224,21 @@ const tr_client_answer *tr_client_snapshot_answer(const tr_client *client, int s
 
 void tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self)
 {
-    client->pack_place = pack;
-    client->pack_self = self;
+    client->snapshots.pack_place = pack;
+    client->snapshots.pack_self = self;
 }
 
 void tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!client->own_snapshot || wire->snapshot_number.number != client->own_snapshot || s->answer.bytes)
+    if (!client->snapshots.own || wire->snapshot_number.number != client->snapshots.own || s->answer.bytes)
         return;
     s->answer.size = wire->bytes;
     s->answer.bytes = tr__must_bytes(wire->bytes + 1);
     memcpy(s->answer.bytes, payload, wire->bytes);
 }
 
-bool tr__client_takes_snapshot(const tr__stream *s)
+/* Is a SNAPSHOT still to be sent to this server, or to be acknowledged by it? */
+static bool takes_snapshot(const tr__stream *s)
 {
     for (const tr__request *r = s->first; r; r = r->next)
         if (r->wire.kind == TR_WIRE_SNAPSHOT && (!r->is_done || r->is_needed_again))
@@ -207,10 +246,12 @@ bool tr__client_takes_snapshot(const tr__stream *s)
     return false;
 }
 
-void tr__client_give_up_answer(tr__stream *s)
+void tr__client_give_up_lost_answer(tr_client *client, tr__stream *s)
 {
     Trireme__Pserver__SnapshotDone done = TRIREME__PSERVER__SNAPSHOT_DONE__INIT;
 
+    if (!client->snapshots.own || s->answer.bytes || takes_snapshot(s))
+        return;
     done.error = (char *)"it died before its part was written";
     done.has_given_up = done.given_up = true;
     s->answer.size = trireme__pserver__snapshot_done__get_packed_size(&done);

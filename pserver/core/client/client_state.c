@@ -32,19 +32,6 @@ bool tr__client_is_uneven(const tr_client *client)
     return tr__client_is_replacement(client) && client->step == client->first_step && !client->is_evened;
 }
 
-/* The job continues from the smallest number of steps of all servers: a step that one of them lacks is repeated. */
-bool tr_client_resumes(const tr_client *client, uint64_t *step)
-{
-    *step = UINT64_MAX;
-    for (int i = 0; i < client->stream_count; i++) {
-        const tr__stream *s = &client->stream[i];
-        if (!s->has_state)
-            return false;
-        *step = s->settled < *step ? s->settled : *step;
-    }
-    return client->stream_count > 0;
-}
-
 uint64_t tr__client_everywhere(const tr_client *client)
 {
     uint64_t least = UINT64_MAX;

@@ -1,8 +1,11 @@
 /* client_state.h - the base of a trainer's core: its state, and the questions about it that all of its files share.
  *
- * The files are layered, and a file calls only those before it: client_requests.h (requests and operations), client_snapshot.h (snapshots),
- * client_tasks.h (leased tasks), client_calls.c (the calls of a trainer), client_move.h (failover and replacement), client_board.h (posts
- * for other trainers), client_answers.h (messages of servers), client_node.c (life and sending). */
+ * A protocol has one file. It has the calls that send its requests, how these requests behave (tr__ask in client_requests.h), and what their answers
+ * do: client_setup.c (SETUP, VALUE, JOIN), client_steps.c (pushes, SET, STEP_END), client_pulls.c (PULL), client_rows.c (rows of tables), client_leave.c (DRAIN,
+ * GOODBYE), client_snapshot.c, client_tasks.c, client_board.c. Above them stand client_move.c (failover and replacement), client_answers.c (receiving) and
+ * client_node.c (life and sending). A file calls only those before it.
+ *
+ * The state of a protocol is a struct of its own, which its file alone uses. */
 #ifndef TR_PSERVER_CLIENT_STATE_H
 #define TR_PSERVER_CLIENT_STATE_H
 
@@ -17,25 +20,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct tr__ask tr__ask;       /* client_requests.h */
+
+/* The answer to a pull: of blocks, of rows, or of all rows of a shard. */
+typedef struct tr__answer {
+    bool            has_gap;          /* blocks: a message of the answer was lost before the newest one */
+    uint32_t        parts;            /* blocks: messages that are received; rows: received or placed */
+    uint32_t        placed;           /* blocks: number of the last placed message, plus 1 */
+    uint32_t        pending;          /* blocks: messages that are placed and not received yet */
+    uint64_t        left, size;       /* bytes that are missing, and bytes of the whole answer */
+    uint8_t        *to;               /* rows: they are written here */
+    uint64_t       *clock;            /* rows: tr_client_rows.clock */
+    tr_client_pack *pack;             /* all rows of a shard: the result */
+} tr__answer;
+
 typedef struct tr__request {
     struct tr__request *next;
+    const tr__ask      *ask;          /* how requests of this kind behave */
     tr_wire             wire;
     const uint8_t      *payload;
     uint8_t            *owned;        /* the payload, if the client must free it; or NULL */
     bool                is_done;
     bool                is_needed_again;     /* done by a server that died; its successor has not acknowledged it */
     bool                is_flying;    /* its bytes count in in_flight */
-    bool                has_gap;      /* pull: a message of the answer was lost before the newest one */
-    uint32_t            parts;        /* pull: messages of the answer that are received; pull of rows: received or placed */
-    uint32_t            placed;       /* pull: number of the last placed message of the answer, plus 1 */
-    uint32_t            pending;      /* pull: messages that are placed and not received yet */
     int64_t             sent_at;
-    uint64_t            left, size;   /* pull: bytes that are missing, and bytes of the whole answer */
-    uint8_t            *to;           /* pull of rows: the rows are written here */
-    uint64_t           *clock;        /* pull of rows: tr_client_rows.clock */
-    tr_client_pack     *pack;         /* read of rows: the result */
-    tr_task            *answer;       /* TASK_ASK: the task is written here */
-    tr_client_post     *post;         /* POST: the caller's struct, which gets the answer */
+    union {
+        tr__answer      answer;       /* pulls */
+        tr_task        *task;         /* TASK_ASK: the task is written here; or NULL */
+        tr_client_post *post;         /* POST: the caller's struct, which gets the answer */
+    };
     uint64_t           *op;           /* of gathered calls: the operations that this request is part of, and behind them its payload */
     uint32_t            op_count;     /* 0: this request is part of `only_op` */
     uint32_t            op_room;      /* size of the memory at `op`; the next request in this struct uses it again */
@@ -85,6 +98,7 @@ typedef struct tr__stream {
 
 /* A request to server 0 that waits until all servers have settled the steps before it. */
 typedef struct tr__task {
+    const tr__ask *ask;
     tr_client_task task;
     uint8_t       *payload;           /* the payload of a DRAIN or GOODBYE */
     size_t         bytes;
@@ -99,47 +113,67 @@ typedef struct tr__client_block {
     bool      is_rounded;             /* pulls of this block arrive in bfloat16 */
 } tr__client_block;
 
-struct tr_client {
-    const tr_roster    *roster;
-    tr_client_options   options;
-    uint32_t            epoch;
-    tr_status           status;
-    char               *text;
-    int64_t             now;
-    uint64_t            step;         /* steps that this trainer has ended */
-    bool                has_tasks;
-    bool                is_evened;    /* all servers have the same steps of this trainer (even_out) */
-    uint64_t            last_lease;   /* the number of the newest lease of this trainer */
-    uint64_t            report_at;    /* send SETTLED when all servers have settled so many steps; 0: no report is due */
-    tr__task           *task;         /* requests about tasks that wait to be sent, in order */
-    uint32_t            task_count, task_capacity;
-    bool                survives_trainers, keeps_settled, snapshots_all;
-    int                 introduced;   /* a replacement: ranks that have got its first REPLACE_DONE; -1: no replacement */
-    uint64_t            first_step;   /* steps that this trainer had ended before this process */
-    int                 stream_count, turn;
-    tr__stream         *stream;
-    uint32_t            block_count;
-    tr__client_block   *block;
-    uint32_t          **global;       /* server, number on that server -> block */
-    uint32_t           *local_count;
-    uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
-    uint32_t           *op_left;      /* of each operation: requests that are not done, plus 1 while requests are being added */
-    tr__request        *spare;        /* requests that were reaped, for the next ones */
-    bool                is_in_collective;   /* this trainer waits for others' posts, between two steps */
-    uint32_t            snapshot;          /* number of the last snapshot in which this trainer took part */
-    uint32_t            own_snapshot;      /* number of the last snapshot that this trainer has begun */
-    uint32_t            snapshot_known;    /* number of the newest snapshot that any server knows */
-    uint32_t            snapshot_before;   /* `snapshot_known` at this process's set-up: up to here its predecessor took part, if anyone did */
-    uint32_t            seen_snapshot;     /* number of the newest snapshot whose step is known */
-    uint64_t            seen_step;         /* the step of `seen_snapshot` */
-    uint32_t            snapshot_wanted, snapshot_initiator; /* the newest snapshot in which to take part, and its initiator */
-    uint32_t            stops;        /* the highest number of a training that another trainer asks to end */
-    bool                has_news;     /* a message of a server has come since the last tr_client_heard_from_server */
-    bool                is_draining, has_left;       /* DRAIN was sent; GOODBYE was sent */
-    int64_t             snapshot_asked_at;
+/* client_requests.c */
+typedef struct tr__client_ops {
+    uint64_t     first, count, capacity;     /* a ring of operations from `first` on */
+    uint32_t    *left;                /* of each operation: requests that are not done, plus 1 while requests are being added */
+    tr__request *spare;               /* requests that were reaped, for the next ones */
+} tr__client_ops;
+
+/* client_snapshot.c */
+typedef struct tr__client_snapshots {
+    uint32_t joined;                  /* number of the last snapshot in which this trainer took part */
+    uint32_t own;                     /* number of the last snapshot that this trainer has begun */
+    uint32_t known;                   /* number of the newest snapshot that any server knows */
+    uint32_t before;                  /* `known` at this process's set-up: up to here its predecessor took part, if anyone did */
+    uint32_t seen;                    /* number of the newest snapshot whose step is known */
+    uint64_t seen_step;               /* the step of `seen` */
+    uint32_t wanted, initiator;       /* the newest snapshot in which to take part, and its initiator */
+    int64_t  asked_at;
+    bool     has_news;                /* a message of a server has come since the last tr_client_heard_from_server */
     uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
-    void               *pack_self;
-    atomic_int          last_server;  /* the server whose answer came last; other threads read it for reports */
+    void    *pack_self;
+} tr__client_snapshots;
+
+/* client_tasks.c */
+typedef struct tr__client_tasks {
+    bool      has_any;
+    uint64_t  last_lease;             /* the number of the newest lease of this trainer */
+    uint64_t  report_at;              /* send SETTLED when all servers have settled so many steps; 0: no report is due */
+    tr__task *waiting;                /* requests that wait to be sent, in order */
+    uint32_t  count, capacity;
+} tr__client_tasks;
+
+/* client_board.c */
+typedef struct tr__client_board {
+    bool     is_waiting;              /* this trainer waits for others' posts, between two steps */
+    uint32_t stops;                   /* the highest number of a training that another trainer asks to end */
+} tr__client_board;
+
+struct tr_client {
+    const tr_roster     *roster;
+    tr_client_options    options;
+    uint32_t             epoch;
+    tr_status            status;
+    char                *text;
+    int64_t              now;
+    uint64_t             step;        /* steps that this trainer has ended */
+    uint64_t             first_step;  /* steps that this trainer had ended before this process */
+    bool                 is_evened;   /* all servers have the same steps of this trainer (even_out) */
+    bool                 survives_trainers, keeps_settled, snapshots_all;
+    int                  introduced;  /* a replacement: ranks that have got its first REPLACE_DONE; -1: no replacement */
+    bool                 is_draining, has_left;        /* DRAIN was sent; GOODBYE was sent */
+    int                  stream_count, turn;
+    tr__stream          *stream;
+    uint32_t             block_count;
+    tr__client_block    *block;
+    uint32_t           **global;      /* server, number on that server -> block */
+    uint32_t            *local_count;
+    tr__client_ops       ops;
+    tr__client_snapshots snapshots;
+    tr__client_tasks     tasks;
+    tr__client_board     board;
+    atomic_int           last_server; /* the server whose answer came last; other threads read it for reports */
 };
 
 /* == client_state.c == */

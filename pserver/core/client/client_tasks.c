@@ -4,12 +4,38 @@
 
 #include "framework/base/memory.h"
 #include "pserver/core/client/client_requests.h"
+#include "pserver/core/client/client_steps.h"
 
 /* Have all servers settled all steps that this trainer has ended? A single server needs no report about other servers. */
 static bool is_even(const tr_client *client)
 {
     return client->stream_count == 1 || tr__client_everywhere(client) == client->step;
 }
+
+/* == the requests ================================================================================= */
+
+static void describe(char *out, size_t size, const tr_wire *wire, int server)
+{
+    (void)wire;
+    snprintf(out, size, "a task from server %d", server);
+}
+
+static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+{
+    const tr_form_task *task = &wire->task;
+
+    (void)payload;
+    (void)is_placed;
+    if (wire->kind != TR_WIRE_TASK)
+        return;
+    *r->task = (tr_task){(tr_task_answer)task->answer, task->task, task->pass, task->lease, task->steps};
+    if (task->answer == TR_TASK_GIVEN)
+        client->tasks.last_lease = task->lease;
+    tr__client_finish(client, s, r);
+}
+
+static const tr__ask of_word = {.describe = describe};       /* TASKS, TASK_END, SETTLED */
+static const tr__ask of_question = {.is_question = true, .needs_receipts = true, .describe = describe, .take = take};
 
 /* == steps that others have made ================================================================== */
 
@@ -54,12 +80,13 @@ static void send(tr_client *client, const tr__task *t)
     if (wire.kind == TR_WIRE_TASKS)
         wire.tasks.step = tr__client_step_of(client, &client->stream[0]);
     else if (wire.kind == TR_WIRE_TASK_ASK)
-        wire.task_ask.last_lease = client->last_lease;
+        wire.task_ask.last_lease = client->tasks.last_lease;
     else if (is_leave(&wire))
         wire.leave.everywhere = client->step;
-    tr__request *r = tr__client_add(client, &client->stream[0], &wire, t->op, t->payload, t->bytes);
+    tr__request *r = tr__client_add(client, &client->stream[0], t->ask, &wire, t->op, t->payload, t->bytes);
     r->owned = t->payload;
-    r->answer = t->task.answer;
+    if (wire.kind == TR_WIRE_TASK_ASK)
+        r->task = t->task.answer;
     client->is_evened |= wire.kind == TR_WIRE_TASKS;
     tr__client_op_count_down(client, t->op);
 }
@@ -67,10 +94,10 @@ static void send(tr_client *client, const tr__task *t)
 /* Report to server 0 that all servers have settled the last step of a task, so that the task is done. */
 static void send_settled(tr_client *client)
 {
-    if (!client->report_at || client->stream_count == 1 || tr__client_everywhere(client) < client->report_at)
+    if (!client->tasks.report_at || client->stream_count == 1 || tr__client_everywhere(client) < client->tasks.report_at)
         return;
-    client->report_at = 0;
-    tr__client_add(client, &client->stream[0],
+    client->tasks.report_at = 0;
+    tr__client_add(client, &client->stream[0], &of_word,
                    &(tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = tr__client_everywhere(client)}}, 0, NULL, 0);
 }
 
@@ -83,21 +110,23 @@ void tr__client_send_tasks(tr_client *client)
 {
     uint32_t sent = 0;
 
+    if (!client->tasks.has_any)
+        return;
     send_settled(client);
-    while (sent < client->task_count && !must_wait(client, &client->task[sent].task))
-        send(client, &client->task[sent++]);
-    client->task_count -= sent;
+    while (sent < client->tasks.count && !must_wait(client, &client->tasks.waiting[sent].task))
+        send(client, &client->tasks.waiting[sent++]);
+    client->tasks.count -= sent;
     if (sent)
-        memmove(client->task, client->task + sent, client->task_count * sizeof *client->task);
+        memmove(client->tasks.waiting, client->tasks.waiting + sent, client->tasks.count * sizeof *client->tasks.waiting);
 }
 
-void tr__client_task_later(tr_client *client, const tr_client_task *task, uint8_t *payload, size_t bytes, uint64_t op)
+void tr__client_task_later(tr_client *client, const tr__ask *ask, const tr_client_task *task, uint8_t *payload, size_t bytes, uint64_t op)
 {
-    if (client->task_count == client->task_capacity) {
-        client->task_capacity = client->task_capacity ? 2 * client->task_capacity : 4;
-        client->task = tr__must_realloc(client->task, client->task_capacity * sizeof *client->task);
+    if (client->tasks.count == client->tasks.capacity) {
+        client->tasks.capacity = client->tasks.capacity ? 2 * client->tasks.capacity : 4;
+        client->tasks.waiting = tr__must_realloc(client->tasks.waiting, client->tasks.capacity * sizeof *client->tasks.waiting);
     }
-    client->task[client->task_count++] = (tr__task){*task, payload, bytes, op};
+    client->tasks.waiting[client->tasks.count++] = (tr__task){ask, *task, payload, bytes, op};
     ++*tr__client_op_at(client, op);
     tr__client_send_tasks(client);
 }
@@ -106,13 +135,30 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task)
 {
     const uint64_t op = tr__client_op_begin(client);
 
-    client->has_tasks = true;
+    client->tasks.has_any = true;
     if (task->is_first)
         even_out(client, op, task->keeps_pace);
-    tr__client_task_later(client, task, NULL, 0, op);
+    tr__client_task_later(client, task->wire.kind == TR_WIRE_TASK_ASK ? &of_question : &of_word, task, NULL, 0, op);
     if (task->wire.kind == TR_WIRE_TASK_END)
-        client->report_at = client->step;
+        client->tasks.report_at = client->step;
     tr__client_send_tasks(client);
     tr__client_op_count_down(client, op);
     return op;
+}
+
+bool tr__client_has_tasks(const tr_client *client)
+{
+    return client->tasks.has_any;
+}
+
+bool tr__client_has_tasks_to_send(const tr_client *client)
+{
+    return client->tasks.count > 0;
+}
+
+void tr__client_free_tasks(tr_client *client)
+{
+    for (uint32_t i = 0; i < client->tasks.count; i++)
+        free(client->tasks.waiting[i].payload);
+    free(client->tasks.waiting);
 }

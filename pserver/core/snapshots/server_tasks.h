@@ -10,7 +10,7 @@
  *
  * Leases end with the process that has them. After a replacement or a restart some servers may have steps of the dead process that others
  * lack. The batches of these steps are leased again, and the servers that lack the steps treat them as steps
- * without a gradient (client_calls.c, server_contributions.c).
+ * without a gradient (client_steps.c, server_contributions.c).
  *
  * The state is stored in memory that outlives the process (durable_tasks.h), and is sent to the replica before the updates that follow it. */
 #ifndef TR_PSERVER_SERVER_TASKS_H

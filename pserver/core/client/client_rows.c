@@ -1,0 +1,153 @@
+/* client_rows.c - rows of sparse tables: PULL_ROWS and READ_ROWS, answered by DATA_ROWS; PUSH_ROWS and WRITE_ROWS. */
+#include "pserver/core/client/client_rows.h"
+
+#include "framework/base/memory.h"
+#include "pserver/core/client/client_pushes.h"
+
+/* == the answer =================================================================================== */
+
+/* The memory into which rows of `bytes` bytes are received. */
+static uint8_t *rows_place(const tr__request *r, uint64_t bytes)
+{
+    return r->wire.pull_rows.is_rounded ? tr_rounded_place(r->answer.to, 2 * bytes) : r->answer.to;
+}
+
+static bool is_answer(const tr__request *r, const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_DATA_ROWS && (r->answer.pack || r->answer.left == wire->bytes);
+}
+
+static void *place(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire)
+{
+    (void)client;
+    (void)s;
+    if (!is_answer(r, wire) || r->answer.parts++)  /* it is being placed already */
+        return NULL;
+    return r->answer.pack ? tr__must_bytes(wire->bytes + 1) : rows_place(r, wire->bytes);
+}
+
+static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+{
+    tr__answer     *answer = &r->answer;
+    tr_client_pack *pack = answer->pack;
+
+    if (!is_answer(r, wire))
+        return;
+    if (pack) {
+        pack->data = is_placed ? (void *)(uintptr_t)payload : tr__must_bytes(wire->bytes + 1);
+        pack->bytes = wire->bytes;
+    }
+    if (!is_placed)
+        memcpy(pack ? pack->data : rows_place(r, wire->bytes), payload, wire->bytes);
+    if (!pack && r->wire.pull_rows.is_rounded)
+        tr_rounded_widen(answer->to, 2 * wire->bytes);
+    if (answer->clock && wire->data_rows.clock < *answer->clock)
+        *answer->clock = wire->data_rows.clock;
+    answer->left = 0;
+    tr__client_finish(client, s, r);
+}
+
+/* == the requests ================================================================================= */
+
+static void describe_pull(char *out, size_t size, const tr_wire *wire, int server)
+{
+    snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->pull_rows.table, (unsigned long long)wire->pull_rows.step, server);
+}
+
+static void describe_read(char *out, size_t size, const tr_wire *wire, int server)
+{
+    snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->read_rows.table, (unsigned long long)wire->read_rows.step, server);
+}
+
+static void describe_write(char *out, size_t size, const tr_wire *wire, int server)
+{
+    snprintf(out, size, "server %d to take rows of table %u", server, wire->write_rows.table);
+}
+
+/* A pull that was sent ahead, and that the trainer has not waited for, may be a step old. */
+static void pull_moved(tr__request *r, uint64_t settled)
+{
+    if (r->wire.pull_rows.step < settled)
+        r->wire.pull_rows.step = settled;
+}
+
+static const tr__ask of_pull = {.is_question = true, .moved = pull_moved, .describe = describe_pull, .place = place, .take = take};
+static const tr__ask of_read = {.is_question = true, .describe = describe_read, .place = place, .take = take};
+static const tr__ask of_write = {.describe = describe_write};
+
+uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes)
+{
+    return bytes < client->options.chunk_bytes ? client->options.chunk_bytes / bytes : 1;
+}
+
+uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
+{
+    const uint64_t op = tr__client_op_begin(client), most = tr_client_rows_in_piece(client, rows->row_bytes);
+
+    for (int i = 0; i < client->stream_count; i++)
+        for (uint64_t at = rows->first[i]; at < rows->first[i + 1]; at += most) {
+            const uint64_t left = rows->first[i + 1] - at, n = left < most ? left : most;
+            const uint64_t step = tr__client_step_of(client, &client->stream[i]);
+            const tr_wire  pull = {.kind = TR_WIRE_PULL_ROWS,
+                                   .pull_rows = {.step = step, .before = at - rows->first[i], .table = rows->table,
+                                                 .remakes = (uint32_t)(step - client->step), .is_rounded = rows->is_rounded}};
+            tr__request   *r = tr__client_add(client, &client->stream[i], &of_pull, &pull, op, rows->keys + at, n * sizeof(int64_t));
+            r->answer.to = rows->to + at * rows->row_bytes;
+            r->answer.clock = rows->clock;
+            r->answer.left = r->answer.size = tr_rounded_bytes(n * rows->row_bytes, rows->is_rounded);
+        }
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, uint32_t since, tr_client_pack *out)
+{
+    const uint64_t op = tr__client_op_begin(client);
+    tr__stream    *s = &client->stream[server];
+    const tr_wire  read = {.kind = TR_WIRE_READ_ROWS,
+                           .read_rows = {.step = tr__client_step_of(client, s), .table = out->table, .shard = shard,
+                                         .since = since}};
+
+    tr__client_add(client, s, &of_read, &read, op, NULL, 0)->answer.pack = out;
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+void tr__client_write_first_rows(tr_client *client, tr__stream *s, const tr_client_pack *rows, uint64_t op)
+{
+    const tr_wire write = {.kind = TR_WIRE_WRITE_ROWS, .write_rows = {.table = rows->table, .has_candidates = rows->has_candidates}};
+
+    tr__client_add(client, s, &of_write, &write, op, rows->data, rows->bytes)->owned = rows->data;
+}
+
+uint64_t tr_client_write_rows(tr_client *client, int server, const tr_client_pack *rows, bool clears, uint64_t clock)
+{
+    const uint64_t op = tr__client_op_begin(client);
+    const tr_wire  write = {.kind = TR_WIRE_WRITE_ROWS,
+                            .write_rows = {.step = client->step, .clock = clock, .table = rows->table, .has_candidates = rows->has_candidates, .clears = clears}};
+
+    tr__client_add(client, &client->stream[server], &of_write, &write, op, rows->data, rows->bytes)->owned = rows->data;
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
+{
+    const uint64_t op = tr__client_op_begin(client), most = tr_client_rows_in_piece(client, rows->push_bytes);
+
+    for (int i = 0; i < client->stream_count; i++) {
+        if (tr__client_has_step(client, &client->stream[i]))
+            continue;
+        const uint64_t count = rows->first[i + 1] - rows->first[i], pieces = count ? (count + most - 1) / most : 1;
+        for (uint64_t piece = 0; piece < pieces; piece++) {
+            const uint64_t at = piece * most, n = count - at < most ? count - at : most;
+            const tr_wire  push = {.kind = TR_WIRE_PUSH_ROWS,
+                                   .push_rows = {.step = client->step + 1, .weight = rows->weight, .table = rows->table,
+                                                 .piece = (uint32_t)piece, .pieces = (uint32_t)pieces}};
+            tr__client_add(client, &client->stream[i], &tr__ask_push, &push, op, rows->pieces + (rows->first[i] + at) * rows->push_bytes,
+                           n * rows->push_bytes);
+        }
+    }
+    tr__client_op_count_down(client, op);
+    return op;
+}
