@@ -91,8 +91,9 @@ TR_API void tr_job_tell_failure(int code, const char *why);
  * NULL; it is copied. TR_EINVAL, TR_ERANGE: a bad role or option. TR_EUNSUPPORTED: mpirun did not start this process. TR_EEXIST: this
  * process has started a job before (MPI starts only once). */
 TR_API tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options);
-/* The job that is started and not freed, or NULL; borrowed. The operators send and recv use it. */
-TR_API tr_job *tr_job_current(void);
+/* Let the runs of an executor take part in the job: operators such as send and recv ask their run for it. NULL: in none. When the job is freed, and in a
+ * child made by fork, the executor has no job. */
+TR_API void    tr_executor_set_job(tr_executor *executor, tr_job *job);
 /* Say goodbye if the trainer has not done so, wait (bounded) until all ranks are at their end, stop MPI and free the job. Returns the
  * failure of the job, if there was one. The handle is invalid in any case. NULL is fine. */
 TR_API tr_status tr_job_free(tr_job *job);

@@ -40,6 +40,7 @@ static tr_status run_once(const running *r, const tr_job_program *bytes, const c
     tr_plan     *plan;
     tr_status    status = bytes->bytes ? tr_program_parse(&program, bytes->bytes, bytes->size) : TR_OK;
 
+    tr_executor_set_job(executor, r->job);
     if (status == TR_OK && program) {
         status = tr_executor_prepare(&plan, executor, program, r->scope, 0, NULL, 0, NULL);
         if (status == TR_OK)
@@ -240,6 +241,7 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
     tr_loop_options options = r->desc->loop;
     tr_loop_report  report = {0};
 
+    options.job = r->job;
     options.idle = r->idle;
     options.flush = r->flush;
     options.has_leases = has_leases(r);

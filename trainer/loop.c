@@ -130,7 +130,7 @@ static tr_status run_batch(tr_loop *loop, tr_worker *worker, int64_t number)
     const tr_loop_options *options = &loop->options;
     const bool             is_told = options->report_every && number % options->report_every == 0;
     const int64_t          samples = tr_batch_samples(worker->batch);
-    tr_job *const          job = tr_job_current();
+    tr_job *const          job = options->job;
     tr_text                line = {0};
     char                  *text;
 
@@ -197,9 +197,9 @@ static tr_status do_leased_step(tr_loop *loop, tr_worker *worker, double seconds
     if (is_over)
         return TR_OK;
     const bool      has_task = tr_leases_has_task(loop->leases);
-    const tr_status status = tr_worker_take(&got, worker, loop->data, has_task ? seconds : tr_job_task_pause(tr_job_current()));
+    const tr_status status = tr_worker_take(&got, worker, loop->data, has_task ? seconds : tr_job_task_pause(loop->options.job));
     if (status == TR_ETIMEOUT)
-        return has_task ? tr_job_rest(tr_job_current()) : tr_job_task_idle(tr_job_current());
+        return has_task ? tr_job_rest(loop->options.job) : tr_job_task_idle(loop->options.job);
     TR_TRY(status);
     const bool    is_step = got && tr_batch_samples(worker->batch) && !tr_leases_was_made(loop->leases, worker->batch->task);
     const int64_t number = is_step ? claim(loop) : 0;
@@ -311,9 +311,9 @@ static tr_status check_options(const tr_loop_options *options)
     if (options->epochs < 0 || options->steps < 0 || options->skip < 0 || options->runs < 0 || options->report_every < 0 || options->fetch_count < 0)
         return tr_fail(TR_ERANGE, "loop: %lld epochs, %lld steps, a report every %lld steps; none can be below 0",
                        (long long)options->epochs, (long long)options->steps, (long long)options->report_every);
-    if (options->has_leases && !tr_job_current())
-        return tr_fail(TR_EINVAL, "loop: tasks are leased from a server, and this process is in no job");
-    if (options->threads > 1 && tr_job_current())
+    if (options->has_leases && !options->job)
+        return tr_fail(TR_EINVAL, "loop: tasks are leased from a server, and the loop takes part in no job");
+    if (options->threads > 1 && options->job)
         return tr_fail(TR_EUNSUPPORTED, "loop: %d threads in a job; a step's batch is one thread's there, and more trainers "
                        "are started instead", options->threads);
     return TR_OK;
@@ -353,7 +353,7 @@ tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_da
     if (options->has_leases)                       /* with leased tasks a step belongs to one task */
         TR_TRY_GOTO(fail, tr_worker_flush(&loop->hand[0].worker));
     if (options->has_leases)
-        TR_TRY_GOTO(fail, tr_leases_new(&loop->leases, tr_job_current(), data, loop->options.epochs, options->lease));
+        TR_TRY_GOTO(fail, tr_leases_new(&loop->leases, options->job, data, loop->options.epochs, options->lease));
     else
         TR_TRY_GOTO(fail, begin_epoch(loop));
     *out = loop;

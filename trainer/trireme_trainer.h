@@ -188,6 +188,7 @@ typedef struct tr_loop_options {
     double             weight;
     int64_t            skip;          /* steps that were made before: their batches are read, and nothing is run */
     int64_t            runs;          /* runs of the program that were made before: random numbers continue after them */
+    tr_job            *job;           /* in which the steps take part; it outlives the loop. NULL: none */
     tr_program        *idle;          /* in a job: the program of a step without samples; NULL: the loop's program */
     tr_program        *flush;         /* with leases: a program that runs when a task ends, so that the servers get all of the task's updates;
                                        * NULL: none */

@@ -97,7 +97,7 @@ static tr_status make_ahead(tr_worker *worker, const tr_dataset *data)
     for (int i = 0; op && i < tr_op_desc_input_count(op, "X"); i++)
         if (!is_fed(worker, tr_op_desc_input(op, "X", i)))
             return TR_OK;
-    if (!op || !tr_job_current())
+    if (!op || !worker->job)
         return TR_OK;
     worker->ahead_program = tr_program_new();
     worker->next = tr_batch_new(data);
@@ -118,11 +118,12 @@ static tr_status make_ahead(tr_worker *worker, const tr_dataset *data)
 tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program *program, tr_scope *scope,
                          const tr_dataset *data, const tr_loop_options *options)
 {
-    *worker = (tr_worker){.number = number, .is_lone = is_lone, .program = program, .scope = scope};
+    *worker = (tr_worker){.number = number, .job = options->job, .is_lone = is_lone, .program = program, .scope = scope};
     worker->executor = tr_executor_new();
     worker->batch = tr_batch_new(data);
     if (!worker->executor || !worker->batch)
         return tr_fail(TR_ENOMEM, "no memory for worker %d", number);
+    tr_executor_set_job(worker->executor, options->job);
     if (options->check_finite)
         tr_executor_check_finite(worker->executor, true);
     if (options->has_precision)
@@ -250,8 +251,8 @@ static void tell_loss(const tr_worker *worker)
 {
     const tr_tensor *loss = worker->loss > 0 ? worker->fetched[worker->loss - 1] : NULL;
 
-    if (loss && tr_tensor_count(loss) == 1 && tr_job_current())
-        tr_job_set_loss(tr_job_current(), element(loss, 0));
+    if (loss && tr_tensor_count(loss) == 1 && worker->job)
+        tr_job_set_loss(worker->job, element(loss, 0));
 }
 
 static void add_to_sums(tr_worker *worker)

@@ -11,6 +11,7 @@
 
 typedef struct tr_worker {
     int           number;
+    tr_job       *job;                /* or NULL */
     tr_executor  *executor;
     tr_program   *program;            /* a clone, or the loop's program */
     tr_scope     *scope;              /* a child scope, or the loop's scope */

@@ -179,6 +179,8 @@ tr_status tr_run_loop_scratch(void **out, const tr_run *io, size_t bytes);
 /* What an operator works out about its step at its first run, such as numbers for names: kept, all zeros at first,
  * and freed with the plan. */
 tr_status tr_run_notes(void **out, const tr_run *io, size_t bytes);
+/* The job in which the run takes part (tr_executor_set_job), whose type this floor does not know; NULL: none, or it is over. */
+void *tr_run_job(const tr_run *io);
 /* The operator's type and the name of an argument, for messages. */
 const char *tr_run_op_type(const tr_run *io);
 const char *tr_run_in_name(const tr_run *io, int slot, int index);

@@ -24,6 +24,7 @@
 #ifndef TR_FRAMEWORK_PLAN_H
 #define TR_FRAMEWORK_PLAN_H
 
+#include "framework/base/weak.h"
 #include "framework/composites/expanded.h"
 #include "framework/operators/infer_frame.h"
 #include "framework/programs/program.h"
@@ -66,6 +67,7 @@ typedef struct tr_layout tr_layout;
 typedef struct tr_workspace {
     bool          check_finite;
     bool          looks;              /* in this run, which has samples */
+    tr_weak      *job;                /* in which the runs take part, or NULL; see tr_run_job */
     int           precision;          /* of products; -1: the process's */
     tr_tensor     arena;              /* grows to the largest layout */
     tr_tensor     scratch;            /* of one operator (tr_run_scratch) */

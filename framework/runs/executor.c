@@ -44,12 +44,21 @@ void tr_executor_free(tr_executor *executor)
         return;
     tr__plans_forget(executor, NULL);
     for_memory(&executor->workspace, tr_tensor_deinit);
+    tr__weak_release(executor->workspace.job);
     free(executor);
 }
 
 void tr_executor_forget(tr_executor *executor, const tr_program *program)
 {
     tr__plans_forget(executor, program);
+}
+
+void tr__executor_set_job(tr_executor *executor, tr_weak *job)
+{
+    tr_weak *before = executor->workspace.job;
+
+    executor->workspace.job = tr__weak_retain(job);
+    tr__weak_release(before);
 }
 
 void tr_executor_check_finite(tr_executor *executor, bool check)

@@ -124,6 +124,8 @@ bool tr_run_has_made_fetch(const tr_run *io, int index)
     return true;
 }
 
+void *tr_run_job(const tr_run *io) { return tr__weak_object(io->frame->plan->workspace->job); }
+
 const char *tr_run_op_type(const tr_run *io) { return io->step->op->type; }
 
 static const char *arg_name(const tr_run *io, int slot, int index)

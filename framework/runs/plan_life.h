@@ -22,6 +22,8 @@ struct tr_executor {
     tr_workspace workspace;
 };
 
+/* The job in which its runs take part from now on, or NULL. */
+void tr__executor_set_job(tr_executor *executor, tr_weak *job);
 /* End the plans of a program, or all of them (NULL). */
 void tr__plans_forget(tr_executor *executor, const tr_program *program);
 

@@ -21,6 +21,7 @@
 
 static void free_job(tr_job *job)
 {
+    tr__job_leave(job);
     tr__job_board_free(job);
     tr__job_free_tables(job);
     tr__job_fetched_free(job->fetched);
@@ -41,7 +42,6 @@ static void free_job(tr_job *job)
     free(job->block);
     tr_map_deinit(&job->block_of);
     free(job);
-    tr__job_set_current(NULL);
 }
 
 static void begin_client(void *self, tr_client *client)
@@ -78,13 +78,13 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
 
     TR_TRY(tr__rank_prepare(&taken, role, options));
     tr_job *job = new_job(role, &taken);
-    tr__job_set_current(job);
+    tr__job_enter(job);
     const tr_status status = tr__rank_start(&job->rank);
     if (status == TR_OK) {
         tr__job_pulls_begin(job);
         *out = job;
     } else {
-        tr__job_set_current(NULL);
+        tr__job_leave(job);
     }
     return status;
 }
@@ -124,7 +124,7 @@ tr_status tr_job_free(tr_job *job)
     if (left == TR_OK)
         free_job(job);
     else
-        tr__job_set_current(NULL);                            /* after a failure MPI may still write into this memory */
+        tr__job_leave(job);                                   /* after a failure MPI may still write into this memory */
     return status != TR_OK ? status : left;
 }
 

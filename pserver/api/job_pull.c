@@ -142,7 +142,7 @@ static tr_ticket last_ticket_of(const tr_job *job, const char *data, int64_t byt
 
 static tr_status wait_late(const void *data, int64_t bytes)
 {
-    tr_job         *job = tr_job_current() ? tr_job_current() : tr__job_of_parent();
+    tr_job         *job = tr__job_of_process() ? tr__job_of_process() : tr__job_of_parent();
     const tr_ticket all = job ? atomic_load(&job->rank.last_pull) : 0;
 
     if (!job || tr_job_is_done(job, all))
@@ -150,7 +150,7 @@ static tr_status wait_late(const void *data, int64_t bytes)
     const tr_ticket ticket = data ? last_ticket_of(job, data, bytes) : all;
     if (tr_job_is_done(job, ticket))
         return TR_OK;
-    if (!tr_job_current())
+    if (!tr__job_of_process())
         return tr_fail(TR_EINVAL, "this variable was getting its value from the servers when process %d was forked; a child is no rank, and "
                        "the value does not arrive here. Read the variable in the trainer before it forks", (int)getpid());
     if (pthread_equal(atomic_load(&job->rank.owner), pthread_self()))

@@ -8,6 +8,7 @@
 #include "framework/base/memory.h"
 #include "pserver/api/job_calls.h"
 #include "pserver/api/job_tables.h"
+#include "pserver/api/job_view.h"
 #include "pserver/rank/rank_commands.h"
 #include "storage/table/table_var.h"
 
@@ -17,7 +18,7 @@ static const uint64_t WINDOW = (uint64_t)64 << 20;     /* of bytes on their way 
 
 bool tr_job_has_rows(const tr_scope *scope, const char *name)
 {
-    return tr__job_table_of(tr_job_current(), name, tr_scope_find(scope, name)) >= 0;
+    return tr__job_table_of(tr__job_of_process(), name, tr_scope_find(scope, name)) >= 0;
 }
 
 static tr_status table_of(int *table, tr_job *job, const tr_scope *scope, const char *name)
@@ -28,7 +29,7 @@ static tr_status table_of(int *table, tr_job *job, const tr_scope *scope, const 
 
 tr_status tr_job_set_rows_begin(const tr_scope *scope, const char *name)
 {
-    tr_job *job = tr_job_current();
+    tr_job *job = tr__job_of_process();
     int     table;
 
     TR_TRY(table_of(&table, job, scope, name));
@@ -70,7 +71,7 @@ static tr_status send_shard(tr_ticket *ticket, uint64_t *bytes, tr_job *job, int
 
 tr_status tr_job_set_rows(const tr_scope *scope, const char *name, const tr_scope *source, bool clear)
 {
-    tr_job       *job = tr_job_current();
+    tr_job       *job = tr__job_of_process();
     tr_ticket     ticket = 0;
     tr_table_var *tv;
     tr_table     *from;
@@ -98,7 +99,7 @@ tr_status tr_job_set_rows(const tr_scope *scope, const char *name, const tr_scop
 
 tr_status tr_job_set_rows_end(const tr_scope *scope, const char *name)
 {
-    tr_job *job = tr_job_current();
+    tr_job *job = tr__job_of_process();
     int     table;
 
     TR_TRY(table_of(&table, job, scope, name));

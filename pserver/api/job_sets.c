@@ -143,7 +143,7 @@ static uint64_t digest_of(const owned *var)
 /* NULL: the job is over. */
 static tr__job_sets *of_process(void)
 {
-    const tr_job *job = tr_job_current();
+    const tr_job *job = tr__job_of_process();
     return job ? job->sets : NULL;
 }
 

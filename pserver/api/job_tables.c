@@ -4,6 +4,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/name.h"
 #include "pserver/api/job_calls.h"
+#include "pserver/api/job_view.h"
 #include "pserver/rank/rank_commands.h"
 #include "storage/memory/segment.h"
 #include "storage/memory/trainer_vars.h"
@@ -160,7 +161,7 @@ static tr_status ask_updates(int64_t *out, const tr_scope *scope, const char *na
 
 tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name)
 {
-    tr_job       *job = tr_job_current();
+    tr_job       *job = tr__job_of_process();
     tr_var       *var = tr_scope_find(scope, name);
     tr_table_var *tv;
 
@@ -338,7 +339,7 @@ done:
 
 tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int count, int64_t since)
 {
-    tr_job   *job = tr_job_current();
+    tr_job   *job = tr__job_of_process();
     const int table = tr__job_table_of(job, name, tr_scope_find(scope, name));
 
     if (shard < 0 || count < 1 || count > TR_SHARDS - shard)
@@ -356,7 +357,7 @@ tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, 
 
 tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server)
 {
-    tr_job       *job = tr_job_current();
+    tr_job       *job = tr__job_of_process();
     const int     table = tr__job_table_of(job, name, tr_scope_find(scope, name));
     const int     servers = table >= 0 ? tr_job_servers(job) : 1;
     tr_table_var *tv;
@@ -384,7 +385,7 @@ tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const cha
 
 tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear)
 {
-    tr_job       *job = tr_job_current();
+    tr_job       *job = tr__job_of_process();
     tr_table_var *tv;
     tr_table     *table;
 

@@ -1,5 +1,7 @@
-/* job_view.c - the current job of this process, and its ranks. */
+/* job_view.c - the job of this process, and its ranks; who takes part in it. */
 #include "pserver/api/job_view.h"
+
+#include "framework/runs/plan_life.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -7,7 +9,7 @@
 static tr_job *current;               /* MPI starts once in a process, so there is one at most */
 static tr_job *of_parent;             /* in a forked child, which is no rank */
 
-tr_job *tr_job_current(void)
+tr_job *tr__job_of_process(void)
 {
     return current;
 }
@@ -19,8 +21,10 @@ tr_job *tr__job_of_parent(void)
 
 static void leave_in_child(void)
 {
-    if (current)
-        of_parent = current;
+    if (!current)
+        return;
+    tr__weak_end(current->rank.job);
+    of_parent = current;
     current = NULL;
 }
 
@@ -29,12 +33,23 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, leave_in_child);
 }
 
-void tr__job_set_current(tr_job *job)
+void tr__job_enter(tr_job *job)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, watch_forks);
     current = job;
+}
+
+void tr__job_leave(tr_job *job)
+{
+    tr__weak_end(job->rank.job);
+    current = NULL;
+}
+
+void tr_executor_set_job(tr_executor *executor, tr_job *job)
+{
+    tr__executor_set_job(executor, job ? job->rank.job : NULL);
 }
 
 tr_role tr_job_role(const tr_job *job)

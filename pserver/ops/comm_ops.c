@@ -1,7 +1,7 @@
 /* comm_ops.c - the operators by which a program talks to the servers: send, send_barrier, recv, fetch_barrier, and listen_and_serv, which
  * is a server's whole program.
  *
- * They use the process's job (tr_job_current), and name blocks as tr_job_setup was told. `send` pushes and returns; `send_barrier` ends the
+ * They use the job in which their run takes part (tr_executor_set_job), and name blocks as tr_job_setup was told. `send` pushes and returns; `send_barrier` ends the
  * step. `recv` asks and returns. `fetch_barrier` waits; or it lets the program return, and then the next run has a `recv_wait` before the
  * first reader of each parameter. Operators in between overlap with the transfer. Fluid's endpoints are accepted and ignored, because
  * blocks know their servers.
@@ -24,10 +24,11 @@
 
 /* == names to blocks =========================================================================== */
 
-tr_status tr__comm_find_job(tr_job **out, const char *op)
+tr_status tr__comm_find_job(tr_job **out, const tr_run *io)
 {
-    *out = tr_job_current();
-    return *out ? TR_OK : tr_fail(TR_EINVAL, "%s: there is no job in this process; tr_job_start comes first", op);
+    *out = tr_run_job(io);
+    return *out ? TR_OK : tr_fail(TR_EINVAL, "%s: this run takes part in no job: trireme launch starts one, and in C tr_job_start, tr_executor_set_job",
+                                     tr_run_op_type(io));
 }
 
 tr_status tr__comm_block_number(int *out, const tr_run *io, const tr_job *job, const char *name)
@@ -132,7 +133,7 @@ static tr_status run_send(const tr_run *io)
     const int        *block = NULL;
     tr_job           *job;
 
-    TR_TRY(tr__comm_find_job(&job, "send"));
+    TR_TRY(tr__comm_find_job(&job, io));
     if (a->send_varnames.count && x->count != 1 && a->send_varnames.count != x->count)
         return tr_fail(TR_EINVAL, "send: %d names for %d gradients", a->send_varnames.count, x->count);
     const bool is_cut = x->count == 1 && a->send_varnames.count > 1;
@@ -199,7 +200,7 @@ static tr_status run_recv(const tr_run *io)
 
     if (a->do_not_run)
         return TR_OK;
-    TR_TRY(tr__comm_find_job(&job, "recv"));
+    TR_TRY(tr__comm_find_job(&job, io));
     if (a->recv_varnames.count && out->count != 1 && a->recv_varnames.count != out->count)
         return tr_fail(TR_EINVAL, "recv: %d names for %d parameters", a->recv_varnames.count, out->count);
     const int parts = out->count == 1 && a->recv_varnames.count > 1 ? a->recv_varnames.count : 1;
@@ -231,7 +232,7 @@ static tr_status run_send_barrier(const tr_run *io)
     tr_job                   *job;
     tr_ticket                 ticket = 0;
 
-    TR_TRY(tr__comm_find_job(&job, "send_barrier"));
+    TR_TRY(tr__comm_find_job(&job, io));
     TR_TRY(tr__job_note_fetched(job, io, tr__job_step_now(job)));
     TR_TRY(tr_job_step_end(job, &ticket));
     return a->waits ? tr_job_wait(job, ticket) : TR_OK;
@@ -265,7 +266,7 @@ static tr_status run_fetch_barrier(const tr_run *io)
     const fetch_barrier_attrs *a = io->attrs;
     tr_job                    *job;
 
-    TR_TRY(tr__comm_find_job(&job, "fetch_barrier"));
+    TR_TRY(tr__comm_find_job(&job, io));
     if (!a->waits && !is_looked_at(&io->outs[OUT]))
         return tr_job_flush(job);
     TR_TRY(tr_job_wait(job, tr_job_last_ticket(job)));
@@ -298,7 +299,7 @@ static tr_status run_recv_wait(const tr_run *io)
     const int             *block = NULL;
     tr_job                *job;
 
-    TR_TRY(tr__comm_find_job(&job, "recv_wait"));
+    TR_TRY(tr__comm_find_job(&job, io));
     TR_TRY(tr__comm_numbers(&block, io, job, a->recv_varnames.count, awaited_name, tr__comm_block_number));
     for (int i = 0; i < a->recv_varnames.count; i++)
         TR_TRY(tr__job_await_block(job, block[i]));
@@ -315,8 +316,7 @@ static tr_status run_send_sets(const tr_run *io)
 {
     tr_job *job;
 
-    (void)io;
-    TR_TRY(tr__comm_find_job(&job, "send_sets"));
+    TR_TRY(tr__comm_find_job(&job, io));
     return tr__job_sets_send(job);
 }
 
@@ -335,9 +335,8 @@ static const tr_op_proto listen_proto = {
 
 static tr_status run_listen(const tr_run *io)
 {
-    tr_job *job = tr_job_current();
+    tr_job *job = tr_run_job(io);
 
-    (void)io;
     if (!job)
         TR_TRY(tr_job_start(&job, TR_ROLE_SERVER, NULL));
     const tr_status served = tr_job_serve(job);

@@ -6,8 +6,8 @@
 #include "framework/tensors/tensor.h"
 #include "pserver/trireme_dist.h"
 
-/* Find the job of this process. `op` is the operator's type, for messages. */
-tr_status tr__comm_find_job(tr_job **out, const char *op);
+/* The job in which a run takes part; it is a mistake if there is none. */
+tr_status tr__comm_find_job(tr_job **out, const tr_run *io);
 
 /* The name of thing `index` that an operator speaks of, and the job's number for it. The latter two fail where no server has such a block or table. */
 typedef const char *(*tr__name_fn)(const tr_run *io, int index);

@@ -149,7 +149,7 @@ static tr_status run(const tr_run *io)
     int64_t     *count = io->out[COUNT_OUT]->data;
     tr_job      *job;
 
-    TR_TRY(tr__comm_find_job(&job, "exchange_deltas"));
+    TR_TRY(tr__comm_find_job(&job, io));
     if (io->outs[PARAM_OUT].count != io->outs[BASE_OUT].count)
         return tr_fail(TR_EINVAL, "exchange_deltas: %d parameters and %d Base", io->outs[PARAM_OUT].count,
                        io->outs[BASE_OUT].count);

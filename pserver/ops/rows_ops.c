@@ -78,7 +78,7 @@ static bool is_first_of_table(const int *table, int index)
 static tr_status run_prefetch(const tr_run *io)
 {
     const prefetch_attrs *a = io->attrs;
-    tr_job               *job = tr_job_current();
+    tr_job               *job = tr_run_job(io);
     const int64_t        *keys = NULL;
     const int            *table = NULL;
     int64_t               count = 0;
@@ -125,7 +125,7 @@ static tr_status run_push(const tr_run *io)
     const int       *table = NULL;
     tr_job          *job;
 
-    TR_TRY(tr__comm_find_job(&job, "push_sparse"));
+    TR_TRY(tr__comm_find_job(&job, io));
     TR_TRY(tr__comm_numbers(&table, io, job, 1, pushed_table, tr__comm_table_number));
     if (!grad->rows)
         return tr_fail(TR_EINVAL, "push_sparse: '%s' has no rows", tr_run_in_name(io, P_GRAD, 0));

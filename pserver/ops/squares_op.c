@@ -74,7 +74,7 @@ static tr_status run(const tr_run *io)
     const uint8_t *all;
     tr_job        *job;
 
-    TR_TRY(tr__comm_find_job(&job, "exchange_squares"));
+    TR_TRY(tr__comm_find_job(&job, io));
     for (int i = 0; i < x->count; i++)
         if (x->item[i]->dtype == TR_FP32)
             tr_exact_add_squares_f32(&own, x->item[i]->data, tr_tensor_count(x->item[i]));

@@ -112,7 +112,7 @@ static tr_status run_lookup(const tr_run *io)
     const int64_t      *keys = io->in[IDS]->data;
     const int64_t       n = tr_tensor_count(io->in[IDS]), width = last_dim(&io->out[OUT]->shape);
     float              *out = io->out[OUT]->data;
-    tr_job             *job = tr_job_current();
+    tr_job             *job = tr_run_job(io);
     const int           remote = tr__job_table_of(job, tr_run_in_name(io, W, 0), tr_var_of(io->in[W]));
     tr_table_var       *tv;
 
@@ -243,7 +243,7 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
 /* Find the table to update. In mode geo a trainer updates its own copy, which the job has; otherwise the variable's table. */
 static tr_status begin_update(tr_table **out, const tr_run *io, tr_table_var *tv, const tr_tensor *grad)
 {
-    tr_job   *job = grad ? tr_job_current() : NULL;
+    tr_job   *job = grad ? tr_run_job(io) : NULL;
     const int table = tr__job_table_of(job, tr_run_in_name(io, U_W, 0), tr_var_of(io->in[U_W]));
 
     *out = NULL;

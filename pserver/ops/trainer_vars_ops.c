@@ -142,7 +142,7 @@ static tr_status run(const tr_run *io)
     tr_job         *job;
     void           *scratch;
 
-    TR_TRY(tr__comm_find_job(&job, "keep_variables"));
+    TR_TRY(tr__comm_find_job(&job, io));
     if ((job->has_opened_own && !job->keeps_own) || !is_due(io))
         return TR_OK;
     TR_TRY(tr_run_scratch(&scratch, io, (size_t)x->count * sizeof *vars));

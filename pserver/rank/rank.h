@@ -5,6 +5,7 @@
 #ifndef TR_PSERVER_RANK_H
 #define TR_PSERVER_RANK_H
 
+#include "framework/base/weak.h"
 #include "pserver/core/client/client.h"
 #include "pserver/core/server/server.h"
 #include "pserver/observe/meter.h"
@@ -16,7 +17,7 @@
 
 /* The owner's part of a driver that drives a client. The driver calls these functions. */
 typedef struct tr__client_watch {
-    void *self;
+    void *self;                       /* the job */
     void (*begin)(void *self, tr_client *client);                        /* this rank is a trainer from here on */
     void (*poll)(void *self, const tr_client *client, bool has_heard);   /* has_heard: from a server, since the last call */
 } tr__client_watch;
@@ -28,6 +29,7 @@ typedef struct tr__rank {
     /* set before the communication thread starts */
     tr_job_options options;           /* with the defaults filled in */
     tr_comm       *comm;
+    tr_weak       *job;               /* that this rank is in, for executors: it ends with the job, and in a forked child */
     struct tr__saving *saving;        /* a server's part of checkpoints: rank_saving.h */
     tr__client_watch watch;
     tr__driver    *driver;            /* opaque */

@@ -112,9 +112,10 @@ void tr__rank_init(tr__rank *rank, tr_role role, const tr_job_options *options, 
     rank->role = role;
     rank->options = *options;
     rank->watch = *watch;
+    rank->job = tr__weak_new(watch->self);
     rank->saving = tr__saving_new(rank);
     if (role != TR_ROLE_TRAINER)
-        rank->program = tr_server_program_new();
+        rank->program = tr_server_program_new(rank->job);
 }
 
 void tr__rank_deinit(tr__rank *rank)
@@ -124,6 +125,7 @@ void tr__rank_deinit(tr__rank *rank)
     tr_trainer_meter_free(rank->meter);
     tr_frozen_free(rank->frozen);
     tr_server_program_free(rank->program);
+    tr__weak_release(rank->job);
     free(rank->share);
 }
 

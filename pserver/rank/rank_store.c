@@ -75,7 +75,7 @@ static void forget_program(tr__driver *d)
 {
     tr_server_program_over(d->rank->program);
     tr_server_program_free(d->rank->program);
-    d->rank->program = tr_server_program_new();
+    d->rank->program = tr_server_program_new(d->rank->job);
 }
 
 static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,

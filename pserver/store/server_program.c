@@ -18,6 +18,7 @@
 
 struct tr_server_program {
     const Trireme__Pserver__Setup *setup;          /* borrowed */
+    tr_weak     *job;                 /* in which updates take part, or NULL; borrowed */
     bool         by_pieces;           /* a complete gradient is certain to be applied next */
     tr_program  *program;
     tr_scope    *scope;
@@ -36,9 +37,12 @@ struct tr_server_program {
     tr_segment  *board;               /* memory for the board; NULL: there is none that outlives the process */
 };
 
-tr_server_program *tr_server_program_new(void)
+tr_server_program *tr_server_program_new(tr_weak *job)
 {
-    return tr__must_alloc(sizeof(tr_server_program));
+    tr_server_program *sp = tr__must_alloc(sizeof *sp);
+
+    sp->job = job;
+    return sp;
 }
 
 static void let_go(tr_segment *segment, bool is_over)
@@ -356,7 +360,7 @@ static tr_status make_plan(tr_server_program *sp)
 
     for (uint32_t i = 0; i < sp->block_count; i++)
         blocks[i] = (tr_update_block){sp->setup->blocks[i]->param, sp->setup->blocks[i]->grad};
-    const tr_status status = tr_update_plan_new(&sp->plan, sp->program, sp->scope, sp->state, sp->by_pieces, sp->block_count, blocks);
+    const tr_status status = tr_update_plan_new(&sp->plan, sp->job, sp->program, sp->scope, sp->state, sp->by_pieces, sp->block_count, blocks);
     free(blocks);
     return status;
 }
@@ -448,12 +452,8 @@ static tr_status set_values(tr_server_program *sp, const tr_update *update)
 static tr_status run(tr_server_program *sp, const tr_update *update)
 {
     TR_TRY(set_values(sp, update));
-    for (uint32_t i = 0; i < sp->block_count; i++) {
-        const tr_tensor *param = sp->param[i];
-        if (update->compensation > 0)
-            tr_compensate(param->dtype, update->grad[i], param->data, update->pulled[i], tr_tensor_count(param),
-                          update->compensation);
-    }
+    for (uint32_t i = 0; update->compensation > 0 && i < sp->block_count; i++)
+        tr_compensate(sp->param[i]->dtype, update->grad[i], sp->param[i]->data, update->pulled[i], tr_tensor_count(sp->param[i]), update->compensation);
     for (uint32_t i = 0; i < sp->table_count; i++) {
         sp->table[i]->inbox = &update->rows[i];
         sp->table[i]->updates = sp->table[i]->before + update->number - 1;

@@ -14,12 +14,14 @@
 #ifndef TR_PSERVER_SERVER_PROGRAM_H
 #define TR_PSERVER_SERVER_PROGRAM_H
 
+#include "framework/base/weak.h"
 #include "pserver/core/server/server.h"
 #include "storage/trireme_checkpoint.h"
 
 typedef struct tr_server_program tr_server_program;
 
-tr_server_program *tr_server_program_new(void);
+/* `job`: the job in which updates take part; NULL: none. Borrowed. */
+tr_server_program *tr_server_program_new(tr_weak *job);
 void               tr_server_program_free(tr_server_program *sp);
 /* The functions of a tr_store, without `apply`. */
 /* `state` is new, or (`resume`) was left by a program of the same setup. The program owns it from here on. Tables are kept in segments

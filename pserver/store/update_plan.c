@@ -5,6 +5,7 @@
 #include "framework/operators/infer.h"
 #include "framework/programs/op_desc.h"
 #include "framework/programs/program.h"
+#include "framework/runs/plan_life.h"
 #include "framework/tensors/tensor.h"
 #include "pserver/store/double_buffers.h"
 
@@ -415,14 +416,15 @@ static tr_status rewrite(const rewriting *r, bool by_pieces)
     return prepare_rest(r);
 }
 
-tr_status tr_update_plan_new(tr_update_plan **out, tr_program *program, tr_scope *scope, tr_state *state, bool by_pieces, uint32_t count,
-                             const tr_update_block *blocks)
+tr_status tr_update_plan_new(tr_update_plan **out, tr_weak *job, tr_program *program, tr_scope *scope, tr_state *state, bool by_pieces,
+                             uint32_t count, const tr_update_block *blocks)
 {
     tr_update_plan *plan = tr__must_alloc(sizeof *plan);
     rewriting       r = {.plan = plan, .block = tr_program_block(program, 0), .scope = scope, .state = state, .blocks = blocks};
     const size_t    ops = (size_t)r.block->op_count;
 
     plan->executor = tr_executor_new();
+    tr__executor_set_job(plan->executor, job);
     plan->scope = tr_scope_new(scope);
     plan->count = count;
     plan->unit = tr__must_array(count + 1, sizeof *plan->unit);

@@ -15,6 +15,7 @@
 #ifndef TR_PSERVER_UPDATE_PLAN_H
 #define TR_PSERVER_UPDATE_PLAN_H
 
+#include "framework/base/weak.h"
 #include "framework/trireme.h"
 #include "pserver/state/state.h"
 
@@ -26,9 +27,9 @@ typedef struct tr_update_block {
 } tr_update_block;
 
 /* Rewrite block 0 of `program`. `scope` holds all variables that are kept between updates, and `state` gets memory for their other side. All three
- * and the names are borrowed. Without `by_pieces` all operators stay in the program. */
-tr_status tr_update_plan_new(tr_update_plan **out, tr_program *program, tr_scope *scope, tr_state *state, bool by_pieces, uint32_t count,
-                             const tr_update_block *blocks);
+ * and the names are borrowed. `job`: in which its runs take part, or NULL. Without `by_pieces` all operators stay in the program. */
+tr_status tr_update_plan_new(tr_update_plan **out, tr_weak *job, tr_program *program, tr_scope *scope, tr_state *state, bool by_pieces,
+                             uint32_t count, const tr_update_block *blocks);
 void      tr_update_plan_free(tr_update_plan *plan);
 /* Is the block computed piece by piece? */
 bool      tr_update_plan_has_pieces(const tr_update_plan *plan, uint32_t block);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PARAMS = 3, BLOCKS_MAX = 64 };
@@ -270,7 +271,9 @@ static void make_plan(void)
     for (int p = 0; p < PARAMS; p++)
         add_op(block, "recv", 0, NULL, 1, &param[p], "recv_varnames", names_of(names, p), names);
     add_op(block, "fetch_barrier", 0, NULL, PARAMS, param, NULL, 0, NULL);
-    must(tr_executor_prepare(&plan, tr_executor_new(), program, scope, PARAMS, grad, 0, NULL), "prepare");
+    tr_executor *executor = tr_executor_new();
+    tr_executor_set_job(executor, job);
+    must(tr_executor_prepare(&plan, executor, program, scope, PARAMS, grad, 0, NULL), "prepare");
 }
 
 static void step_by_operators(float *param, const float *grad, double weight)
@@ -291,6 +294,34 @@ static void step_by_operators(float *param, const float *grad, double weight)
         memcpy(param + at * WIDTH, tr_tensor_data(received[p]), (size_t)tr_tensor_bytes(received[p]));
         at += param_rows[p];
     }
+}
+
+/* The plan is there, but its executor takes part in no job any more. */
+static bool has_no_job(void)
+{
+    int64_t dims[PARAMS][2];
+    tr_feed feeds[PARAMS];
+    float  *grad = calloc((size_t)(total * WIDTH), sizeof *grad);
+
+    for (int p = 0; p < PARAMS; p++) {
+        dims[p][0] = param_rows[p];
+        dims[p][1] = WIDTH;
+        feeds[p] = (tr_feed){.dtype = TR_FP32, .rank = 2, .dims = dims[p], .data = grad};
+    }
+    const tr_status status = tr_plan_run(plan, feeds, NULL);
+    free(grad);
+    return status == TR_EINVAL && strstr(tr_error(), "send: this run takes part in no job");
+}
+
+static void expect_no_job_in_child(void)
+{
+    int         how = 0;
+    const pid_t child = fork();
+
+    if (child == 0)
+        _exit(has_no_job() ? 0 : 1);
+    if (child < 0 || waitpid(child, &how, 0) != child || !WIFEXITED(how) || WEXITSTATUS(how) != 0)
+        die("a child of a trainer takes part in the job");
 }
 
 static void step_by_calls(float *param, const float *grad, double weight)
@@ -327,6 +358,8 @@ static void train(void)
             step_by_calls(param, grad, weight_of(who, step));
         compare(param, want, step);
     }
+    if (args.operators)
+        expect_no_job_in_child();
     must(tr_job_goodbye(job), "goodbye");
     free(param);
     free(grad);
@@ -361,6 +394,9 @@ int main(int argc, char **argv)
     train();
     const int steps = (int)tr_job_step(job);
     must(tr_job_free(job), "free");
+    job = NULL;
+    if (args.operators && !has_no_job())
+        die("an executor has a job that is freed");
     printf("done %d\n", steps);
     return 0;
 }

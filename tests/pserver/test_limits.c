@@ -209,7 +209,7 @@ static tr_status set_up(Trireme__Pserver__Value *value)
 {
     Trireme__Pserver__Value *values[] = {value};
     Trireme__Pserver__Setup  setup = TRIREME__PSERVER__SETUP__INIT;
-    tr_server_program       *sp = tr_server_program_new();
+    tr_server_program       *sp = tr_server_program_new(NULL);
     tr_state                *state = NULL;
     tr_policy                policy;
     tr_program              *program = tr_program_new();

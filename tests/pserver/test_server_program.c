@@ -29,7 +29,7 @@ static tr_server_program *program_of(net *n, tr_state **state, const Trireme__Ps
     static Trireme__Pserver__Value values[VALUES], *value[VALUES] = {&values[W], &values[RATE]};
     static Trireme__Pserver__Block w, *block = &w;
     static Trireme__Pserver__Setup setup;
-    tr_server_program             *sp = tr_server_program_new();
+    tr_server_program             *sp = tr_server_program_new(NULL);
     tr_policy                      policy;
     void                          *packed;
     size_t                         size;

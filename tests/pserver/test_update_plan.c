@@ -67,7 +67,7 @@ static tr_status try_plan(tr_update_plan **out, net *n, tr_state *state, bool by
 {
     static const tr_update_block blocks[BLOCKS] = {{"a", "a@GRAD"}, {"b", "b@GRAD"}, {"c", "c@GRAD"}, {"d", "d@GRAD"}, {"e", "e@GRAD"}, {"f", "f@GRAD"}};
 
-    return tr_update_plan_new(out, n->program, n->scope, state, by_pieces, BLOCKS, blocks);
+    return tr_update_plan_new(out, NULL, n->program, n->scope, state, by_pieces, BLOCKS, blocks);
 }
 
 /* Pieces of 4096 elements, the last ones first. */

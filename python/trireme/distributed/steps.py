@@ -80,6 +80,8 @@ class JobSteps(Steps):
                    names: tuple[str, ...]) -> tuple[Program, dict[str, Any], tuple[str, ...]]:
         """Called by ``Executor.run`` before a run: return what to run instead of ``program``, ``feed`` and ``names``."""
         training = self._find(executor, program, scope)
+        if executor._job is not session.job:
+            executor._take_part(session.job)
         if training is None:
             return program, feed, names
         if training.replay is not None:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .._core import ffi
 from .checkpoint_settings import Settings
 
 if TYPE_CHECKING:
@@ -85,6 +86,12 @@ class Session:
         if self.steps is None:
             self.steps = self._load_steps()
         return self.steps
+
+    @property
+    def native_job(self) -> Any:
+        """The job as the core knows it. NULL: this process takes part in none now."""
+        job = self.job
+        return job.ptr if job is not None and job.ptr is not None and job.pid == os.getpid() else ffi.NULL
 
     @property
     def training(self) -> Training | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._core import ffi, lib
 from ..feeding.feeds import Dataset
+from ..job.session import session
 from ..native.checks import plain
 from ..native.errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, check, check_whole, user_line
 from ..native.interrupt import look
@@ -144,7 +145,7 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
     options, keep = _options(part.fetches, list(asked.labels or asked.names), loss=part.loss, report_every=asked.print_period, epochs=epochs,
                              steps=steps, threads=asked.thread, has_weight=part.weight is not None, weight=part.weight or 0.0,
                              skip=part.skip, runs=part.runs, has_leases=may_lease, lease=dataset._given["lease"],
-                             idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
+                             job=session.native_job, idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
                              flush=ffi.NULL if part.flush is None else part.flush.desc._native.ptr,
                              has_means=means is not None, check_finite=executor.check_nan, has_precision=True,
                              precision=lib.tr_executor_matmul_precision(executor._native.ptr))

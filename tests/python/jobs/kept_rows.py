@@ -6,6 +6,7 @@ import numpy as np
 
 import trireme as fluid
 from trireme._core import ffi, lib
+from trireme.job.session import session
 
 STEPS, WIDTH = 40, 8
 
@@ -36,7 +37,7 @@ def main():
         read.append(exe.run(feed={"keys": used, "who": one}, fetch_list=[rows])[0][0])
     last, = exe.run(test, feed={"keys": np.full((1, 1), 7), "who": np.zeros((1, WIDTH), "float32")}, fetch_list=[rows])
     stats = ffi.new("tr_job_stats *")
-    lib.tr_job_get_stats(lib.tr_job_current(), stats)
+    lib.tr_job_get_stats(session.native_job, stats)
     read, steps = np.array(read), np.arange(STEPS)
     others = [i for i in range(job.trainer_count()) if i != me]
     lag = steps - read[:, me]

@@ -4,6 +4,7 @@ import argparse
 
 import trireme as fluid
 from trireme._core import ffi, lib
+from trireme.job.session import session
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--print", type=int, default=3, dest="period", help="steps between two lines of a saved job")
@@ -57,9 +58,9 @@ else:
             data.local_shuffle(seed=7 + epoch)
         exe.train_from_dataset(dataset=data, epochs=1 if args.in_memory else args.epochs, fetch_list=[loss],
                                fetch_info=["cost"], print_period=3, debug=args.debug)
-    if args.table and lib.tr_job_current():
+    if args.table and session.native_job:
         stats = ffi.new("tr_job_stats *")
-        lib.tr_job_get_stats(lib.tr_job_current(), stats)
+        lib.tr_job_get_stats(session.native_job, stats)
         print(f"{stats.rows_ahead} of {stats.rows_wanted} rows ahead", flush=True)
     if args.save:
         fluid.io.save_params(exe, args.save)

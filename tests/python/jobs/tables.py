@@ -11,6 +11,7 @@ import numpy as np
 import trireme as fluid
 from trireme import checkpoint
 from trireme._core import ffi, lib
+from trireme.job.session import session
 
 OPTIMIZERS = {
     "sgd": lambda: fluid.optimizer.SGD(0.3),
@@ -126,8 +127,8 @@ def main():
                                      for report, part in zip(reports, parts)]))
     rows = exe.run(test, feed=every, fetch_list=looked_up)
     stats = ffi.new("tr_job_stats *")
-    if lib.tr_job_current():
-        lib.tr_job_get_stats(lib.tr_job_current(), stats)
+    if session.native_job:
+        lib.tr_job_get_stats(session.native_job, stats)
     if args.out and job.trainer_index() == 0:
         np.savez(args.out, losses=losses, words=rows[0], user=rows[1], wanted=stats.rows_wanted, ahead=stats.rows_ahead, cached=stats.rows_cached,
                  fc=np.array(fluid.global_scope().find_var("fc_0.w_0").get_tensor()))
