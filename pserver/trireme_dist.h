@@ -162,7 +162,7 @@ TR_API tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope,
 /* Make an empty table of this description in a variable of the scope. */
 TR_API tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table);
 /* After tr_job_setup: make an empty table of this description in a variable of the scope, whose rows are with the servers from now on. A variable of
- * this name in another scope has rows of its own. A job that never makes this call has the rows of every variable of the name. */
+ * this name in another scope has rows of its own, and so has every variable in a job that never makes this call. */
 TR_API tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *table);
 /* Read the rows of `count` virtual shards (of 0 .. 1023) of a table from `shard` on, packed. Each row has its key (int64), the number of its updates and the
  * last of them (uint32 each), `width` values in the table's type, padded to 4 bytes, and states [states, width] float32, padded to 8.
@@ -186,7 +186,7 @@ TR_API tr_status tr_job_set_rows_end(const tr_scope *scope, const char *name);
 
 /* -- memory of a table, and its most frequent keys -------------------------------------------------- */
 
-/* Fill *out for a table. `server`: 0 .. servers - 1 if the process's job has a table of this name, else 0 (TR_ERANGE). The call reads
+/* Fill *out for a table. `server`: 0 .. servers - 1 if the servers of a job have the variable's rows, else 0 (TR_ERANGE). The call reads
  * the header of each row. On a server it waits for the updates of this trainer's ended steps. */
 TR_API tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server);
 

@@ -152,6 +152,8 @@ static tr_status join(running *r)
     tr_job_table      *tables = tr__must_alloc((size_t)r->partition->table_count * sizeof *tables);
 
     tr_status status = set_up(r, values, dims, tables);
+    for (int i = 0; status == TR_OK && i < r->partition->table_count; i++)
+        status = tr_job_bind_table(r->job, r->scope, &tables[i]);     /* from now on the servers have the rows */
     if (status == TR_OK)
         status = pull_all(r, blocks, places);
     free(values);

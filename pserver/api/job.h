@@ -75,7 +75,6 @@ typedef struct tr__rows_transfer {
 
 typedef struct tr__job_table {
     char        *name;
-    const tr_var *var;                /* the variable whose rows the servers have; NULL: each one of this name */
     tr_dtype     dtype;
     int64_t      width, row_bytes;
     bool         is_pushed;           /* in the present step */

@@ -11,6 +11,7 @@
 #include "pserver/api/job_send.h"
 #include "pserver/api/job_tables.h"
 #include "pserver/rank/rank_commands.h"
+#include "storage/table/table_var.h"
 #include "storage/util/buffer.h"
 #include "storage/util/row_copy.h"
 
@@ -422,4 +423,29 @@ tr_status tr__job_push_changes(tr_job *job)
         TR_TRY(tr_job_push_rows(job, i, count, keys, values, 1, NULL));
     }
     return TR_OK;
+}
+
+/* == variables whose rows the servers have ======================================================== */
+
+static tr_status look_up(void *job, int number, int64_t n, const int64_t *keys, float *out)
+{
+    return tr_job_lookup(job, number, n, keys, out);
+}
+
+static tr_status own_table(tr_table **out, void *job, int number, int64_t n, const int64_t *keys)
+{
+    return tr__job_own_table(out, job, number, n, keys);
+}
+
+static const tr_table_source of_servers = {look_up, own_table};
+
+tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *table)
+{
+    const tr_table_config config = tr_table_config_of(table);
+    const int             number = tr_job_find_table(job, table->name);
+
+    if (number < 0)
+        return tr_fail(TR_ENOTFOUND, "tr_job_bind_table: the job has no table '%s'", table->name);
+    TR_TRY(tr_table_check_config(&config));
+    return tr_table_var_bind(tr__scope_var(scope, table->name), &config, &of_servers, job->rank.job, number);
 }

@@ -8,7 +8,6 @@
 #include "framework/base/memory.h"
 #include "pserver/api/job_calls.h"
 #include "pserver/api/job_tables.h"
-#include "pserver/api/job_view.h"
 #include "pserver/rank/rank_commands.h"
 #include "storage/table/table_var.h"
 
@@ -18,21 +17,21 @@ static const uint64_t WINDOW = (uint64_t)64 << 20;     /* of bytes on their way 
 
 bool tr_job_has_rows(const tr_scope *scope, const char *name)
 {
-    return tr__job_table_of(tr__job_of_process(), name, tr_scope_find(scope, name)) >= 0;
+    return tr_table_var_is_bound(tr_scope_find(scope, name));
 }
 
-static tr_status table_of(int *table, tr_job *job, const tr_scope *scope, const char *name)
+static tr_status table_of(tr_job **job, int *table, const tr_scope *scope, const char *name)
 {
-    *table = tr__job_table_of(job, name, tr_scope_find(scope, name));
-    return *table >= 0 ? TR_OK : tr_fail(TR_ENOTFOUND, "tr_job_set_rows: the servers have no rows of '%s' in this scope", name);
+    TR_TRY(tr__job_of_rows(job, table, scope, name));
+    return *job ? TR_OK : tr_fail(TR_ENOTFOUND, "tr_job_set_rows: the servers have no rows of '%s' in this scope", name);
 }
 
 tr_status tr_job_set_rows_begin(const tr_scope *scope, const char *name)
 {
-    tr_job *job = tr__job_of_process();
+    tr_job *job;
     int     table;
 
-    TR_TRY(table_of(&table, job, scope, name));
+    TR_TRY(table_of(&job, &table, scope, name));
     if (job->policy.trains_copies || job->policy.backups)
         return tr_fail(TR_EUNSUPPORTED, "rows of table '%s' are set after step %lld; in mode %s the servers take none. Set or load them before the first step, or "
                        "use another mode", name, (long long)job->step, job->mode);
@@ -71,14 +70,14 @@ static tr_status send_shard(tr_ticket *ticket, uint64_t *bytes, tr_job *job, int
 
 tr_status tr_job_set_rows(const tr_scope *scope, const char *name, const tr_scope *source, bool clear)
 {
-    tr_job       *job = tr__job_of_process();
+    tr_job       *job;
     tr_ticket     ticket = 0;
     tr_table_var *tv;
     tr_table     *from;
     uint64_t      bytes = 0;
     int           table;
 
-    TR_TRY(table_of(&table, job, scope, name));
+    TR_TRY(table_of(&job, &table, scope, name));
     TR_TRY(tr__job_check_ready(job, "tr_job_set_rows"));
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(source, name), "tr_job_set_rows", name));
     TR_TRY(tr_table_var_table(&from, tv));
@@ -99,9 +98,9 @@ tr_status tr_job_set_rows(const tr_scope *scope, const char *name, const tr_scop
 
 tr_status tr_job_set_rows_end(const tr_scope *scope, const char *name)
 {
-    tr_job *job = tr__job_of_process();
+    tr_job *job;
     int     table;
 
-    TR_TRY(table_of(&table, job, scope, name));
+    TR_TRY(table_of(&job, &table, scope, name));
     return tr__job_forget_rows(job, table);
 }

@@ -4,7 +4,6 @@
 #include "framework/base/memory.h"
 #include "framework/base/name.h"
 #include "pserver/api/job_calls.h"
-#include "pserver/api/job_view.h"
 #include "pserver/rank/rank_commands.h"
 #include "storage/memory/segment.h"
 #include "storage/memory/trainer_vars.h"
@@ -133,10 +132,20 @@ int tr_job_find_table(const tr_job *job, const char *name)
     return -1;
 }
 
-int tr__job_table_of(const tr_job *job, const char *name, const tr_var *var)
+tr_status tr__job_of_rows(tr_job **out, int *table, const tr_scope *scope, const char *name)
 {
-    const int table = job ? tr_job_find_table(job, name) : -1;
-    return table >= 0 && (!job->table[table].var || job->table[table].var == var) ? table : -1;
+    tr_var *var = tr_scope_find(scope, name);
+    void   *job = NULL;
+
+    *out = NULL;
+    *table = -1;
+    if (!tr_table_var_is_bound(var))
+        return TR_OK;
+    const tr_table_var *tv = var->object;
+    TR_TRY(tr_table_var_job(&job, tv));
+    *out = job;
+    *table = tv->number;
+    return TR_OK;
 }
 
 const char *tr__job_first_missing_table(const tr_job *job)
@@ -161,13 +170,14 @@ static tr_status ask_updates(int64_t *out, const tr_scope *scope, const char *na
 
 tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name)
 {
-    tr_job       *job = tr__job_of_process();
-    tr_var       *var = tr_scope_find(scope, name);
+    tr_job       *job;
     tr_table_var *tv;
+    int           table;
 
-    TR_TRY(tr_table_var_of(&tv, var, "tr_job_describe_table", name));
+    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_job_describe_table", name));
     tr_table_var_describe(out, tv, name);
-    return tr__job_table_of(job, name, var) >= 0 ? ask_updates(&out->updates, scope, name, tr_job_servers(job)) : TR_OK;
+    TR_TRY(tr__job_of_rows(&job, &table, scope, name));
+    return job ? ask_updates(&out->updates, scope, name, tr_job_servers(job)) : TR_OK;
 }
 
 tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
@@ -178,17 +188,6 @@ tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
     TR_TRY(tr_table_check_config(&config));
     TR_TRY(tr_name_check(table->name));
     return tr_table_var_set(tr__scope_var(scope, table->name), &config, &here);
-}
-
-tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *table)
-{
-    const int number = tr_job_find_table(job, table->name);
-
-    if (number < 0)
-        return tr_fail(TR_ENOTFOUND, "tr_job_bind_table: the job has no table '%s'", table->name);
-    TR_TRY(tr_table_declare(scope, table));
-    job->table[number].var = tr_scope_find(scope, table->name);
-    return TR_OK;
 }
 
 int tr__job_change_share(const tr_job *job)
@@ -339,9 +338,10 @@ done:
 
 tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int count, int64_t since)
 {
-    tr_job   *job = tr__job_of_process();
-    const int table = tr__job_table_of(job, name, tr_scope_find(scope, name));
+    tr_job *job;
+    int     table;
 
+    TR_TRY(tr__job_of_rows(&job, &table, scope, name));
     if (shard < 0 || count < 1 || count > TR_SHARDS - shard)
         return tr_fail(TR_ERANGE, "tr_table_read_rows: %d shards from shard %d on; there are %d", count, shard, TR_SHARDS);
     if (since < 0 || since > UINT32_MAX)
@@ -349,7 +349,7 @@ tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, 
     tr__read_call *call = tr__must_array((size_t)count, sizeof *call);
     for (int i = 0; i < count; i++)
         call[i] = (tr__read_call){.shard = (uint32_t)(shard + i), .since = (uint32_t)since};
-    TR_TRY(table >= 0 ? read_shards(call, count, job, table) : pack_shards(call, count, scope, name));
+    TR_TRY(job ? read_shards(call, count, job, table) : pack_shards(call, count, scope, name));
     const tr_status status = join_packs(out, bytes, call, count);
     free(call);
     return status;
@@ -357,24 +357,25 @@ tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, 
 
 tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server)
 {
-    tr_job       *job = tr__job_of_process();
-    const int     table = tr__job_table_of(job, name, tr_scope_find(scope, name));
-    const int     servers = table >= 0 ? tr_job_servers(job) : 1;
+    tr_job       *job;
+    int           number;
     tr_table_var *tv;
     tr_table     *here;
     void         *part = NULL;
     int64_t       bytes = 0;
 
+    TR_TRY(tr__job_of_rows(&job, &number, scope, name));
+    const int servers = job ? tr_job_servers(job) : 1;
     if (server < 0 || server >= servers)
         return tr_fail(TR_ERANGE, "tr_table_get_part: server %d of table '%s'; there are %d", server, name, servers);
-    if (table < 0) {
+    if (!job) {
         TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_get_part", name));
         TR_TRY(tr_table_var_table(&here, tv));
         tr_table_describe(out, here);
         out->updates = (int64_t)tv->updates;
         return TR_OK;
     }
-    TR_TRY(read_part(&part, &bytes, job, server, table));
+    TR_TRY(read_part(&part, &bytes, job, server, number));
     const bool is_part = bytes == (int64_t)sizeof *out;
     if (is_part)
         memcpy(out, part, sizeof *out);
@@ -385,11 +386,10 @@ tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const cha
 
 tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear)
 {
-    tr_job       *job = tr__job_of_process();
     tr_table_var *tv;
     tr_table     *table;
 
-    if (tr__job_table_of(job, name, tr_scope_find(scope, name)) >= 0)
+    if (tr_table_var_is_bound(tr_scope_find(scope, name)))
         return tr_fail(TR_EINVAL, "tr_table_write_rows: the servers have the rows of table '%s' since the first step: tr_job_set_rows gives them others", name);
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_write_rows", name));
     if (clear) {

@@ -362,6 +362,7 @@ TR_DECLARE_OP(lookup_sparse_table);
 TR_DECLARE_OP(lookup_sparse_table_grad);
 TR_DECLARE_OP(lookup_sparse_table_update);
 TR_DECLARE_OP(prefetch);
+TR_DECLARE_OP(pull_sparse);
 TR_DECLARE_OP(push_sparse);
 TR_DECLARE_OP(pushed_rows);
 
@@ -372,7 +373,7 @@ static void register_operators(void)
         &tr_op_record_send_sets, &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
         &tr_op_record_exchange_squares, &tr_op_record_keep_variables,
         &tr_op_record_lookup_sparse_table_init, &tr_op_record_lookup_sparse_table, &tr_op_record_lookup_sparse_table_grad,
-        &tr_op_record_lookup_sparse_table_update, &tr_op_record_prefetch, &tr_op_record_push_sparse,
+        &tr_op_record_lookup_sparse_table_update, &tr_op_record_prefetch, &tr_op_record_pull_sparse, &tr_op_record_push_sparse,
         &tr_op_record_pushed_rows,
     };
     tr_registry_add(records, (int)(sizeof records / sizeof *records));

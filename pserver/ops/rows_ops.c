@@ -1,10 +1,11 @@
-/* rows_ops.c - the operators by which a trainer and the servers exchange rows of sparse tables: prefetch, push_sparse.
+/* rows_ops.c - the operators by which a trainer and the servers exchange rows of sparse tables: prefetch, pull_sparse, push_sparse.
  *
- * They know tables by their names and hold none. Neither waits: a lookup waits for rows, send_barrier ends the step. */
+ * They know tables by their names and hold none. pull_sparse waits for rows; the others do not wait, and send_barrier ends the step. */
 #include "framework/operators/op.h"
 #include "framework/tensors/tensor.h"
 #include "pserver/api/job_rows.h"
 #include "pserver/ops/comm_ops.h"
+#include "pserver/ops/looked_up.h"
 
 #include <string.h>
 
@@ -97,6 +98,56 @@ static tr_status run_prefetch(const tr_run *io)
     return TR_OK;
 }
 
+/* == pull_sparse =========================================================================================== */
+
+enum { L_IDS };
+enum { L_OUT };
+
+typedef struct pull_attrs {
+    const char *table;
+    int64_t     padding_idx, width;
+} pull_attrs;
+
+static const tr_op_proto pull_proto = {
+    .doc = "Looks rows up in a sparse table that the servers have: Out[i] = the row of key Ids[i]. Stands in a trainer's program where the "
+           "program that is trained has lookup_sparse_table.",
+    .in = TR_SLOTS({"Ids", "[..., 1] int64; any keys"}),
+    .out = TR_SLOTS({"Out", "[..., width] float32"}),
+    .attr = TR_ATTRS(TR_ATTR(pull_attrs, table, STRING, "name of the table", .required = true),
+                     TR_ATTR(pull_attrs, padding_idx, LONG, "this key gives zeros and trains nothing; -1 is none", .number = -1),
+                     TR_ATTR(pull_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1))),
+    .attrs_size = sizeof(pull_attrs),
+};
+
+static tr_status infer_pull(const tr_infer *io)
+{
+    return tr__looked_up_infer(io, L_IDS, ((const pull_attrs *)io->attrs)->width);
+}
+
+static const char *pulled_table(const tr_run *io, int index)
+{
+    (void)index;
+    return ((const pull_attrs *)io->attrs)->table;
+}
+
+static tr_status run_pull(const tr_run *io)
+{
+    const pull_attrs *a = io->attrs;
+    const int64_t     n = tr_tensor_count(io->in[L_IDS]), *keys = io->in[L_IDS]->data;
+    float            *out = io->out[L_OUT]->data;
+    const int        *table = NULL;
+    tr_job           *job;
+
+    TR_TRY(tr__comm_find_job(&job, io));
+    TR_TRY(tr__comm_numbers(&table, io, job, 1, pulled_table, tr__comm_table_number));
+    if (job->table[*table].width != a->width)
+        return tr_fail(TR_ESHAPE, "pull_sparse: '%s' has rows of %lld values, %lld are wanted", a->table, (long long)job->table[*table].width,
+                       (long long)a->width);
+    TR_TRY(tr_job_lookup(job, *table, n, keys, out));
+    tr__looked_up_clear(out, keys, n, a->width, a->padding_idx);
+    return TR_OK;
+}
+
 /* == push_sparse =========================================================================================== */
 
 enum { P_GRAD };
@@ -135,4 +186,5 @@ static tr_status run_push(const tr_run *io)
 /* == registration ============================================================================================ */
 
 TR_REGISTER_OP(prefetch, .proto = &prefetch_proto, .run = run_prefetch, .has_effect = true, .io = TR_IO_PEERS);
+TR_REGISTER_OP(pull_sparse, .proto = &pull_proto, .infer = infer_pull, .run = run_pull, .io = TR_IO_PEERS);
 TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true, .io = TR_IO_PEERS);

@@ -1,7 +1,6 @@
 /* table_init_op.c - lookup_sparse_table_init: makes the object that the operators of table_ops.c read and update. */
 #include "framework/operators/op.h"
 #include "framework/tensors/random.h"
-#include "pserver/api/job_tables.h"
 #include "storage/table/table_var.h"
 
 #include <string.h>
@@ -63,7 +62,7 @@ static tr_status run_init(const tr_run *io)
         .entry_count = (uint32_t)a->entry_count, .entry_probability = a->entry_probability, .max_age = (uint32_t)a->max_age,
         .keep_count = (uint32_t)a->keep_count, .max_rows = (uint64_t)a->max_rows};
 
-    if (tr__job_table_of(tr_run_job(io), tr_run_out_name(io, OUT, 0), tr_var_of(io->out[OUT])) >= 0)
+    if (tr_table_var_is_bound(tr_var_of(io->out[OUT])))
         return tr_fail(TR_EUNSUPPORTED, "lookup_sparse_table_init: the servers have the rows of table '%s' since the first step, and a job cannot begin them "
                        "anew: run the startup program a second time in a job of its own, or in one process", tr_run_out_name(io, OUT, 0));
     if (a->state_values.count > TR_TABLE_STATES)

@@ -1,14 +1,12 @@
 /* table_ops.c - the operators of sparse tables: lookup_sparse_table and its gradient, lookup_sparse_table_update, pushed_rows.
  *
- * Their variable W holds an object (table_var.h), which lookup_sparse_table_init makes (table_init_op.c). In one process rows are looked
- * up and updated there. In a job whose servers have a table of W's name, a trainer's lookups ask the servers, and push_sparse (rows_ops.c)
- * takes the place of the update. Programs in a job differ in nothing else. */
+ * Their variable W holds an object (table_var.h), which lookup_sparse_table_init makes (table_init_op.c). Rows are looked up and updated where it
+ * says: in its own table, in files, or in a job, whose servers have them. So a program that is run beside a training finds the trained rows. */
 #include "framework/runs/frame.h"
 #include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/tools/cast.h"
-#include "pserver/api/job_rows.h"
-#include "pserver/api/job_tables.h"
+#include "pserver/ops/looked_up.h"
 #include "storage/table/table_tile.h"
 #include "storage/table/table_var.h"
 
@@ -31,8 +29,8 @@ typedef struct lookup_attrs {
 } lookup_attrs;
 
 static const tr_op_proto lookup_proto = {
-    .doc = "Looks rows up in a sparse table, here or on the servers: Out[i] = the row of key Ids[i]. Rows that no update made "
-           "have their first values. W may also be selected rows; a key that they do not hold is a mistake, or gives zeros in a test.",
+    .doc = "Looks rows up in a sparse table: Out[i] = the row of key Ids[i]. Rows that no update made have their first values. A table whose "
+           "rows the servers of a job have is looked up there. W may also be selected rows; a key that they do not hold is a mistake, or gives zeros in a test.",
     .in = TR_SLOTS({"W", "the table, or float32 selected rows", TR_SLOT_ANY_KIND}, {"Ids", "[..., 1] int64; any keys"}),
     .out = TR_SLOTS({"Out", "[..., width] float32"}),
     .attr = TR_ATTRS(TR_ATTR(lookup_attrs, padding_idx, LONG, "this key gives zeros and trains nothing; -1 is none", .number = -1),
@@ -64,26 +62,10 @@ static tr_status width_of(int64_t *out, const tr_infer *io)
 
 static tr_status infer_lookup(const tr_infer *io)
 {
-    const tr_meta *ids = &io->in[IDS];
-    int64_t        width;
+    int64_t width;
 
     TR_TRY(width_of(&width, io));
-    TR_TRY(tr__check_ids(io, "Ids", ids, false));
-    TR_TRY(tr__check_min_rank(io, "Ids", ids, 1));
-    const int last = ids->shape.rank - 1;
-    if (ids->shape.dim[last] != 1 && ids->shape.dim[last] != -1)
-        return tr_fail(TR_ESHAPE, "%s: the last dimension of Ids must be 1, got %s", io->type, TR_SHAPE_STR(ids->shape));
-    io->out[OUT] = *ids;
-    io->out[OUT].dtype = TR_FP32;
-    io->out[OUT].shape.dim[last] = width;
-    return TR_OK;
-}
-
-static void clear_padding(float *out, const int64_t *keys, int64_t n, int64_t width, int64_t padding)
-{
-    for (int64_t i = 0; padding != -1 && i < n; i++)
-        if (keys[i] == padding)
-            memset(out + i * width, 0, (size_t)width * sizeof *out);
+    return tr__looked_up_infer(io, IDS, width);
 }
 
 /* Rows of half precision pass through scratch memory on their way out. */
@@ -106,28 +88,30 @@ static tr_status look_up_here(const tr_run *io, tr_table_var *tv, const int64_t 
     return TR_OK;
 }
 
+static tr_status look_up_in_job(const tr_table_var *tv, const int64_t *keys, int64_t n, float *out)
+{
+    void *job = NULL;
+
+    TR_TRY(tr_table_var_job(&job, tv));
+    return tv->source->look_up(job, tv->number, n, keys, out);
+}
+
 static tr_status run_lookup(const tr_run *io)
 {
     const lookup_attrs *a = io->attrs;
     const int64_t      *keys = io->in[IDS]->data;
     const int64_t       n = tr_tensor_count(io->in[IDS]), width = last_dim(&io->out[OUT]->shape);
     float              *out = io->out[OUT]->data;
-    tr_job             *job = tr_run_job(io);
-    const int           remote = tr__job_table_of(job, tr_run_in_name(io, W, 0), tr_var_of(io->in[W]));
     tr_table_var       *tv;
 
     if (io->in[W]->rows)
         return tr__rows_lookup(io, "lookup_sparse_table", W, IDS, a->padding_idx, !a->is_test);
-    if (remote >= 0) {
-        TR_TRY(tr_job_lookup(job, remote, n, keys, out));
-    } else {
-        TR_TRY(table_of(&tv, io, W, "lookup_sparse_table"));
-        if (tv->config.width != width)
-            return tr_fail(TR_ESHAPE, "lookup_sparse_table: '%s' has rows of %lld values, %lld are wanted", tr_run_in_name(io, W, 0),
-                           (long long)tv->config.width, (long long)width);
-        TR_TRY(look_up_here(io, tv, keys, n, out));
-    }
-    clear_padding(out, keys, n, width, a->padding_idx);
+    TR_TRY(table_of(&tv, io, W, "lookup_sparse_table"));
+    if (tv->config.width != width)
+        return tr_fail(TR_ESHAPE, "lookup_sparse_table: '%s' has rows of %lld values, %lld are wanted", tr_run_in_name(io, W, 0),
+                       (long long)tv->config.width, (long long)width);
+    TR_TRY(tv->source ? look_up_in_job(tv, keys, n, out) : look_up_here(io, tv, keys, n, out));
+    tr__looked_up_clear(out, keys, n, width, a->padding_idx);
     return TR_OK;
 }
 
@@ -241,14 +225,15 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
 }
 
 /* Find the table to update. In mode geo a trainer updates its own copy, which the job has; otherwise the variable's table. */
-static tr_status begin_update(tr_table **out, const tr_run *io, tr_table_var *tv, const tr_tensor *grad)
+static tr_status begin_update(tr_table **out, tr_table_var *tv, const tr_tensor *grad)
 {
-    tr_job   *job = grad ? tr_run_job(io) : NULL;
-    const int table = tr__job_table_of(job, tr_run_in_name(io, U_W, 0), tr_var_of(io->in[U_W]));
+    void *job = NULL;
 
     *out = NULL;
-    if (table >= 0)
-        TR_TRY(tr__job_own_table(out, job, table, grad->rows->count, grad->rows->index));
+    if (tv->source)
+        TR_TRY(tr_table_var_job(&job, tv));
+    if (job && grad)
+        TR_TRY(tv->source->own_table(out, job, tv->number, grad->rows->count, grad->rows->index));
     if (*out)
         return TR_OK;                              /* one update lasts from one exchange to the next */
     TR_TRY(tr_table_var_table(out, tv));
@@ -287,7 +272,7 @@ static tr_status run_update(const tr_run *io)
     const tr_rows_update here = {1, &mine};
     for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
         TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));
-    TR_TRY(begin_update(&table, io, tv, grad));
+    TR_TRY(begin_update(&table, tv, grad));
     const tr_status status = update_rows(tv, tile, table, grad ? &here : tv->inbox);
     return status == TR_OK ? TR_OK : tr_context(status, "in an update of the sparse table '%s'", tr_run_in_name(io, U_W, 0));
 }

@@ -13,6 +13,7 @@ static void free_table_var(void *object)
     tr_mapped_table_free(tv->mapped);
     tr_table_tile_free(tv->tile);
     tr_rows_merge_deinit(&tv->merge);
+    tr__weak_release(tv->job);
     free(tv->name);
     free(tv);
 }
@@ -43,9 +44,38 @@ tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped)
     return status;
 }
 
+tr_status tr_table_var_bind(tr_var *var, const tr_table_config *config, const tr_table_source *source, tr_weak *job, int number)
+{
+    const tr_table_place here = {.shard_count = TR_SHARDS};
+
+    TR_TRY(tr_table_var_set(var, config, &here));
+    tr_table_var *tv = var->object;
+    tv->source = source;
+    tv->job = tr__weak_retain(job);
+    tv->number = number;
+    return TR_OK;
+}
+
+static bool is_table(const tr_var *var)
+{
+    return var && var->kind == TR_KIND_RAW && var->object_free == free_table_var;
+}
+
+bool tr_table_var_is_bound(const tr_var *var)
+{
+    return is_table(var) && ((const tr_table_var *)var->object)->source;
+}
+
+tr_status tr_table_var_job(void **out, const tr_table_var *tv)
+{
+    *out = tr__weak_object(tv->job);
+    return *out ? TR_OK : tr_fail(TR_EINVAL, "the rows of a sparse table are with the servers of a job that is over, or in which this process, a forked child, "
+                                  "takes no part");
+}
+
 tr_status tr_table_var_of(tr_table_var **out, tr_var *var, const char *op, const char *name)
 {
-    if (!var || var->kind != TR_KIND_RAW || var->object_free != free_table_var)
+    if (!is_table(var))
         return tr_fail(TR_ENOTFOUND, "%s: '%s' is no sparse table yet: run the startup program first", op, name);
     *out = var->object;
     return TR_OK;
@@ -84,6 +114,8 @@ tr_status tr_table_var_table(tr_table **out, tr_table_var *tv)
 {
     if (tv->mapped)
         return tr_fail(TR_EUNSUPPORTED, "a sparse table whose rows lie in files can only be looked up");
+    if (tv->source)
+        return tr_fail(TR_EUNSUPPORTED, "a sparse table whose rows are with the servers of a job has none here");
     if (!tv->table) {
         TR_TRY(tr_table_create(&tv->table, &tv->config, &tv->place));
         tr_table_go_back(tv->table, tv->updates);      /* its clock begins there */

@@ -1,20 +1,32 @@
 /* table_var.h - a sparse table as a variable of a scope: the object of kind RAW that lookup_sparse_table_init makes.
  *
  * In one process it holds the table. On a server it holds the server's shards, and the trainers' rows for the update that is being applied.
- * On a trainer it holds the description alone, because the servers have the rows. */
+ * On a trainer it holds the description alone, because the servers have the rows: then it knows whom to ask (tr_table_source). So operators and files
+ * ask the variable, and nobody asks where the process is. */
 #ifndef TR_STORAGE_TABLE_VAR_H
 #define TR_STORAGE_TABLE_VAR_H
 
+#include "framework/base/weak.h"
 #include "framework/tensors/scope.h"
 #include "storage/table/mapped_table.h"
 #include "storage/table/rows_merge.h"
 #include "storage/table/table_tile.h"
 #include "storage/trireme_checkpoint.h"
 
+/* Rows that are not in this variable: a job, whose servers have them. `number` is the table's number there. */
+typedef struct tr_table_source {
+    tr_status (*look_up)(void *job, int number, int64_t n, const int64_t *keys, float *out);     /* rows as float32 */
+    /* The table in which this process updates the rows of these keys; NULL: the servers update all rows. */
+    tr_status (*own_table)(tr_table **out, void *job, int number, int64_t n, const int64_t *keys);
+} tr_table_source;
+
 typedef struct tr_table_var {
     tr_table_config       config;
     tr_table             *table;      /* the table; made at first use */
     tr_mapped_table      *mapped;     /* instead of the table: rows in files, for lookups only; or NULL */
+    const tr_table_source *source;    /* instead of both: the rows are elsewhere; or NULL */
+    tr_weak              *job;        /* of `source`: it ends with the job */
+    int                   number;     /* of the table in that job */
     tr_table_place        place;      /* the place of the future table */
     char                 *name;       /* name of its segments, or NULL */
     uint64_t              updates;    /* number of updates that were begun */
@@ -29,9 +41,15 @@ typedef struct tr_table_var {
 tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_place *place);
 /* Put an object whose rows lie in files into the variable. It owns `mapped`, also on failure. */
 tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped);
+/* Put an object into the variable whose rows are in the job from now on, in table `number`. */
+tr_status tr_table_var_bind(tr_var *var, const tr_table_config *config, const tr_table_source *source, tr_weak *job, int number);
+/* Are the variable's rows in a job? NULL and other variables have none. */
+bool      tr_table_var_is_bound(const tr_var *var);
+/* The job of a bound table. TR_EINVAL: it is over, or this process is a forked child. */
+tr_status tr_table_var_job(void **out, const tr_table_var *tv);
 /* The object of a variable. TR_ENOTFOUND: it has none; the text names the variable. */
 tr_status tr_table_var_of(tr_table_var **out, tr_var *var, const char *op, const char *name);
-/* The object's table, which is made now if needed. TR_EUNSUPPORTED: its rows lie in files. */
+/* The object's table, which is made now if needed. TR_EUNSUPPORTED: its rows lie in files, or in a job. */
 tr_status tr_table_var_table(tr_table **out, tr_table_var *tv);
 /* Describe the table; the name is borrowed. */
 void      tr_table_var_describe(tr_job_table *out, const tr_table_var *tv, const char *name);

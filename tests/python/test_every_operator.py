@@ -17,7 +17,7 @@ import every_operator  # noqa: E402 - the job's script
 
 # Operators without a case that runs by itself, and what saves and runs them, or why nothing does.
 ELSEWHERE = {
-    "another process": ("exchange_deltas", "exchange_squares", "fetch_barrier", "keep_variables", "listen_and_serv", "prefetch", "push_sparse", "pushed_rows",
+    "another process": ("exchange_deltas", "exchange_squares", "fetch_barrier", "keep_variables", "listen_and_serv", "prefetch", "pull_sparse", "push_sparse", "pushed_rows",
                         "recv", "recv_wait", "send", "send_barrier", "send_sets"),
     "files, which test_io writes and reads": ("load", "load_combine", "save", "save_combine"),
     "what Executor.run adds to a program": ("fetch",),

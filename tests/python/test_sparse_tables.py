@@ -252,6 +252,7 @@ def test_mode_geo_keeps_the_optimizer_of_a_table_with_the_trainers(programs):
     transpiler.transpile(0, pservers="a:1,b:1", trainers=2)
     ops = [op.type for op in transpiler.get_trainer_program().global_block().ops]
     assert ops[0] == "prefetch" and ops[-1] == "exchange_deltas" and "lookup_sparse_table_update" in ops
+    assert ops.count("pull_sparse") == 1 and "lookup_sparse_table" not in ops
     server = transpiler.get_pserver_program("a:1")
     assert [op.type for op in server.block(1).ops] == ["elementwise_add", "scale"]
 
@@ -262,7 +263,8 @@ def test_what_travels_is_rows(programs):
     transpiler = fluid.DistributeTranspiler()
     transpiler.transpile(0, pservers="a:1,b:1", trainers=2)
     ops = [op.type for op in transpiler.get_trainer_program().global_block().ops]
-    assert "prefetch" in ops[:2] and ops.count("push_sparse") == 1 and "lookup_sparse_table_update" not in ops
+    assert "prefetch" in ops[:2] and ops.count("pull_sparse") == ops.count("push_sparse") == 1
+    assert not {"lookup_sparse_table", "lookup_sparse_table_update"} & set(ops)
     for endpoint in ("a:1", "b:1"):
         server = transpiler.get_pserver_program(endpoint)
         assert [op.type for op in server.global_block().ops].count("lookup_sparse_table_update") == 1

@@ -2,7 +2,7 @@
 
 A trainer keeps the forward and backward part. It sends each gradient as soon as the gradient exists. When the servers have all of them
 (``send_barrier``), the trainer asks for the new parameters, and its run returns. The next run waits for each parameter where it first
-reads it (``recv_wait``). A server runs the optimizers' operators on the rows that it holds: the same operators, in the same order, as
+reads it (``recv_wait``). Rows of sparse tables are looked up at the servers (``pull_sparse``), and their gradients go there (``push_sparse``). A server runs the optimizers' operators on the rows that it holds: the same operators, in the same order, as
 one process would.
 
 The loss, and the variables of ``all_mean``, travel like a gradient whose update is "take the mean". So a trainer that fetches such a
@@ -11,7 +11,7 @@ variable gets the mean over the samples of all trainers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..job.mode import Mode, current
 from ..native.dtypes import VarType
 from ..native.errors import InvalidArgumentError, UnsupportedError
 from ..native.gc_pause import gc_paused
-from ..parameters.sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
+from ..parameters.sparse_table import LOOKUP, PULL, PUSH, copy_update, is_table_update, take_pushed
 from ..program import Block, Program
 from ..program.op_desc import OpDesc
 from ..program.op_protos import STRING
@@ -63,6 +63,7 @@ def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: boo
         for own in (result.trainer, result.idle):
             if prefetch := _prefetch_of(own.global_block(), part.tables):
                 own.global_block()._insert_op(0, *prefetch)
+            _pull_rows(own, part.tables)
         return result
     means = _averaged(program) if mode.is_lockstep else []
     result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),
@@ -346,6 +347,7 @@ def _insert_exchange(block: Block, part: OptimizePart, result: Transpiled, piece
         edit.insert_ahead(0, *prefetch)
     edit.insert_ahead(0, "send_sets", {}, {}, {"op_role": OpRole.RPC})
     edit.finish()
+    _pull_rows(block.program, part.tables)
     return waited
 
 
@@ -393,6 +395,19 @@ def _prefetch_of(block: Block, tables: Iterable[str]) -> tuple[Any, ...] | None:
     if not wanted:
         return None
     return ("prefetch", {"X": [ids for _, ids in wanted]}, {}, {"table_names": [table for table, _ in wanted], "op_role": OpRole.RPC})
+
+
+def _pull_rows(program: Program, tables: Container[str]) -> None:
+    """Replace the lookups in these tables, whose rows the servers have."""
+    for block in program.blocks:
+        edit = _Edit(block)
+        for op in block.read_ops():
+            if op.type == LOOKUP and op.input("W")[0] in tables:
+                kept = {name: op.desc.attr(name) for name in ("padding_idx", "width", "op_role", "op_callstack") if op.desc.has_attr(name)}
+                edit.removed.add(op.index)
+                edit.insert_behind(op.index, PULL, {"Ids": op.input("Ids")}, {"Out": op.output("Out")}, {"table": op.input("W")[0], **kept})
+        if edit.removed:
+            edit.finish()
 
 
 def _make_dense(program: Program, part: OptimizePart) -> None:

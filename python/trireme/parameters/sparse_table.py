@@ -23,8 +23,8 @@ from ..program.roles import OpRole
 from .layer_helper import LayerHelper
 from .param_attr import WeightNormParamAttr
 
-INIT, LOOKUP, UPDATE, PUSH, PUSHED = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "push_sparse",
-                                      "pushed_rows")
+INIT, LOOKUP, UPDATE, PULL, PUSH, PUSHED = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "pull_sparse",
+                                            "push_sparse", "pushed_rows")
 _TILE = "@TILE"
 _INITIALIZERS = {"fill_constant": ("constant", "value", None), "uniform_random": ("uniform", "min", "max"),
                  "gaussian_random": ("normal", "mean", "std"),
@@ -76,7 +76,8 @@ def tables_of(program: Program) -> list[str]:
 
 def table_names(program: Program) -> set[str]:
     """The names of the tables that the program looks up or updates."""
-    return {op.input("W")[0] for block in program.blocks for op in block.ops if op.type in (LOOKUP, UPDATE)}
+    ops = [op for block in program.blocks for op in block.ops]
+    return {op.input("W")[0] for op in ops if op.type in (LOOKUP, UPDATE)} | {op.attr("table") for op in ops if op.type == PULL}
 
 
 # -- a table and its lookups --------------------------------------------------------------------------------

@@ -380,11 +380,12 @@ class Block(Uncopied):
         self.append_op(type=type, inputs=inputs, outputs=outputs, attrs=attrs).desc.remove_attr("op_callstack")
 
     def _append_ops(self, ops: Iterable[tuple[str, dict[str, list[str]], dict[str, list[str]], dict[str, Any]]]) -> None:
-        """Append many operators in one call of the core: each a type, the names in its slots, and attributes, op_role among them."""
+        """Append many operators in one call of the core: each a type, the names in its slots, and attributes, op_role among them. Their
+        line is the user's present one, unless op_callstack says another."""
         words: list[str] = []
         line = {"op_callstack": [user_line()]}
         for type, inputs, outputs, attrs in ops:
-            words += op_words(type, inputs, outputs, attrs | line)
+            words += op_words(type, inputs, outputs, line | attrs)
         is_viewed = self._viewed == self.desc.op_revision
         if words:
             self.desc.append_ops(joined(words))

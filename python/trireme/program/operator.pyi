@@ -796,7 +796,7 @@ def logsigmoid(X: Slot, *, Out: Output = ..., use_mkldnn: bool = False, use_cudn
 logsigmoid_grad: Callable[..., Any]
 def lookup_sparse_table(W: Slot, Ids: Slot, *, Out: Output = ..., padding_idx: int = -1, width: int = 0,
                         auto_grown_table: bool = True, is_test: bool = False, **common: Unpack[Common]) -> Variable:
-    """Looks rows up in a sparse table, here or on the servers: Out[i] = the row of key Ids[i]."""
+    """Looks rows up in a sparse table: Out[i] = the row of key Ids[i]."""
 
 lookup_sparse_table_grad: Callable[..., Any]
 def lookup_sparse_table_init(*, Out: Output = ..., dtype: DTypeLike = 5, width: int, init: str = 'constant',
@@ -1042,6 +1042,9 @@ def proximal_adagrad(Param: Slot, Moment: Slot, Grad: Slot, LearningRate: Slot, 
 def proximal_gd(Param: Slot, Grad: Slot, LearningRate: Slot, *, ParamOut: Output = ..., l1: float = 0.0,
                 l2: float = 0.0, **common: Unpack[Common]) -> Variable:
     """q = Param - LearningRate * Grad; ParamOut = sign(q) * max(|q| - LearningRate * l1, 0) / (1 + LearningRate * l2)."""
+
+def pull_sparse(Ids: Slot, *, Out: Output = ..., table: str, padding_idx: int = -1, width: int, **common: Unpack[Common]) -> Variable:
+    """Looks rows up in a sparse table that the servers have: Out[i] = the row of key Ids[i]."""
 
 def push_sparse(Grad: Slot, *, table: str, **common: Unpack[Common]) -> None:
     """Pushes the rows of a sparse table's gradient to the servers, repeated keys added up."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..native.dtypes import VarType
 from ..native.errors import UnsupportedError
-from ..parameters.sparse_table import LOOKUP
+from ..parameters.sparse_table import LOOKUP, PULL
 from ..program import Block, Program, Variable
 from ..program.op_view import OpView
 from ..program.roles import OpRole
@@ -29,6 +29,7 @@ WEIGHT = "@REPLICA_WEIGHT@"
 _ONCE = OpRole.Optimize | OpRole.RPC | OpRole.Dist | OpRole.LRSched
 _UPDATES = OpRole.Optimize | OpRole.RPC
 _FIRST = frozenset({"prefetch", "recv_wait"})
+_LOOKUPS = (LOOKUP, PULL)
 _LOOKUP_GRAD = LOOKUP + "_grad"
 _FLOATS = (VarType.FP32, VarType.FP64)
 _STATISTICS = frozenset({"batch_norm", "sync_batch_norm", "data_norm", "spectral_norm", "assign"})    # their states are means already
@@ -50,7 +51,7 @@ class Parts:
         self._find_parts()
         self._find_handed()
         self._refuse_arrays()
-        self.lookups = [name for place in sorted(self._early) if self._ops[place].type == LOOKUP
+        self.lookups = [name for place in sorted(self._early) if self._ops[place].type in _LOOKUPS
                         for name in self._ops[place].output_arg_names]
         self._shared = self._find_shared()
         once = {name for place in self._late | self._early for name in self._ops[place].output_arg_names}
@@ -70,7 +71,7 @@ class Parts:
             self._writer.append({name: last[name] for name in reads if name in last})
             last.update(dict.fromkeys(op.output_arg_names, op.index))
         for op in ops:
-            if op.type == LOOKUP or op.type in _FIRST:
+            if op.type in _LOOKUPS or op.type in _FIRST:
                 self._move_ahead(op.index)
         behind: set[int] = set()                       # operators that read what an update has written, and their readers
         for op in ops:

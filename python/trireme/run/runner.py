@@ -26,7 +26,6 @@ from . import scopes
 from .prepared import Prepared, refuse_within_call
 
 if TYPE_CHECKING:
-    from ..job.job import Job
     from .prepared_run import PreparedRun
 
 _from_buffer = ffi.from_buffer
@@ -64,11 +63,11 @@ class Runner(Handle):
 
     def _begin(self) -> None:
         self._native = Native(lib.tr_executor_new(), lib.tr_executor_free, owner="Executor")
-        self._job: Job | None = None
+        self._job: Any = None
         self.check_nan = self._check_nan
         self.matmul_precision = self._precision
 
-    def _take_part(self, job: Job | None) -> None:
+    def _take_part(self, job: Any) -> None:
         """Let runs take part in the job: operators ask their run for it."""
         self._job = job
         lib.tr_executor_set_job(self._native.ptr, session.native_job)
