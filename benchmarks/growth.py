@@ -469,6 +469,17 @@ def _(n):
     return cpu(save)
 
 
+@law("parameters: exported and served", 500)
+def _(n):
+    target = deep(n)
+    exe = started()
+
+    def export():
+        fluid.io.save_inference_model("model", ["x"], [target], exe)
+        fluid.serving.Predictor("model").close()
+    return cpu(export)
+
+
 # -- processes ----------------------------------------------------------------------------------------------------------
 
 

@@ -60,24 +60,29 @@ const tr_var_desc *tr_model_feed(const tr_model *model, int index)
 
 /* == what the program reads ============================================================================ */
 
-/* Whether operators of the program look rows up in a variable, which is a table then. */
-static bool is_table(tr_program *program, const char *name)
+/* A variable in which operators look rows up is a table. */
+static tr_status find_tables(tr_model *model)
 {
-    for (int b = 0; b < tr_program_block_count(program); b++) {
-        tr_block *block = tr_program_block(program, b);
+    for (int b = 0; b < tr_program_block_count(model->program); b++) {
+        tr_block *block = tr_program_block(model->program, b);
         for (int i = 0; i < tr_block_op_count(block); i++) {
             const tr_op_desc *op = tr_block_op_at(block, i);
             const char       *table = strcmp(tr_op_desc_type(op), "lookup_sparse_table") ? NULL : tr_op_desc_input(op, "W", 0);
-            if (table && strcmp(table, name) == 0)
-                return true;
+            if (table && tr_map_put(&model->tables, table, model) != 0)
+                return tr_fail(TR_ENOMEM, "no memory for the names of a model's tables");
         }
     }
-    return false;
+    return TR_OK;
 }
 
-static bool is_parameter(tr_program *program, const tr_var_desc *var)
+static bool is_table(const tr_model *model, const tr_var_desc *var)
 {
-    return tr_var_desc_persistable(var) && tr_var_desc_kind(var) == TR_KIND_TENSOR && !is_table(program, tr_var_desc_name(var));
+    return tr_map_find(&model->tables, tr_var_desc_name(var)) != NULL;
+}
+
+static bool is_parameter(const tr_model *model, const tr_var_desc *var)
+{
+    return tr_var_desc_persistable(var) && tr_var_desc_kind(var) == TR_KIND_TENSOR && !is_table(model, var);
 }
 
 /* A parameter is what the program says of it. */
@@ -99,7 +104,7 @@ static tr_status load_apart(tr_model *model, const char *folder, const tr_checks
     for (int i = 0; i < tr_block_var_count(block); i++) {
         const tr_var_desc *var = tr_block_var_at(block, i);
         char              *path = NULL;
-        if (!is_parameter(model->program, var))
+        if (!is_parameter(model, var))
             continue;
         TR_TRY(tr_checksums_check(sums, tr_var_desc_name(var)));
         TR_TRY(tr_path_inside(&path, folder, tr_var_desc_name(var)));
@@ -138,7 +143,7 @@ static tr_status load_combined(tr_model *model, const char *folder, const char *
     tr_status           status;
 
     for (int i = 0; i < tr_block_var_count(block); i++)
-        if (is_parameter(model->program, tr_block_var_at(block, i)))
+        if (is_parameter(model, tr_block_var_at(block, i)))
             vars[count++] = tr_block_var_at(block, i);
     qsort(vars, (size_t)count, sizeof *vars, by_name);
     TR_TRY_GOTO(done, tr_path_inside(&path, folder, file));
@@ -188,7 +193,7 @@ static void keep_parameters(tr_model *model)
     for (int i = 0; i < tr_block_var_count(block); i++) {
         const tr_var_desc *var = tr_block_var_at(block, i);
         const char        *name = tr_var_desc_name(var);
-        if (!is_parameter(model->program, var) || (count && bsearch(&name, written, count, sizeof *written, by_text)))
+        if (!is_parameter(model, var) || (count && bsearch(&name, written, count, sizeof *written, by_text)))
             continue;
         tr_tensor *tensor = tr_var_tensor(tr__scope_var(model->scope, name));
         tr__kept_add(model->kept, tr_tensor_data(tensor), (size_t)tr_tensor_bytes(tensor));
@@ -233,7 +238,7 @@ static tr_status map_tables(tr_model *model, const tr_export *from)
     tr_block *block = tr_program_block(model->program, 0);
 
     for (int i = 0; i < tr_block_var_count(block); i++)
-        if (is_table(model->program, tr_var_desc_name(tr_block_var_at(block, i))))
+        if (is_table(model, tr_block_var_at(block, i)))
             TR_TRY(map_table(model, from, tr_var_desc_name(tr_block_var_at(block, i))));
     return TR_OK;
 }
@@ -253,6 +258,7 @@ static tr_status load(tr_model *model, const tr_export *from, const char *model_
     tr_status status = tr_program_load(&model->program, path, 0);
     tr_free(path);
     TR_TRY(status);
+    TR_TRY(find_tables(model));
     tr_block *block = tr_program_block(model->program, 0);
     TR_TRY(read_ends(&model->feeds, block, "feed"));
     TR_TRY(read_ends(&model->fetches, block, "fetch"));
@@ -291,6 +297,7 @@ void tr_model_free(tr_model *model)
         return;
     tr__kept_free(model->kept);
     tr_scope_free(model->scope);
+    tr_map_deinit(&model->tables);
     tr_program_free(model->program);
     tr_model_ends_free(&model->feeds);
     tr_model_ends_free(&model->fetches);

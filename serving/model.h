@@ -7,6 +7,7 @@
 
 #include "serving/export.h"
 
+#include "framework/base/map.h"
 #include "framework/trireme.h"
 #include "kernels/math/products/kept.h"
 
@@ -24,6 +25,7 @@ typedef struct tr_model {
     bool          has_sums;           /* its files were compared with checksums */
     tr_program   *program;            /* without feed and fetch operators */
     tr_scope     *scope;              /* parameters and tables */
+    tr_map        tables;             /* the names in which operators look rows up; they are the program's */
     tr_kept      *kept;               /* parameters, which nobody writes, packed for products (kernels/math/products/kept.h) */
     tr_model_ends feeds, fetches;
     struct tr_runner *idle;           /* guarded by the predictor's lock (runner.h) */

@@ -2,6 +2,7 @@
 
 import math
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -145,7 +146,18 @@ def first_run(count):
         return time.process_time() - start
 
 
-@pytest.mark.parametrize("cost", [append_backward, first_run])
+def exported_and_served(count):
+    program, startup, loss = deep(count)
+    exe = fluid.Executor()
+    with fluid.scope_guard(fluid.Scope()), tempfile.TemporaryDirectory() as folder:
+        exe.run(startup)
+        start = time.process_time()
+        fluid.io.save_inference_model(folder, ["x"], [loss], exe, program, params_filename="all")
+        fluid.serving.Predictor(folder, params_filename="all").close()
+        return time.process_time() - start
+
+
+@pytest.mark.parametrize("cost", [append_backward, first_run, exported_and_served])
 def test_a_deep_program(cost):
     few, many = min(cost(300) for _ in range(3)), cost(2400)
     assert math.log(many / few, 8) < 1.6

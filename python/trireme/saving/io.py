@@ -377,7 +377,8 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
     def write() -> None:
         os.makedirs(dirname, exist_ok=True)
         save_persistables(executor, dirname, model, params_filename)
-        kept = [var for var in model.list_vars() if is_persistable(var) and var.name not in table_names(model)]
+        tables = table_names(model)
+        kept = [var for var in model.list_vars() if is_persistable(var) and var.name not in tables]
         checksums.write_model(str(dirname), model_file, model.serialize_to_string(), _files_of(kept, params_filename) if kept else [])
 
     _once("save_inference_model", dirname, write)
