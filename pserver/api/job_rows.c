@@ -427,17 +427,7 @@ tr_status tr__job_push_changes(tr_job *job)
 
 /* == variables whose rows the servers have ======================================================== */
 
-static tr_status look_up(void *job, int number, int64_t n, const int64_t *keys, float *out)
-{
-    return tr_job_lookup(job, number, n, keys, out);
-}
-
-static tr_status own_table(tr_table **out, void *job, int number, int64_t n, const int64_t *keys)
-{
-    return tr__job_own_table(out, job, number, n, keys);
-}
-
-static const tr_table_source of_servers = {look_up, own_table};
+static const tr_table_source of_servers = {tr_job_lookup, tr__job_own_table};
 
 tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *table)
 {

@@ -135,17 +135,14 @@ int tr_job_find_table(const tr_job *job, const char *name)
 tr_status tr__job_of_rows(tr_job **out, int *table, const tr_scope *scope, const char *name)
 {
     tr_var *var = tr_scope_find(scope, name);
-    void   *job = NULL;
 
     *out = NULL;
     *table = -1;
     if (!tr_table_var_is_bound(var))
         return TR_OK;
     const tr_table_var *tv = var->object;
-    TR_TRY(tr_table_var_job(&job, tv));
-    *out = job;
     *table = tv->number;
-    return TR_OK;
+    return tr_table_var_job(out, tv);
 }
 
 const char *tr__job_first_missing_table(const tr_job *job)

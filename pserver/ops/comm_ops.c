@@ -31,60 +31,78 @@ tr_status tr__comm_find_job(tr_job **out, const tr_run *io)
                                      tr_run_op_type(io));
 }
 
-tr_status tr__comm_block_number(int *out, const tr_run *io, const tr_job *job, const char *name)
-{
-    *out = tr_job_find_block(job, name);
-    return *out >= 0 ? TR_OK : tr_fail(TR_ENOTFOUND, "%s: no server has a block '%s' (the job has %d blocks)", tr_run_op_type(io), name,
-                                       tr_job_block_count(job));
-}
-
-tr_status tr__comm_table_number(int *out, const tr_run *io, const tr_job *job, const char *name)
-{
-    *out = tr_job_find_table(job, name);
-    return *out >= 0 ? TR_OK : tr_fail(TR_ENOTFOUND, "%s: no server has a table '%s'", tr_run_op_type(io), name);
-}
-
-typedef struct numbers {
+typedef struct notes {
     const tr_job *job;
     int           number[];
-} numbers;
+} notes;
 
-tr_status tr__comm_numbers(const int **out, const tr_run *io, const tr_job *job, int count, tr__name_fn name, tr__number_fn number)
+tr_status tr__comm_begin(tr_job **out, const int **numbers, const tr_run *io, int count, const char *const *names,
+                         int (*find)(const tr_job *job, const char *name))
 {
-    numbers *noted;
+    notes *noted;
 
+    TR_TRY(tr__comm_find_job(out, io));
     TR_TRY(tr_run_notes((void **)&noted, io, sizeof *noted + (size_t)count * sizeof *noted->number));
-    for (int i = 0; noted->job != job && i < count; i++)
-        TR_TRY(number(&noted->number[i], io, job, name(io, i)));
-    noted->job = job;
-    *out = noted->number;
+    for (int i = 0; noted->job != *out && i < count; i++)
+        if ((noted->number[i] = find(*out, names[i])) < 0)
+            return tr_fail(TR_ENOTFOUND, "%s: no server has a %s '%s'", tr_run_op_type(io), find == tr_job_find_table ? "table" : "block", names[i]);
+    noted->job = *out;
+    *numbers = noted->number;
     return TR_OK;
 }
 
-tr_status tr__comm_take_slice(char **out, const tr_tensor *t, int64_t *at, int64_t bytes, const char *op, const char *name)
+tr_status tr__comm_each_block(const tr_run *io, tr_job *job, const tr_tensor *whole, int64_t count, const int *blocks, tr__slice_fn act)
 {
-    const int64_t size = tr_tensor_bytes(t);
+    const int64_t size = tr_tensor_bytes(whole);
+    int64_t       at = 0;
 
-    if (bytes > size - *at)
-        return tr_fail(TR_ESHAPE, "%s: block '%s' has %lld bytes, but only %lld of %lld are left of the tensor", op, name,
-                       (long long)bytes, (long long)(size - *at), (long long)size);
-    *out = (char *)t->data + *at;
-    *at += bytes;
-    return TR_OK;
+    for (int i = 0; i < count; i++) {
+        const tr__slice slice = {whole, blocks[i], i, (char *)whole->data + at, tr_job_block_bytes(job, blocks[i])};
+        if (slice.bytes > size - at)
+            return tr_fail(TR_ESHAPE, "%s: block '%s' has %lld bytes, but only %lld of %lld are left of the tensor", tr_run_op_type(io),
+                           job->block[blocks[i]].param, (long long)slice.bytes, (long long)(size - at), (long long)size);
+        at += slice.bytes;
+        TR_TRY(act(io, job, &slice));
+    }
+    return at == size ? TR_OK : tr_fail(TR_ESHAPE, "%s: a tensor has %lld bytes, its blocks, from '%s' on, %lld", tr_run_op_type(io), (long long)size,
+                                        count ? job->block[blocks[0]].param : "none", (long long)at);
 }
 
-tr_status tr__comm_check_taken(const tr_tensor *t, int64_t at, const char *op, const char *name)
+tr_status tr__comm_pull(const tr_run *io, tr_job *job, const tr__slice *slice)
 {
-    if (at != tr_tensor_bytes(t))
-        return tr_fail(TR_ESHAPE, "%s: '%s' has %lld bytes, its blocks %lld", op, name, (long long)tr_tensor_bytes(t),
-                       (long long)at);
-    return TR_OK;
+    void *to = slice->memory;
+
+    (void)io;
+    return tr_job_pull(job, 1, &slice->block, &to, NULL);
 }
 
 /* == send ======================================================================================= */
 
 enum { X };                           /* the slot of the inputs, the same in all operators of this file */
 enum { OUT };
+
+/* One tensor may be cut into the blocks of several names. */
+static int parts_of(const tr_args *tensors, const tr_strings *names)
+{
+    return tensors->count == 1 && names->count > 1 ? names->count : 1;
+}
+
+/* Begin with the blocks of the first slot's tensors: those of the operator's names, or else of the tensors' names. */
+static tr_status begin_with_blocks(tr_job **job, const int **blocks, const tr_run *io, const tr_args *tensors, const tr_strings *names,
+                                   const char *(*name_of)(const tr_run *io, int slot, int index))
+{
+    const int count = tensors->count * parts_of(tensors, names);
+    void     *own = NULL;
+
+    if (names->count && names->count != count)
+        return tr_fail(TR_EINVAL, "%s: %d names for %d tensors", tr_run_op_type(io), names->count, tensors->count);
+    if (names->count)
+        return tr__comm_begin(job, blocks, io, count, names->item, tr_job_find_block);
+    TR_TRY(tr_run_scratch(&own, io, (size_t)count * sizeof(char *)));
+    for (int i = 0; i < count; i++)
+        ((const char **)own)[i] = name_of(io, 0, i);
+    return tr__comm_begin(job, blocks, io, count, own, tr_job_find_block);
+}
 
 typedef struct send_attrs {
     tr_strings send_varnames;
@@ -105,25 +123,18 @@ static const tr_op_proto send_proto = {
     .attrs_size = sizeof(send_attrs),
 };
 
-static const char *sent_name(const tr_run *io, int index)
+static tr_status push(const tr_run *io, tr_job *job, const tr__slice *slice)
 {
     const send_attrs *a = io->attrs;
-    return a->send_varnames.count ? a->send_varnames.item[index] : tr_run_in_name(io, X, index);
-}
+    const int64_t     rows = slice->whole->shape.rank ? slice->whole->shape.dim[0] : 0, row = rows ? tr_tensor_bytes(slice->whole) / rows : 0;
+    char             *from = slice->memory;
 
-static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x, int64_t *at, int block, const char *name, int part)
-{
-    char *from;
-
-    const int64_t bytes = tr_job_block_bytes(job, block);
-    const int64_t row = x->shape.rank && x->shape.dim[0] ? tr_tensor_bytes(x) / x->shape.dim[0] : 0;
-    TR_TRY(tr__comm_take_slice(&from, x, at, bytes, "send", name));
-    if (part < a->sections.count && a->sections.item[part] * row != bytes)
-        return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", part,
-                       (long long)a->sections.item[part], (long long)(a->sections.item[part] * row), name, (long long)bytes);
-    if (!a->zero_copy && (!tr__job_compresses(job, block) || tr__job_holds_gradients(job)))    /* compression reads a gradient at once */
-        TR_TRY(tr__job_stage(&from, job, block, from));
-    return tr_job_push(job, block, from, bytes, tr_job_weight(job), NULL);
+    if (slice->part < a->sections.count && a->sections.item[slice->part] * row != slice->bytes)
+        return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", slice->part, (long long)a->sections.item[slice->part],
+                       (long long)(a->sections.item[slice->part] * row), job->block[slice->block].param, (long long)slice->bytes);
+    if (!a->zero_copy && (!tr__job_compresses(job, slice->block) || tr__job_holds_gradients(job)))    /* compression reads a gradient at once */
+        TR_TRY(tr__job_stage(&from, job, slice->block, from));
+    return tr_job_push(job, slice->block, from, slice->bytes, tr_job_weight(job), NULL);
 }
 
 static tr_status run_send(const tr_run *io)
@@ -133,19 +144,11 @@ static tr_status run_send(const tr_run *io)
     const int        *block = NULL;
     tr_job           *job;
 
-    TR_TRY(tr__comm_find_job(&job, io));
-    if (a->send_varnames.count && x->count != 1 && a->send_varnames.count != x->count)
-        return tr_fail(TR_EINVAL, "send: %d names for %d gradients", a->send_varnames.count, x->count);
-    const bool is_cut = x->count == 1 && a->send_varnames.count > 1;
-    TR_TRY(tr__comm_numbers(&block, io, job, is_cut ? a->send_varnames.count : x->count, sent_name, tr__comm_block_number));
+    TR_TRY(begin_with_blocks(&job, &block, io, x, &a->send_varnames, tr_run_in_name));
     for (int i = 0; i < x->count; i++) {
-        const char *whole = tr_run_in_name(io, X, i);
-        int64_t     at = 0;
         if (x->item[i]->rows)
-            return tr_fail(TR_EUNSUPPORTED, "send: '%s' has selected rows; the servers take dense gradients", whole);
-        for (int part = 0; part < (is_cut ? a->send_varnames.count : 1); part++)
-            TR_TRY(push_block(job, a, x->item[i], &at, block[i + part], sent_name(io, i + part), part));
-        TR_TRY(tr__comm_check_taken(x->item[i], at, "send", whole));
+            return tr_fail(TR_EUNSUPPORTED, "send: '%s' has selected rows; the servers take dense gradients", tr_run_in_name(io, X, i));
+        TR_TRY(tr__comm_each_block(io, job, x->item[i], parts_of(x, &a->send_varnames), block + i, push));
     }
     return TR_OK;
 }
@@ -170,27 +173,6 @@ static const tr_op_proto recv_proto = {
     .attrs_size = sizeof(recv_attrs),
 };
 
-static const char *received_name(const tr_run *io, int index)
-{
-    const recv_attrs *a = io->attrs;
-    return a->recv_varnames.count ? a->recv_varnames.item[index] : tr_run_out_name(io, OUT, index);
-}
-
-/* Pull `count` blocks, from number `first` of the operator's blocks on, into a parameter. */
-static tr_status pull_into(const tr_run *io, tr_job *job, tr_tensor *out, const int *block, int first, int count, const char *whole)
-{
-    int64_t at = 0;
-
-    if (!out->data)
-        return tr_fail(TR_EINVAL, "recv: '%s' has no memory yet: run the startup program first", whole);
-    for (int i = first; i < first + count; i++) {
-        char *to;
-        TR_TRY(tr__comm_take_slice(&to, out, &at, tr_job_block_bytes(job, block[i]), "recv", received_name(io, i)));
-        TR_TRY(tr_job_pull(job, 1, &block[i], (void *const *)&to, NULL));
-    }
-    return tr__comm_check_taken(out, at, "recv", whole);
-}
-
 static tr_status run_recv(const tr_run *io)
 {
     const recv_attrs *a = io->attrs;
@@ -200,13 +182,12 @@ static tr_status run_recv(const tr_run *io)
 
     if (a->do_not_run)
         return TR_OK;
-    TR_TRY(tr__comm_find_job(&job, io));
-    if (a->recv_varnames.count && out->count != 1 && a->recv_varnames.count != out->count)
-        return tr_fail(TR_EINVAL, "recv: %d names for %d parameters", a->recv_varnames.count, out->count);
-    const int parts = out->count == 1 && a->recv_varnames.count > 1 ? a->recv_varnames.count : 1;
-    TR_TRY(tr__comm_numbers(&block, io, job, out->count * parts, received_name, tr__comm_block_number));
-    for (int i = 0; i < out->count; i++)
-        TR_TRY(pull_into(io, job, out->item[i], block, i, parts, tr_run_out_name(io, OUT, i)));
+    TR_TRY(begin_with_blocks(&job, &block, io, out, &a->recv_varnames, tr_run_out_name));
+    for (int i = 0; i < out->count; i++) {
+        if (!out->item[i]->data)
+            return tr_fail(TR_EINVAL, "recv: '%s' has no memory yet: run the startup program first", tr_run_out_name(io, OUT, i));
+        TR_TRY(tr__comm_each_block(io, job, out->item[i], parts_of(out, &a->recv_varnames), block + i, tr__comm_pull));
+    }
     return a->with_barrier ? TR_OK : tr_job_wait(job, tr_job_last_ticket(job));
 }
 
@@ -287,20 +268,13 @@ static const tr_op_proto recv_wait_proto = {
     .attrs_size = sizeof(recv_wait_attrs),
 };
 
-static const char *awaited_name(const tr_run *io, int index)
-{
-    const recv_wait_attrs *a = io->attrs;
-    return a->recv_varnames.item[index];
-}
-
 static tr_status run_recv_wait(const tr_run *io)
 {
     const recv_wait_attrs *a = io->attrs;
     const int             *block = NULL;
     tr_job                *job;
 
-    TR_TRY(tr__comm_find_job(&job, io));
-    TR_TRY(tr__comm_numbers(&block, io, job, a->recv_varnames.count, awaited_name, tr__comm_block_number));
+    TR_TRY(tr__comm_begin(&job, &block, io, a->recv_varnames.count, a->recv_varnames.item, tr_job_find_block));
     for (int i = 0; i < a->recv_varnames.count; i++)
         TR_TRY(tr__job_await_block(job, block[i]));
     return TR_OK;

@@ -1,4 +1,4 @@
-/* comm_ops.h - shared by the operators that talk to servers: the job, and its numbers for the names that an operator has. */
+/* comm_ops.h - shared by the operators that talk to servers: the job of a run, its numbers for names, and tensors that are cut into blocks. */
 #ifndef TR_PSERVER_COMM_OPS_H
 #define TR_PSERVER_COMM_OPS_H
 
@@ -8,18 +8,23 @@
 
 /* The job in which a run takes part; it is a mistake if there is none. */
 tr_status tr__comm_find_job(tr_job **out, const tr_run *io);
+/* The same, and the job's numbers for `count` names that the operator has. They are looked up at its first run in this job, by tr_job_find_block or
+ * tr_job_find_table, and noted for the steps after it; a name that no server has is a mistake. */
+tr_status tr__comm_begin(tr_job **out, const int **numbers, const tr_run *io, int count, const char *const *names,
+                         int (*find)(const tr_job *job, const char *name));
 
-/* The name of thing `index` that an operator speaks of, and the job's number for it. The latter two fail where no server has such a block or table. */
-typedef const char *(*tr__name_fn)(const tr_run *io, int index);
-typedef tr_status (*tr__number_fn)(int *out, const tr_run *io, const tr_job *job, const char *name);
-tr_status tr__comm_block_number(int *out, const tr_run *io, const tr_job *job, const char *name);
-tr_status tr__comm_table_number(int *out, const tr_run *io, const tr_job *job, const char *name);
-/* The numbers of `count` things: they are looked up at the operator's first run in this job, and noted for the steps after it. */
-tr_status tr__comm_numbers(const int **out, const tr_run *io, const tr_job *job, int count, tr__name_fn name, tr__number_fn number);
+/* A block's part of a tensor. */
+typedef struct tr__slice {
+    const tr_tensor *whole;
+    int              block, part;     /* the job's number of the block, and its number among the blocks of the tensor */
+    char            *memory;
+    int64_t          bytes;
+} tr__slice;
 
-/* Take the next `bytes` bytes of a tensor that is cut into blocks; *at moves on. */
-tr_status tr__comm_take_slice(char **out, const tr_tensor *t, int64_t *at, int64_t bytes, const char *op, const char *name);
-/* Check that the blocks were all of the tensor. */
-tr_status tr__comm_check_taken(const tr_tensor *t, int64_t at, const char *op, const char *name);
+typedef tr_status (*tr__slice_fn)(const tr_run *io, tr_job *job, const tr__slice *slice);
+/* Call `act` for the blocks that a tensor is cut into, one after the other. They must be all of it. */
+tr_status tr__comm_each_block(const tr_run *io, tr_job *job, const tr_tensor *whole, int64_t count, const int *blocks, tr__slice_fn act);
+/* An `act`: ask for the block. */
+tr_status tr__comm_pull(const tr_run *io, tr_job *job, const tr__slice *slice);
 
 #endif

@@ -65,60 +65,31 @@ static tr_status check_pair(const tr_tensor *param, const tr_tensor *base, const
     return TR_OK;
 }
 
-typedef tr_status (*block_fn)(tr_job *job, int block, char *memory, int64_t bytes);
-
-static tr_status push(tr_job *job, int block, char *memory, int64_t bytes)
+static tr_status push(const tr_run *io, tr_job *job, const tr__slice *slice)
 {
-    return tr_job_push(job, block, memory, bytes, 1, NULL);
-}
-
-static tr_status pull(tr_job *job, int block, char *memory, int64_t bytes)
-{
-    (void)bytes;
-    return tr_job_pull(job, 1, &block, (void *const *)&memory, NULL);
-}
-
-static const char *block_name(const tr_run *io, int index)
-{
-    const attrs *a = io->attrs;
-    return a->blocks.item[index];
-}
-
-/* Call `each` for each block of a tensor, with the block's memory in the tensor. */
-static tr_status each_block(tr_job *job, const tr_tensor *t, const int *block, const char *const *names, int64_t count, block_fn each)
-{
-    int64_t at = 0;
-
-    for (int64_t i = 0; i < count; i++) {
-        char         *memory;
-        const int64_t bytes = tr_job_block_bytes(job, block[i]);
-        TR_TRY(tr__comm_take_slice(&memory, t, &at, bytes, "exchange_deltas", names[i]));
-        TR_TRY(each(job, block[i], memory, bytes));
-    }
-    return tr__comm_check_taken(t, at, "exchange_deltas", count ? names[0] : "?");
+    (void)io;
+    return tr_job_push(job, slice->block, slice->memory, slice->bytes, 1, NULL);
 }
 
 /* -- all of them ----------------------------------------------------------------------------------- */
 
-static tr_status each_param(tr_job *job, const tr_run *io, const tr_args *tensors, block_fn each)
+static tr_status each_param(tr_job *job, const tr_run *io, const tr_args *tensors, const int *block, tr__slice_fn act)
 {
     const attrs *a = io->attrs;
-    const int   *block = NULL;
     int64_t      first = 0;
 
-    TR_TRY(tr__comm_numbers(&block, io, job, a->blocks.count, block_name, tr__comm_block_number));
     for (int i = 0; i < tensors->count; i++) {
         const int64_t count = i < a->parts.count ? a->parts.item[i] : 0;
         if (count < 0 || first + count > a->blocks.count)
             return tr_fail(TR_EINVAL, "exchange_deltas: parts counts %lld blocks and more, there are %d",
                            (long long)(first + count), a->blocks.count);
-        TR_TRY(each_block(job, tensors->item[i], block + first, a->blocks.item + first, count, each));
+        TR_TRY(tr__comm_each_block(io, job, tensors->item[i], count, block + first, act));
         first += count;
     }
     return TR_OK;
 }
 
-static tr_status exchange(tr_job *job, const tr_run *io)
+static tr_status exchange(tr_job *job, const tr_run *io, const int *block)
 {
     const tr_args *params = &io->outs[PARAM_OUT], *bases = &io->outs[BASE_OUT];
     const int      share = tr__job_change_share(job);
@@ -132,11 +103,11 @@ static tr_status exchange(tr_job *job, const tr_run *io)
         else
             change_f64(base->data, param->data, tr_tensor_count(param), share);
     }
-    TR_TRY(each_param(job, io, bases, push));
+    TR_TRY(each_param(job, io, bases, block, push));
     TR_TRY(tr__job_push_changes(job));
     TR_TRY(tr_job_step_end(job, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
-    TR_TRY(each_param(job, io, params, pull));
+    TR_TRY(each_param(job, io, params, block, tr__comm_pull));
     TR_TRY(tr_job_wait(job, tr_job_last_ticket(job)));
     for (int i = 0; i < params->count; i++)
         memcpy(bases->item[i]->data, params->item[i]->data, (size_t)tr_tensor_bytes(params->item[i]));
@@ -147,9 +118,10 @@ static tr_status run(const tr_run *io)
 {
     const attrs *a = io->attrs;
     int64_t     *count = io->out[COUNT_OUT]->data;
+    const int   *block = NULL;
     tr_job      *job;
 
-    TR_TRY(tr__comm_find_job(&job, io));
+    TR_TRY(tr__comm_begin(&job, &block, io, a->blocks.count, a->blocks.item, tr_job_find_block));
     if (io->outs[PARAM_OUT].count != io->outs[BASE_OUT].count)
         return tr_fail(TR_EINVAL, "exchange_deltas: %d parameters and %d Base", io->outs[PARAM_OUT].count,
                        io->outs[BASE_OUT].count);
@@ -159,7 +131,7 @@ static tr_status run(const tr_run *io)
     }
     *count = 0;
     TR_TRY(tr__job_note_fetched(job, io, tr__job_step_now(job)));
-    return exchange(job, io);
+    return exchange(job, io, block);
 }
 
 TR_REGISTER_OP(exchange_deltas, .proto = &proto, .run = run, .has_effect = true, .io = TR_IO_PEERS, .updates = true);

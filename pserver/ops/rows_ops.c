@@ -29,12 +29,6 @@ static const tr_op_proto prefetch_proto = {
     .attrs_size = sizeof(prefetch_attrs),
 };
 
-static const char *table_name(const tr_run *io, int index)
-{
-    const prefetch_attrs *a = io->attrs;
-    return a->table_names.item[index];
-}
-
 /* Collect the keys of the lists from `first` on that belong to its table, one list after the other. `table`: the number of each list's table. */
 static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *io, const int *table, int first)
 {
@@ -88,7 +82,7 @@ static tr_status run_prefetch(const tr_run *io)
         return tr_fail(TR_EINVAL, "prefetch: %d tables for %d lists of keys", a->table_names.count, io->ins[F_IDS].count);
     if (!job)
         return TR_OK;
-    TR_TRY(tr__comm_numbers(&table, io, job, a->table_names.count, table_name, tr__comm_table_number));
+    TR_TRY(tr__comm_begin(&job, &table, io, a->table_names.count, a->table_names.item, tr_job_find_table));
     for (int i = 0; i < a->table_names.count; i++) {
         if (!is_first_of_table(table, i))
             continue;
@@ -124,12 +118,6 @@ static tr_status infer_pull(const tr_infer *io)
     return tr__looked_up_infer(io, L_IDS, ((const pull_attrs *)io->attrs)->width);
 }
 
-static const char *pulled_table(const tr_run *io, int index)
-{
-    (void)index;
-    return ((const pull_attrs *)io->attrs)->table;
-}
-
 static tr_status run_pull(const tr_run *io)
 {
     const pull_attrs *a = io->attrs;
@@ -138,8 +126,7 @@ static tr_status run_pull(const tr_run *io)
     const int        *table = NULL;
     tr_job           *job;
 
-    TR_TRY(tr__comm_find_job(&job, io));
-    TR_TRY(tr__comm_numbers(&table, io, job, 1, pulled_table, tr__comm_table_number));
+    TR_TRY(tr__comm_begin(&job, &table, io, 1, &a->table, tr_job_find_table));
     if (job->table[*table].width != a->width)
         return tr_fail(TR_ESHAPE, "pull_sparse: '%s' has rows of %lld values, %lld are wanted", a->table, (long long)job->table[*table].width,
                        (long long)a->width);
@@ -164,20 +151,14 @@ static const tr_op_proto push_proto = {
     .attrs_size = sizeof(push_attrs),
 };
 
-static const char *pushed_table(const tr_run *io, int index)
-{
-    (void)index;
-    return ((const push_attrs *)io->attrs)->table;
-}
-
 static tr_status run_push(const tr_run *io)
 {
-    const tr_tensor *grad = io->in[P_GRAD];
-    const int       *table = NULL;
-    tr_job          *job;
+    const push_attrs *a = io->attrs;
+    const tr_tensor  *grad = io->in[P_GRAD];
+    const int        *table = NULL;
+    tr_job           *job;
 
-    TR_TRY(tr__comm_find_job(&job, io));
-    TR_TRY(tr__comm_numbers(&table, io, job, 1, pushed_table, tr__comm_table_number));
+    TR_TRY(tr__comm_begin(&job, &table, io, 1, &a->table, tr_job_find_table));
     if (!grad->rows)
         return tr_fail(TR_EINVAL, "push_sparse: '%s' has no rows", tr_run_in_name(io, P_GRAD, 0));
     return tr_job_push_rows(job, *table, grad->rows->count, grad->rows->index, grad->data, tr_job_weight(job), NULL);

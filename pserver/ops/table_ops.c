@@ -90,7 +90,7 @@ static tr_status look_up_here(const tr_run *io, tr_table_var *tv, const int64_t 
 
 static tr_status look_up_in_job(const tr_table_var *tv, const int64_t *keys, int64_t n, float *out)
 {
-    void *job = NULL;
+    struct tr_job *job;
 
     TR_TRY(tr_table_var_job(&job, tv));
     return tv->source->look_up(job, tv->number, n, keys, out);
@@ -227,7 +227,7 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
 /* Find the table to update. In mode geo a trainer updates its own copy, which the job has; otherwise the variable's table. */
 static tr_status begin_update(tr_table **out, tr_table_var *tv, const tr_tensor *grad)
 {
-    void *job = NULL;
+    struct tr_job *job = NULL;
 
     *out = NULL;
     if (tv->source)

@@ -66,7 +66,7 @@ bool tr_table_var_is_bound(const tr_var *var)
     return is_table(var) && ((const tr_table_var *)var->object)->source;
 }
 
-tr_status tr_table_var_job(void **out, const tr_table_var *tv)
+tr_status tr_table_var_job(struct tr_job **out, const tr_table_var *tv)
 {
     *out = tr__weak_object(tv->job);
     return *out ? TR_OK : tr_fail(TR_EINVAL, "the rows of a sparse table are with the servers of a job that is over, or in which this process, a forked child, "

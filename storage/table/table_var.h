@@ -13,11 +13,12 @@
 #include "storage/table/table_tile.h"
 #include "storage/trireme_checkpoint.h"
 
-/* Rows that are not in this variable: a job, whose servers have them. `number` is the table's number there. */
+/* Rows that are not in this variable: a job, whose servers have them, and whose type this floor does not know. `table` is its number for the table. */
+struct tr_job;
 typedef struct tr_table_source {
-    tr_status (*look_up)(void *job, int number, int64_t n, const int64_t *keys, float *out);     /* rows as float32 */
+    tr_status (*look_up)(struct tr_job *job, int table, int64_t count, const int64_t *keys, float *out);     /* rows as float32 */
     /* The table in which this process updates the rows of these keys; NULL: the servers update all rows. */
-    tr_status (*own_table)(tr_table **out, void *job, int number, int64_t n, const int64_t *keys);
+    tr_status (*own_table)(tr_table **out, struct tr_job *job, int table, int64_t count, const int64_t *keys);
 } tr_table_source;
 
 typedef struct tr_table_var {
@@ -46,7 +47,7 @@ tr_status tr_table_var_bind(tr_var *var, const tr_table_config *config, const tr
 /* Are the variable's rows in a job? NULL and other variables have none. */
 bool      tr_table_var_is_bound(const tr_var *var);
 /* The job of a bound table. TR_EINVAL: it is over, or this process is a forked child. */
-tr_status tr_table_var_job(void **out, const tr_table_var *tv);
+tr_status tr_table_var_job(struct tr_job **out, const tr_table_var *tv);
 /* The object of a variable. TR_ENOTFOUND: it has none; the text names the variable. */
 tr_status tr_table_var_of(tr_table_var **out, tr_var *var, const char *op, const char *name);
 /* The object's table, which is made now if needed. TR_EUNSUPPORTED: its rows lie in files, or in a job. */

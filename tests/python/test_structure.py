@@ -265,9 +265,9 @@ def test_the_insides_of_a_folder_stay_inside():
 
 
 def test_operators_look_names_up_once_and_note_the_numbers():
-    looking = {name: re.findall(r"\btr_job_find_(?:block|table)\(", bare(text)) for name, text in sources("pserver/ops").items()}
-
-    assert {name: len(found) for name, found in looking.items() if found} == {"pserver/ops/comm_ops.c": 2}      # tr__comm_block_number, tr__comm_table_number
+    """tr__comm_begin notes what the two functions find, which operators only name."""
+    called = {name: re.findall(r"\btr_job_find_(?:block|table)\(", bare(text)) for name, text in sources("pserver/ops").items()}
+    assert not [name for name, calls in called.items() if calls]
 
 
 def test_each_protocol_of_a_server_keeps_its_state_to_itself():
