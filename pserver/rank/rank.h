@@ -53,10 +53,8 @@ typedef struct tr__rank {
     tr_server_program *program;       /* the owner's from has_update (or wants_frozen) to TR__APPLIED (or TR__FROZEN), else the driver's */
     tr_update      update;            /* asked for by the core; handed over by has_update */
     atomic_bool    has_update;
-    int64_t        in_pieces;         /* nanoseconds, of the update that is being gathered; handed over like the program */
     tr_times       applied;           /* durations of updates */
     tr_counter     idle;
-    struct tr_frozen *frozen;         /* the state of a moment, for a new replica; handed over by wants_thaw and TR__FROZEN */
     atomic_bool    wants_frozen, wants_thaw;
     uint8_t       *share;             /* of all servers; handed over by TR__SHARE and its ticket */
     uint64_t       gatherings;        /* with the other servers; the owner's */

@@ -10,7 +10,6 @@
 #include "pserver/rank/rank_saving.h"
 #include "pserver/rank/rank_store.h"
 #include "pserver/util/wake.h"
-#include "storage/memory/segment.h"
 
 #include <stdlib.h>
 
@@ -28,7 +27,6 @@ void tr__driver_free(tr__driver *d)
     tr_server_free(d->server);
     tr_standby_free(d->standby);
     tr_replica_free(d->replica);
-    tr_state_free(d->left_state, false);
     free(d);
 }
 
@@ -36,7 +34,7 @@ void tr__driver_free(tr__driver *d)
 
 static void make_server(tr__driver *d, const tr_roster *roster)
 {
-    const tr_store store = tr__rank_store(d, roster);
+    const tr_store store = tr__rank_store(d, roster, d->rank->role == TR_ROLE_SERVER ? TR_DUTY_SERVER : TR_DUTY_SUCCESSOR);
 
     d->server = tr_server_new(roster, &store);
     atomic_store_explicit(&d->rank->seen_server, d->server, memory_order_release);
@@ -53,14 +51,9 @@ static void set_client(tr__driver *d, tr_client *client)
 static tr_status take_place(void *self, int server, int dead)
 {
     tr__driver *d = self;
-    const char     *prefix = getenv("TRIREME_STATE");
-    char            name[TR_SEGMENT_NAME];
 
     tr_comm_kill(d->rank->comm, dead);
-    d->rank->server_index = server;
-    if (!prefix || !tr__rank_state_name(name, sizeof name, d->rank))
-        return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
-    tr_status status = d->left_state ? TR_OK : tr_state_attach(&d->left_state, name);
+    tr_status status = tr_server_store_attach(d->rank->program, server);
     if (status == TR_OK) {
         tr_comm_take_place(d->rank->comm, server);
         make_server(d, tr_comm_roster(d->rank->comm));
@@ -108,9 +101,7 @@ static void replicate(void *self, int server)
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self && roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server)
             tr_comm_kill(d->rank->comm, i);
-    tr_state_free(d->left_state, false);
-    d->left_state = NULL;
-    const tr_store store = tr__rank_store(d, roster);
+    const tr_store store = tr__rank_store(d, roster, TR_DUTY_CALLED_REPLICA);
     d->replica = tr_replica_new_called(roster, &store);
     tr_comm_set_core(d->rank->comm, tr_replica_node(d->replica));
     tr_runlog_note("took_place", ",\"replica\":%d", server);
@@ -134,7 +125,7 @@ static tr_node make_client(tr__driver *d, const tr_roster *roster)
 
 static tr_node make_replica(tr__driver *d, const tr_roster *roster)
 {
-    const tr_store store = tr__rank_store(d, roster);
+    const tr_store store = tr__rank_store(d, roster, TR_DUTY_REPLICA);
 
     d->replica = tr_replica_new(roster, &store);
     return tr_replica_node(d->replica);

@@ -14,8 +14,6 @@ struct tr__driver {
     tr_server  *server;
     tr_replica *replica;
     tr_standby *standby;
-    tr_state   *left_state;                 /* state of an earlier process in this place, until the program takes it */
-    int64_t     newest;               /* the highest state generation of this server's states on all hosts; -1: there is none */
 };
 
 #endif

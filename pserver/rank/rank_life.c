@@ -10,7 +10,6 @@
 #include "pserver/rank/rank_profile.h"
 #include "pserver/rank/rank_runlog.h"
 #include "pserver/rank/rank_saving.h"
-#include "pserver/store/frozen.h"
 #include "pserver/transport/transport.h"
 #include "pserver/util/rank_end.h"
 
@@ -115,7 +114,7 @@ void tr__rank_init(tr__rank *rank, tr_role role, const tr_job_options *options, 
     rank->job = tr__weak_new(watch->self);
     rank->saving = tr__saving_new(rank);
     if (role != TR_ROLE_TRAINER)
-        rank->program = tr_server_program_new(rank->job);
+        rank->program = tr_server_program_new(rank->job, &rank->applied);
 }
 
 void tr__rank_deinit(tr__rank *rank)
@@ -123,7 +122,6 @@ void tr__rank_deinit(tr__rank *rank)
     tr__driver_free(rank->driver);
     tr__saving_free(rank->saving);
     tr_trainer_meter_free(rank->meter);
-    tr_frozen_free(rank->frozen);
     tr_server_program_free(rank->program);
     tr__weak_release(rank->job);
     free(rank->share);

@@ -6,15 +6,13 @@
 #include "pserver/rank/rank_commands.h"
 #include "pserver/rank/rank_options.h"
 #include "pserver/rank/rank_saving.h"
-#include "pserver/rank/rank_store.h"
-#include "pserver/store/frozen.h"
 #include "pserver/util/wake.h"
 
 #include <stdio.h>
 
 static tr_status apply(tr__rank *rank)
 {
-    const tr_status status = tr__rank_run_update(rank);
+    const tr_status status = tr_server_program_run(rank->program, &rank->update);
     tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
 
     if (status != TR_OK)
@@ -40,13 +38,11 @@ tr_status tr__rank_share(const uint8_t **all, tr__rank *rank, const void *own, u
 /* Freeze or thaw the state if the core has asked for it. */
 static tr_status serve_frozen(tr__rank *rank)
 {
-    if (atomic_exchange(&rank->wants_thaw, false)) {
-        tr_frozen_free(rank->frozen);
-        rank->frozen = NULL;
-    }
+    if (atomic_exchange(&rank->wants_thaw, false))
+        tr_server_program_thaw(rank->program);
     if (!atomic_exchange(&rank->wants_frozen, false))
         return TR_OK;
-    const tr_status status = tr_frozen_take(&rank->frozen, rank->program);
+    const tr_status status = tr_server_program_freeze(rank->program);
     if (status != TR_OK)
         fprintf(stderr, "trireme-pserver: %s; server %d goes on without a replica\n", tr_error(), rank->server_index);
     return tr_comm_post(rank->comm, &(tr_command){.kind = TR__FROZEN, .block = (int)status, .is_urgent = true});

@@ -1,17 +1,13 @@
-/* rank_store.h - what the core of a server or of a replica has beneath it (tr_store): the program that it was told, in memory that outlives the
- * process, and the thread that runs it. */
+/* rank_store.h - the store of a server's or a replica's core (tr_store) with its worker: the main thread of this rank. */
 #ifndef TR_PSERVER_RANK_STORE_H
 #define TR_PSERVER_RANK_STORE_H
 
 #include "pserver/rank/rank.h"
+#include "pserver/store/server_store.h"
 
 /* The store of this rank's core. */
-tr_store  tr__rank_store(tr__driver *driver, const tr_roster *roster);
-/* The name of this server's state that outlives the process. False: no state is kept, because no later process would read it. */
-bool      tr__rank_state_name(char *out, size_t size, const tr__rank *rank);
-/* Make the update that the core has asked for. Called by the thread that has the program. */
-tr_status tr__rank_run_update(tr__rank *rank);
-/* Tell the core that it is made. */
+tr_store  tr__rank_store(tr__driver *driver, const tr_roster *roster, tr_server_duty duty);
+/* Tell the core that its update is made. */
 void      tr__rank_tell_applied(tr__driver *driver, tr_status status);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "framework/base/memory.h"
 #include "framework/threads/threadpool.h"
-#include "storage/table/table.h"
+#include "pserver/store/server_memory.h"
 
 #include <stdlib.h>
 
@@ -15,12 +15,12 @@ struct tr_frozen {
 
 static tr_status copy_value(tr_frozen *f, uint32_t index)
 {
-    const uint64_t bytes = tr_server_program_value_bytes(f->sp, index);
+    const uint64_t bytes = tr__server_program_value_bytes(f->sp, index);
 
     f->value[index] = malloc(bytes + 1);
     if (!f->value[index])
         return tr_fail(TR_ENOMEM, "no memory for a copy of %llu bytes, which a replica is to get", (unsigned long long)bytes);
-    tr_parallel_copy(f->value[index], tr_server_program_value(f->sp, index), bytes);
+    tr_parallel_copy(f->value[index], tr__server_program_value(f->sp, index), bytes);
     return TR_OK;
 }
 
@@ -30,12 +30,12 @@ tr_status tr_frozen_take(tr_frozen **out, tr_server_program *sp)
     tr_status  status = TR_OK;
 
     f->sp = sp;
-    f->values = tr_server_program_values(sp);
+    f->values = sp->value_count;
     f->value = tr__must_array((size_t)f->values + 1, sizeof *f->value);
     for (uint32_t i = 0; i < f->values; i++)
         TR_TRY_GOTO(done, copy_value(f, i));
-    for (tr_table *table; (table = tr_server_program_rows_of(sp, f->tables)); f->tables++)
-        TR_TRY_GOTO(done, tr_table_snapshot(table));
+    for (; f->tables < sp->table_count; f->tables++)
+        TR_TRY_GOTO(done, tr_table_snapshot(sp->table[f->tables]->table));
 done:
     if (status != TR_OK) {
         tr_frozen_free(f);
@@ -50,7 +50,7 @@ void tr_frozen_free(tr_frozen *f)
     if (!f)
         return;
     for (uint32_t i = 0; i < f->tables; i++)
-        tr_table_snapshot_end(tr_server_program_rows_of(f->sp, i));
+        tr_table_snapshot_end(f->sp->table[i]->table);
     for (uint32_t i = 0; i < f->values; i++)
         free(f->value[i]);
     free(f->value);
@@ -64,6 +64,6 @@ const void *tr_frozen_value(const tr_frozen *frozen, uint32_t index)
 
 tr_status tr_frozen_rows(const tr_frozen *frozen, uint32_t table, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
 {
-    const tr_table *t = tr_server_program_rows_of(frozen->sp, table);
+    const tr_table *t = frozen->sp->table[table]->table;
     return (are_candidates ? tr_table_snapshot_read_candidates : tr_table_snapshot_read)(t, shard, out, bytes);
 }

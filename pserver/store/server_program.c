@@ -4,58 +4,30 @@
 #include "framework/base/memory.h"
 #include "framework/base/name.h"
 #include "framework/programs/program.h"
-#include "framework/tensors/tensor.h"
 #include "framework/threads/threadpool.h"
 #include "pserver/store/compensate.h"
 #include "pserver/store/double_buffers.h"
-#include "pserver/store/update_plan.h"
+#include "pserver/store/frozen.h"
+#include "pserver/store/server_memory.h"
+#include "pserver/util/wake.h"
 #include "storage/table/table_report.h"
-#include "storage/table/table_var.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct tr_server_program {
-    const Trireme__Pserver__Setup *setup;          /* borrowed */
-    tr_weak     *job;                 /* in which updates take part, or NULL; borrowed */
-    bool         by_pieces;           /* a complete gradient is certain to be applied next */
-    tr_program  *program;
-    tr_scope    *scope;
-    tr_update_plan *plan;
-    uint32_t     value_count, block_count;
-    tr_tensor  **value;               /* borrowed from the scope */
-    tr_tensor  **param;               /* of each block: its parameter; borrowed from the scope */
-    void       **value_memory[2], **param_memory[2];   /* their two buffers, or the one twice */
-    int          side;                /* which of the two is the present one; while an update runs, a tensor may point to what was set instead */
-    bool         is_over;             /* the job has ended well, so the memory that outlives processes is not needed any more */
-    tr_state    *state;               /* the memory that outlives the process */
-    uint32_t     table_count;
-    tr_table_var **table;             /* borrowed from the scope */
-    tr_job_table *about;              /* of each table: its description */
-    tr_segment  *tasks;               /* memory for the state of tasks; NULL: there is none that outlives the process */
-    tr_segment  *board;               /* memory for the board; NULL: there is none that outlives the process */
-};
-
-tr_server_program *tr_server_program_new(tr_weak *job)
+tr_server_program *tr_server_program_new(tr_weak *job, tr_times *applied)
 {
     tr_server_program *sp = tr__must_alloc(sizeof *sp);
 
     sp->job = job;
+    sp->applied = applied;
     return sp;
 }
 
-static void let_go(tr_segment *segment, bool is_over)
+static void deinit(tr_server_program *sp)
 {
-    if (segment && is_over)
-        tr_segment_remove(tr_segment_name(segment));
-    tr_segment_free(segment);
-}
-
-void tr_server_program_free(tr_server_program *sp)
-{
-    if (!sp)
-        return;
+    tr_frozen_free(sp->frozen);
     tr_update_plan_free(sp->plan);
     for (uint32_t i = 0; sp->is_over && i < sp->table_count; i++)
         if (sp->table[i]->name)
@@ -63,8 +35,8 @@ void tr_server_program_free(tr_server_program *sp)
     tr_scope_free(sp->scope);
     tr_program_free(sp->program);
     tr_state_free(sp->state, sp->is_over);
-    let_go(sp->tasks, sp->is_over);
-    let_go(sp->board, sp->is_over);
+    tr_state_free(sp->left_state, false);
+    tr__server_memory_free(sp);
     free(sp->table);
     free(sp->about);
     free(sp->value);
@@ -73,7 +45,20 @@ void tr_server_program_free(tr_server_program *sp)
         free(sp->value_memory[side]);
         free(sp->param_memory[side]);
     }
+}
+
+void tr_server_program_free(tr_server_program *sp)
+{
+    if (sp)
+        deinit(sp);
     free(sp);
+}
+
+void tr__server_program_forget(tr_server_program *sp)
+{
+    sp->is_over = true;
+    deinit(sp);
+    *sp = (tr_server_program){.job = sp->job, .applied = sp->applied, .part = sp->part};
 }
 
 static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Value *value)
@@ -145,13 +130,6 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
     return status == TR_OK ? TR_OK : tr_context(status, "while sparse table '%s', number %d of this server, was made", from->name, (int)index + 1);
 }
 
-/* The name of this server's segment for tasks, or for the board. */
-static const char *own_name(char *out, size_t size, const char *name, const char *what)
-{
-    snprintf(out, size, "%s.%s", name, what);
-    return out;
-}
-
 static void note_memory(tr_server_program *sp)
 {
     for (uint32_t i = 0; i < sp->value_count; i++)
@@ -160,15 +138,17 @@ static void note_memory(tr_server_program *sp)
         sp->param_memory[sp->side][i] = tr_tensor_data(sp->param[i]);
 }
 
-static void switch_buffers(tr_server_program *sp)
+void tr__server_program_switch(tr_server_program *sp)
 {
     tr_update_plan_switch(sp->plan);
     sp->side = !sp->side;
 }
 
-tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
-                                  const char *name, bool resume)
+tr_status tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state, bool resume)
 {
+    char        text[TR_SEGMENT_NAME];
+    const char *name = tr__server_program_name(text, sp);
+
     sp->state = state;
     sp->setup = setup;
     sp->by_pieces = !policy->gathers_per_trainer;
@@ -183,12 +163,8 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
     sp->table = tr__must_array(setup->n_tables + 1, sizeof *sp->table);
-    if (name && !resume) {                         /* remove the segments of an earlier job that is not resumed */
-        char own[TR_SEGMENT_NAME + 16];
-        tr_segment_remove(own_name(own, sizeof own, name, "tasks"));
-        if (!sp->board)                            /* the board may be in use already, because trainers can post before the setup */
-            tr_segment_remove(own_name(own, sizeof own, name, "board"));
-    }
+    if (!resume)
+        tr__server_memory_remove(sp);              /* the segments of an earlier job that is not resumed */
     sp->about = tr__must_array(setup->n_tables + 1, sizeof *sp->about);
     sp->table_count = (uint32_t)setup->n_tables;
     for (uint32_t i = 0; i < sp->table_count; i++)
@@ -199,43 +175,6 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
         TR_TRY(make_block(sp, i, setup->blocks[i]));
     note_memory(sp);
     return TR_OK;
-}
-
-void *tr_server_program_value(tr_server_program *sp, uint32_t index)
-{
-    return sp->value_memory[sp->side][index];
-}
-
-uint32_t tr_server_program_values(const tr_server_program *sp)
-{
-    return sp->value_count;
-}
-
-uint64_t tr_server_program_value_bytes(const tr_server_program *sp, uint32_t index)
-{
-    return (uint64_t)tr_tensor_bytes(sp->value[index]);
-}
-
-tr_table *tr_server_program_rows_of(const tr_server_program *sp, uint32_t table)
-{
-    return table < sp->table_count ? sp->table[table]->table : NULL;
-}
-
-uint32_t tr_server_program_generation(const tr_server_program *sp)
-{
-    return sp->state ? tr_state_generation(sp->state) : 0;
-}
-
-void tr_server_program_set_generation(tr_server_program *sp, uint32_t generation)
-{
-    if (sp->state)
-        tr_state_set_generation(sp->state, generation);
-}
-
-void tr_server_program_set_replica_rank(tr_server_program *sp, int rank)
-{
-    if (sp->state)
-        tr_state_set_replica_rank(sp->state, rank);
 }
 
 /* The first values of all variables that the optimizers keep must have come from trainer 0. */
@@ -252,24 +191,6 @@ static tr_status check_persistables(const tr_server_program *sp)
     return TR_OK;
 }
 
-/* == two buffers =============================================================================== */
-
-void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update)
-{
-    tr_state_commit(sp->state, commit, is_update);
-    tr_state_ready(sp->state);                     /* the state is complete from now on */
-    if (is_update)
-        switch_buffers(sp);
-}
-
-void tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit)
-{
-    tr_state_go_back(sp->state, commit);
-    for (uint32_t i = 0; i < sp->table_count; i++)
-        tr_table_go_back(sp->table[i]->table, sp->table[i]->before + tr_state_committed(sp->state).updates);
-    switch_buffers(sp);
-}
-
 bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name)
 {
     if (index >= sp->table_count)
@@ -279,72 +200,15 @@ bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_tab
     return true;
 }
 
-/* == tasks ================================================================================= */
-
-enum { TASKS_VERSION = 2 };
-static const uint64_t TASKS_LIMIT = (uint64_t)1 << 38;
-
-void *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t *bytes)
+tr_status tr_server_program_freeze(tr_server_program *sp)
 {
-    char own[TR_SEGMENT_NAME + 16];
-
-    if (!name)
-        return NULL;
-    tr_segment_free(sp->tasks);                    /* the attached segment was empty, or has other tasks */
-    sp->tasks = NULL;
-    own_name(own, sizeof own, name, "tasks");
-    if (*bytes == 0) {
-        if (tr_segment_attach(&sp->tasks, own, "tasks", TASKS_VERSION, TASKS_LIMIT) != TR_OK)
-            return NULL;
-        *bytes = tr_segment_bytes(sp->tasks);
-        return tr_segment_base(sp->tasks);
-    }
-    tr_segment_remove(own);                        /* usually there is no old one */
-    if (tr_segment_create(&sp->tasks, own, "tasks", TASKS_VERSION, TASKS_LIMIT) != TR_OK)
-        return NULL;                               /* without it tasks begin from the first after a death */
-    if (tr_segment_grow(sp->tasks, *bytes) == TR_OK)
-        return tr_segment_base(sp->tasks);
-    tr_segment_free(sp->tasks);
-    sp->tasks = NULL;
-    tr_segment_remove(own);
-    return NULL;
+    return tr_frozen_take(&sp->frozen, sp);
 }
 
-/* == board ================================================================================= */
-
-enum { BOARD_VERSION = 1 };
-static const uint64_t BOARD_LIMIT = (uint64_t)1 << 34;
-
-static void *grow_board(tr_server_program *sp, uint64_t *bytes)
+void tr_server_program_thaw(tr_server_program *sp)
 {
-    if (tr_segment_grow(sp->board, *bytes) != TR_OK)
-        return NULL;
-    *bytes = tr_segment_bytes(sp->board);
-    return tr_segment_base(sp->board);
-}
-
-void *tr_server_program_board(tr_server_program *sp, const char *name, uint64_t *bytes, bool anew)
-{
-    char own[TR_SEGMENT_NAME + 16];
-
-    if (!name)
-        return NULL;
-    own_name(own, sizeof own, name, "board");
-    if (!anew && !sp->board && tr_segment_attach(&sp->board, own, "board", BOARD_VERSION, BOARD_LIMIT) != TR_OK)
-        return NULL;
-    if (!anew)
-        return grow_board(sp, bytes);
-    let_go(sp->board, true);
-    sp->board = NULL;
-    tr_segment_remove(own);                        /* usually there is no old one */
-    if (tr_segment_create(&sp->board, own, "board", BOARD_VERSION, BOARD_LIMIT) != TR_OK)
-        return NULL;                               /* without it posts are lost after a death */
-    void *memory = grow_board(sp, bytes);
-    if (!memory) {
-        let_go(sp->board, true);
-        sp->board = NULL;
-    }
-    return memory;
+    tr_frozen_free(sp->frozen);
+    sp->frozen = NULL;
 }
 
 void tr_server_program_over(tr_server_program *sp)
@@ -365,66 +229,15 @@ static tr_status make_plan(tr_server_program *sp)
     return status;
 }
 
-tr_status tr_server_program_ready(tr_server_program *sp)
+tr_status tr__server_program_ready(tr_server_program *sp)
 {
     TR_TRY(check_persistables(sp));
     TR_TRY(make_plan(sp));
-    switch_buffers(sp);
+    tr__server_program_switch(sp);
     note_memory(sp);
     if (!tr_state_side(sp->state))
-        switch_buffers(sp);
+        tr__server_program_switch(sp);
     return TR_OK;
-}
-
-void *tr_server_program_param(tr_server_program *sp, uint32_t index)
-{
-    return sp->param_memory[sp->side][index];
-}
-
-void *tr_server_program_param_before(tr_server_program *sp, uint32_t index)
-{
-    return sp->param_memory[!sp->side][index];
-}
-
-tr_status tr_server_program_rows_before(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out)
-{
-    return tr_table_pull_before(sp->table[table]->table, out, keys, n);
-}
-
-void tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out,
-                            uint32_t *hints)
-{
-    tr_table_pull_places(sp->table[table]->table, out, hints, keys, n);
-}
-
-tr_status tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, bool are_candidates, void **out,
-                                      uint64_t *bytes)
-{
-    if (are_candidates)
-        return tr_table_pack_candidates(sp->table[table]->table, shard, out, bytes);
-    return shard == TR_SHARDS ? tr_table_part_pack(sp->table[table]->table, out, bytes)
-                              : tr_table_pack(sp->table[table]->table, shard, out, bytes);
-}
-
-tr_status tr_server_program_write_rows(tr_server_program *sp, const tr_form_write_rows *what, const void *rows, uint64_t bytes)
-{
-    const tr_table_var *tv = sp->table[what->table];
-
-    if (what->clears)
-        tr_table_clear(tv->table, tv->before + tr_state_committed(sp->state).updates, what->clock);
-    else
-        tr_table_make_final(tv->table);
-    return (what->has_candidates ? tr_table_unpack_candidates : tr_table_unpack)(tv->table, rows, bytes);
-}
-
-bool tr_server_program_has_pieces(const tr_server_program *sp, uint32_t index)
-{
-    return tr_update_plan_has_pieces(sp->plan, index);
-}
-
-tr_status tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
-{
-    return tr_update_plan_piece(sp->plan, index, offset, bytes, grad);
 }
 
 bool tr_server_program_is_quick(const tr_server_program *sp)
@@ -441,7 +254,7 @@ static tr_status set_values(tr_server_program *sp, const tr_update *update)
         if (sp->value_memory[0][set.value] != sp->value_memory[1][set.value])
             sp->value[set.value]->data = (void *)(uintptr_t)set.data;
         else
-            tr_parallel_copy(sp->value_memory[sp->side][set.value], set.data, tr_server_program_value_bytes(sp, set.value));
+            tr_parallel_copy(sp->value_memory[sp->side][set.value], set.data, tr__server_program_value_bytes(sp, set.value));
     }
     for (uint32_t i = 0; update->set_count && i < sp->block_count; i++)
         if (tr_update_plan_has_pieces(sp->plan, i))
@@ -463,10 +276,13 @@ static tr_status run(tr_server_program *sp, const tr_update *update)
 
 tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
 {
+    const int64_t   from = tr__clock();
     const tr_status status = run(sp, update);
 
     for (uint32_t i = 0; i < update->set_count; i++)           /* the tensors have their own memory again */
-        sp->value[update->set[i].value]->data = tr_server_program_value(sp, update->set[i].value);
+        sp->value[update->set[i].value]->data = tr__server_program_value(sp, update->set[i].value);
+    tr_times_add(sp->applied, tr__clock() - from + sp->in_pieces);
+    sp->in_pieces = 0;
     return status;
 }
 
@@ -489,7 +305,7 @@ int tr_server_program_states(tr_server_program *sp, tr_checkpoint_item *out)
         out[count++] = (tr_checkpoint_item){
             .name = value->source, .param = value->owner, .kind = (tr_state_kind)value->state, .dtype = tr_tensor_dtype(t),
             .rank = tr_tensor_rank(t), .dims = tr_tensor_dims(t), .row = value->has_rows ? (int64_t)value->row : 0,
-            .rows = value->has_rows ? (int64_t)value->rows : 0, .data = tr_server_program_value(sp, i)};
+            .rows = value->has_rows ? (int64_t)value->rows : 0, .data = tr__server_program_value(sp, i)};
     }
     for (uint32_t i = 0; i < sp->table_count; i++) {
         const char *name = sp->setup->tables[i]->name;

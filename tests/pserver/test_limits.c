@@ -3,7 +3,7 @@
 
 #include "framework/base/memory.h"
 #include "proto/pserver.pb-c.h"
-#include "pserver/store/server_program.h"
+#include "pserver/store/server_store.h"
 #include "pserver/wire/wire.h"
 #include "storage/checkpoint/checkpoint.h"
 
@@ -209,8 +209,9 @@ static tr_status set_up(Trireme__Pserver__Value *value)
 {
     Trireme__Pserver__Value *values[] = {value};
     Trireme__Pserver__Setup  setup = TRIREME__PSERVER__SETUP__INIT;
-    tr_server_program       *sp = tr_server_program_new(NULL);
-    tr_state                *state = NULL;
+    tr_times                 applied = {0};
+    tr_server_program       *sp = tr_server_program_new(NULL, &applied);
+    const tr_store           store = tr_server_store(sp, &(tr_server_part){TR_DUTY_SERVER, .trainers = 1, .newest = -1});
     tr_policy                policy;
     tr_program              *program = tr_program_new();
     void                    *bytes;
@@ -221,8 +222,7 @@ static tr_status set_up(Trireme__Pserver__Value *value)
     setup.program = (ProtobufCBinaryData){size, bytes};
     setup.n_values = 1, setup.values = values;
     EXPECT_OK(tr_policy_parse(&policy, "sync"));
-    EXPECT_OK(tr_state_create(&state, NULL, "", 1, 1));
-    const tr_status status = tr_server_program_setup(sp, &setup, &policy, state, NULL, false);
+    const tr_status status = store.setup(sp, &setup, &policy, "", 1, false);
     tr_server_program_free(sp);
     tr_free(bytes);
     return status;

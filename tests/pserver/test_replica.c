@@ -63,7 +63,7 @@ static rig make(earlier *with)
 {
     static const tr_role  role[RANKS] = {TR_ROLE_SERVER, TR_ROLE_SERVER, TR_ROLE_TRAINER, TR_ROLE_REPLICA,
                                            TR_ROLE_REPLICA};
-    const tr_store        store = {.self = with, .last_commit = kept, .setup = set_up, .ready = ready, .go_back = go_back};
+    const tr_store        store = {.self = with, .worker = with, .last_commit = kept, .setup = set_up, .ready = ready, .go_back = go_back};
     rig                   r = {.roster = tr_roster_new(REPLICA, RANKS)};
 
     for (int i = 0; i < RANKS; i++)

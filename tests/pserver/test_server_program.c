@@ -1,5 +1,5 @@
 /* test_server_program.c - an update with values that trainers have set: what it reads, and what others read meanwhile. */
-#include "pserver/store/server_program.h"
+#include "pserver/store/server_store.h"
 
 #include "proto/pserver.pb-c.h"
 #include "pserver/trireme_dist.h"
@@ -23,13 +23,15 @@ static Trireme__Pserver__Value value_of(const char *name, int64_t *count)
 }
 
 /* w -= rate * gradient, for two elements: whole in `async`, where gradients of trainers are apart. */
-static tr_server_program *program_of(net *n, tr_state **state, const Trireme__Pserver__Setup **kept, const char *mode)
+static tr_server_program *program_of(tr_store *store, net *n, const Trireme__Pserver__Setup **kept, const char *mode)
 {
     static int64_t                 two = 2, one = 1;
     static Trireme__Pserver__Value values[VALUES], *value[VALUES] = {&values[W], &values[RATE]};
     static Trireme__Pserver__Block w, *block = &w;
     static Trireme__Pserver__Setup setup;
-    tr_server_program             *sp = tr_server_program_new(NULL);
+    static tr_times                applied;
+    tr_server_program             *sp = tr_server_program_new(NULL, &applied);
+    const tr_server_part           part = {TR_DUTY_SERVER, .trainers = 1, .newest = -1};
     tr_policy                      policy;
     void                          *packed;
     size_t                         size;
@@ -54,22 +56,22 @@ static tr_server_program *program_of(net *n, tr_state **state, const Trireme__Ps
     setup.n_blocks = 1;
     setup.blocks = &block;
     EXPECT_OK(tr_policy_parse(&policy, mode));
-    EXPECT_OK(tr_state_create(state, NULL, "", 1, 1));
-    EXPECT_OK(tr_server_program_setup(sp, &setup, &policy, *state, NULL, false));
-    memcpy(tr_server_program_value(sp, W), (float[]){1, 2}, 8);
-    memcpy(tr_server_program_value(sp, RATE), (float[]){0.5f}, 4);
-    EXPECT_OK(tr_server_program_ready(sp));
+    *store = tr_server_store(sp, &part);
+    EXPECT_OK(store->setup(sp, &setup, &policy, "", 1, false));
+    memcpy(store->value(sp, W), (float[]){1, 2}, 8);
+    memcpy(store->value(sp, RATE), (float[]){0.5f}, 4);
+    EXPECT_OK(store->ready(sp));
     *kept = &setup;
     return sp;
 }
 
-static void expect_w(tr_server_program *sp, float a, float b)
+static void expect_w(const tr_store *store, float a, float b)
 {
-    const float *w = tr_server_program_param(sp, 0);
+    const float *w = store->param(store->self, 0);
 
     assert_float_equal(w[0], a, 0);
     assert_float_equal(w[1], b, 0);
-    assert_memory_equal(tr_server_program_value(sp, W), w, 8);
+    assert_memory_equal(store->value(store->self, W), w, 8);
 }
 
 /* The memory of update 0 is read by others until update 1 counts: by a trainer that is late, a snapshot, and the server that takes a dead
@@ -77,9 +79,9 @@ static void expect_w(tr_server_program *sp, float a, float b)
 static void set(const char *mode)
 {
     net                            n;
-    tr_state                      *state;
+    tr_store                       store;
     const Trireme__Pserver__Setup *setup;
-    tr_server_program             *sp = program_of(&n, &state, &setup, mode);
+    tr_server_program             *sp = program_of(&store, &n, &setup, mode);
     float                          gradient[2] = {2, 4}, w[2] = {10, 20}, rate = 0.25f;
     uint64_t                       settled = 1;
     uint8_t                        flags = 0, *grads[1] = {(uint8_t *)gradient};
@@ -89,16 +91,16 @@ static void set(const char *mode)
 
     for (int i = 0; i < 2; i++) {                  /* once more: after a death */
         EXPECT_OK(tr_server_program_run(sp, &first));
-        expect_w(sp, 1, 2);
+        expect_w(&store, 1, 2);
     }
-    tr_server_program_commit(sp, &commit, true);
-    expect_w(sp, 9.5f, 19);
-    const float *before = tr_server_program_param_before(sp, 0);
+    store.commit(sp, &commit, true);
+    expect_w(&store, 9.5f, 19);
+    const float *before = store.param_before(sp, 0);
     assert_true(before[0] == 1 && before[1] == 2);
     EXPECT_OK(tr_server_program_run(sp, &next));
     commit.updates = settled = 2;
-    tr_server_program_commit(sp, &commit, true);
-    expect_w(sp, 9, 18);
+    store.commit(sp, &commit, true);
+    expect_w(&store, 9, 18);
     tr_server_program_free(sp);
     free(setup->program.data);
     net_deinit(&n);

@@ -436,7 +436,7 @@ static tr_sim_plan go_on(void *self)
 static tr_node make_server(void *self, const tr_roster *roster)
 {
     store         *s = self;
-    const tr_store table = {.self = s, .last_commit = store_last_commit, .setup = store_setup, .value = store_param,
+    const tr_store table = {.self = s, .worker = s, .last_commit = store_last_commit, .setup = store_setup, .value = store_param,
                             .ready = store_ready, .param = store_param, .apply = store_apply, .commit = store_commit,
                             .go_back = store_go_back, .snapshot = store_snapshot};
 

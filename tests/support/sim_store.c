@@ -491,7 +491,7 @@ static void store_thaw(void *self)
 
 static tr_store store_over(sim_place *p)
 {
-    return (tr_store){.self = p,
+    return (tr_store){.self = p, .worker = p,
         .last_commit = store_last_commit, .setup = store_setup, .value = store_value, .ready = store_ready, .go_back = store_go_back,
         .param = store_param, .param_before = store_param_before,
         .rows = sim__store_rows, .rows_before = sim__store_rows_before, .read_rows = store_read_rows, .write_rows = store_write_rows,

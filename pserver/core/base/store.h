@@ -1,8 +1,8 @@
 /* store.h - the interface beneath the core of a server or a replica: the memory of its state, and the computation of updates.
  *
- * In a real server the store runs the executor (rank_store.c); in tests it is a small function. A store has two kinds of functions. *Memory* functions answer
+ * In a real server the store runs the executor (server_store.h); in tests it is a small function. A store has two kinds of functions. *Memory* functions answer
  * at once and never call the core. *Work* functions are called when no handler of the core is running (effects.h); the store reports at once or later
- * that the work is done. A function may be NULL where its comment says so. */
+ * that the work is done; those of `worker` may need another thread. A function may be NULL where its comment says so. */
 #ifndef TR_PSERVER_STORE_H
 #define TR_PSERVER_STORE_H
 
@@ -83,20 +83,25 @@ typedef struct tr_store {
     /* A piece of block `index`'s mean gradient, which is certain to be in the next update. The store may compute that part of the update now. Called for all
      * pieces of all blocks before `apply`, or for none; for none where the update has `set`. NULL: the store does not compute in pieces. */
     tr_status (*piece)(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
-    /* Apply these gradients, and report it by tr_server_applied or tr_replica_applied, at once or later. */
-    void      (*apply)(void *self, const tr_update *update);
     /* Commit the settled steps; `is_update`: commit the applied update, too. The result must outlive the process. */
     void      (*commit)(void *self, const tr_commit *commit, bool is_update);
-    /* Copy the state as it is now, and report it by tr_server_snapped, at once or later; no update is applied before that. Then write the copy to `target`,
-     * and report it by tr_server_written. NULL: this store has no snapshots. */
-    void      (*snapshot)(void *self, const Trireme__Pserver__SnapshotTarget *target);
-    /* Between updates: keep values and rows as they are now until `thaw`, and report it by tr_server_frozen, at once or later; no update is
-     * applied before that. NULL: this store cannot freeze. */
-    void      (*freeze)(void *self);
-    void      (*thaw)(void *self);
     /* Memory: the frozen values and rows. */
     const void *(*frozen_value)(void *self, uint32_t index);
     tr_status (*frozen_rows)(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
+
+    /* == work for another thread =============================================================== */
+    void *worker;
+    /* Apply these gradients, and report it by tr_server_applied or tr_replica_applied, at once or later. */
+    void      (*apply)(void *worker, const tr_update *update);
+    /* There will be snapshots: prepare for them. Called after the setup. NULL: the store ignores that. */
+    void      (*expect_snapshots)(void *worker);
+    /* Copy the state as it is now, and report it by tr_server_snapped, at once or later; no update is applied before that. Then write the copy to `target`,
+     * and report it by tr_server_written. NULL: this store has no snapshots. */
+    void      (*snapshot)(void *worker, const Trireme__Pserver__SnapshotTarget *target);
+    /* Between updates: keep values and rows as they are now until `thaw`, and report it by tr_server_frozen, at once or later; no update is
+     * applied before that. NULL: this store cannot freeze. */
+    void      (*freeze)(void *worker);
+    void      (*thaw)(void *worker);
 } tr_store;
 
 #endif

@@ -115,6 +115,16 @@ static tr_status finish_values(tr_server *server)
     return TR_OK;
 }
 
+static tr_status set_up_store(tr_server *server, const void *packed, uint64_t bytes, bool resume)
+{
+    const tr_store *store = &server->store;
+
+    TR_TRY(store->setup(store->self, server->setup, &server->policy, packed, bytes, resume));
+    if (server->setup->keeps && store->expect_snapshots)
+        store->expect_snapshots(store->worker);
+    return TR_OK;
+}
+
 /* After a restart the setup is the same, except for the checkpoint from which the job began. That part is taken from the stored Setup. */
 static tr_status take_beginning(tr_server *server, const void *packed, uint64_t bytes)
 {
@@ -156,7 +166,7 @@ static tr_status resume_state(tr_server *server, const tr_wire *wire, const uint
         return tr_fail(TR_EPEER, "%s: trainer 0 continues from update %llu, and this server has no state", name,
                        (unsigned long long)wire->setup.updates);
     TR_TRY(take_beginning(server, packed, bytes));
-    TR_TRY(server->store.setup(server->store.self, server->setup, &server->policy, payload, wire->bytes, true));
+    TR_TRY(set_up_store(server, payload, wire->bytes, true));
     server->updates = commit.updates;
     server->start->has_gap = commit.start + 1 != tr_roster_start(server->roster);
     if (server->policy.is_lockstep && commit.updates == wire->setup.updates + 1) {
@@ -184,7 +194,7 @@ tr_status tr__start_on_setup(tr_server *server, const tr__trainer *trainer, cons
     TR_TRY(lay_out(server));
     if (wire->setup.resumes)
         return resume_state(server, wire, payload);
-    TR_TRY(server->store.setup(server->store.self, setup, &server->policy, payload, wire->bytes, false));
+    TR_TRY(set_up_store(server, payload, wire->bytes, false));
     for (size_t i = 0; i < setup->n_values; i++)
         server->start->values_missing += setup->values[i]->bytes != 0;
     return finish_values(server);
@@ -277,7 +287,7 @@ tr_status tr__start_take_over(tr_server *server)
     tr__rounds_begin(server);
     tr__copy_take_over(server);
     TR_TRY(tr__decisions_begin(server, &commit));
-    TR_TRY(server->store.setup(server->store.self, server->setup, &server->policy, packed, bytes, true));
+    TR_TRY(set_up_store(server, packed, bytes, true));
     TR_TRY(finish_values(server));
     TR_TRY(tr__tasks_take_over(server, true));
     tr__board_take_over(server);

@@ -88,7 +88,7 @@ static void carry_out(tr_replica *r, const tr_effect *effect)
     const tr__replica_lists *l = r->committed;
 
     if (effect->kind == TR_EFFECT_APPLY) {
-        r->store.apply(r->store.self, &r->in_hand);
+        r->store.apply(r->store.worker, &r->in_hand);
     } else {
         const tr_commit commit = {.updates = r->updates, .settled = l->settled, .trainer = l->flags, .decided = l->decided,
                                   .decisions = l->decisions, .start = tr_roster_start(r->roster),

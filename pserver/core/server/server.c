@@ -185,13 +185,13 @@ static void carry_out(tr_server *server, const tr_effect *effect)
         const tr_commit commit = tr__updates_commit_of(server, false);
         store->commit(store->self, &commit, effect->is_update);
     } else if (effect->kind == TR_EFFECT_APPLY) {
-        store->apply(store->self, &server->update);
+        store->apply(store->worker, &server->update);
     } else if (effect->kind == TR_EFFECT_SNAPSHOT) {
-        store->snapshot(store->self, tr__snapshots_target(server));
+        store->snapshot(store->worker, tr__snapshots_target(server));
     } else if (effect->kind == TR_EFFECT_FREEZE) {
-        store->freeze(store->self);
+        store->freeze(store->worker);
     } else if (effect->kind == TR_EFFECT_THAW) {
-        store->thaw(store->self);
+        store->thaw(store->worker);
     }
 }
 

@@ -1,0 +1,23 @@
+/* server_part.h - which part of a job a server's program has. */
+#ifndef TR_PSERVER_SERVER_PART_H
+#define TR_PSERVER_SERVER_PART_H
+
+#include <stdint.h>
+
+/* How this rank has come to the state of a server. */
+typedef enum tr_server_duty {
+    TR_DUTY_SERVER,                   /* a server from the start */
+    TR_DUTY_SUCCESSOR,                /* a standby that has taken a dead server's place */
+    TR_DUTY_REPLICA,                  /* a replica from the start */
+    TR_DUTY_CALLED_REPLICA,           /* a standby, or a replica without a server, that was called to replicate */
+} tr_server_duty;
+
+/* The part of a job that a server's program has. */
+typedef struct tr_server_part {
+    tr_server_duty duty;
+    int            server, trainers;  /* the server's number, and how many trainers the job has */
+    int64_t        newest;            /* the highest state generation of this server's states on all hosts; -1: there is none */
+    uint32_t       first_generation;  /* the first one of this start of the job: higher than all generations of earlier starts */
+} tr_server_part;
+
+#endif
