@@ -58,6 +58,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     server->store = *store;
     server->self = roster->rank[roster->self].index;
     make_trainers(server);
+    tr__requests_new(server);
     tr__meters_new(server);
     tr__streams_new(server);
     tr__sets_new(server);

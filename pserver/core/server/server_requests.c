@@ -24,7 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* == requests that concern several protocols ================================================== */
+/* == requests that concern several protocols ==================================================
+ * Those of one protocol are handled in its own file. */
 
 /* The name of a gradient that is missing in the step which the trainer ends. NULL: the step is complete. */
 static const char *first_missing(const tr_server *server, const tr__trainer *trainer)
@@ -47,8 +48,10 @@ static tr_status check_step_end(const tr_server *server, const tr__trainer *trai
     return TR_OK;
 }
 
-static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
+static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    (void)payload;
+    (void)is_owned;
     tr__deaths_replaced(server, trainer);
     if (tr__server_has_ended(trainer, wire->step_end.step)) {
         tr__updates_end_step_again(server, trainer, wire->step_end.step, wire->seq);
@@ -67,8 +70,9 @@ static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_w
 }
 
 /* DRAIN and GOODBYE. The trainer may have made its last step before: then this is the GOODBYE after its DRAIN, or a DRAIN that a dead server had taken. */
-static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static tr_status on_leave(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    (void)is_owned;
     if (tr__contributions_begun(server, trainer))
         return tr_fail(TR_EPEER, "%s said goodbye in the middle of step %llu", tr__server_trainer_name(server, trainer),
                        (unsigned long long)trainer->ended + 1);
@@ -96,12 +100,19 @@ static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wi
     return TR_OK;
 }
 
-/* A message about tasks. TASKS comes at the beginning of a loop, when all servers have the same steps of this trainer. */
-static tr_status on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
+/* TASKS comes at the beginning of a loop, when all servers have the same steps of this trainer. */
+static tr_status on_tasks(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
-    if (wire->kind == TR_WIRE_TASKS)
-        tr__deaths_replaced(server, trainer);
-    return tr__tasks_on_request(server, trainer, wire);
+    (void)payload;
+    (void)is_owned;
+    tr__deaths_replaced(server, trainer);
+    return tr__tasks_on_tasks(server, trainer, wire);
+}
+
+static tr_status on_snapshot(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    (void)is_owned;
+    return tr__snapshots_on_snapshot(server, trainer, wire, payload, tr__copy_is_freezing(server));
 }
 
 static tr_status on_value(tr_server *server, const tr_wire *wire, const uint8_t *payload)
@@ -114,7 +125,7 @@ static tr_status on_value(tr_server *server, const tr_wire *wire, const uint8_t 
     return tr__start_on_value(server, wire);
 }
 
-static tr_status on_set(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+static tr_status on_set(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
     const tr_status status = tr__sets_on_set(server, trainer, wire, payload);
 
@@ -134,8 +145,9 @@ static tr_status on_push(tr_server *server, tr__trainer *trainer, const tr_wire 
 }
 
 /* SETUP, VALUE, JOIN. A successor of a dead server may get requests that the dead server had taken already. */
-static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    (void)is_owned;
     if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->state == TR_MEMBER_VACANT)
         return tr__deaths_on_join(server, trainer, wire, payload);
     if (server->is_running && wire->kind == TR_WIRE_JOIN)
@@ -152,61 +164,39 @@ static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire
 
 /* == to the protocols ========================================================================= */
 
+static const tr__handler of_several[] = {
+    {TR_WIRE_SETUP, on_start, NULL}, {TR_WIRE_VALUE, on_start, NULL}, {TR_WIRE_JOIN, on_start, NULL},
+    {TR_WIRE_PUSH, on_push, NULL}, {TR_WIRE_PUSH_MANY, on_push, NULL}, {TR_WIRE_PUSH_COMPRESSED, on_push, NULL},
+    {TR_WIRE_SET, on_set, NULL}, {TR_WIRE_STEP_END, on_step_end, NULL}, {TR_WIRE_DRAIN, on_leave, NULL}, {TR_WIRE_GOODBYE, on_leave, NULL},
+    {TR_WIRE_SNAPSHOT, on_snapshot, NULL}, {TR_WIRE_TASKS, on_tasks, NULL}, {0}};
+
+static const tr__handler *const PROTOCOLS[] = {of_several, tr__pulls_handlers, tr__rows_handlers, tr__set_rows_handlers, tr__tasks_handlers, tr__board_handlers};
+
+void tr__requests_new(tr_server *server)
+{
+    for (size_t i = 0; i < sizeof PROTOCOLS / sizeof *PROTOCOLS; i++)
+        for (const tr__handler *handler = PROTOCOLS[i]; handler->take; handler++)
+            server->handler[handler->kind] = handler;
+}
+
 /* Handle a request whose turn has come. A push keeps `payload` if it is a buffer of the pool (`is_owned`). */
 static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
-    switch (wire->kind) {
-    case TR_WIRE_SETUP:
-    case TR_WIRE_VALUE:
-    case TR_WIRE_JOIN:
-        return on_start(server, trainer, wire, payload);
-    case TR_WIRE_PUSH:
-    case TR_WIRE_PUSH_MANY:
-    case TR_WIRE_PUSH_COMPRESSED:
-        return on_push(server, trainer, wire, payload, is_owned);
-    case TR_WIRE_PUSH_ROWS:
-        return tr__rows_on_push(server, trainer, wire, payload, is_owned);
-    case TR_WIRE_SET:
-        return on_set(server, trainer, wire, payload, is_owned);
-    case TR_WIRE_STEP_END:
-        return on_step_end(server, trainer, wire);
-    case TR_WIRE_PULL:
-        return tr__pulls_on_pull(server, trainer, wire, payload);
-    case TR_WIRE_READ_ROWS:
-    case TR_WIRE_PULL_ROWS:
-        return tr__rows_on_pull(server, trainer, wire, payload);
-    case TR_WIRE_WRITE_ROWS:
-        return tr__set_rows_on_write(server, trainer, wire, payload);
-    case TR_WIRE_DRAIN:
-    case TR_WIRE_GOODBYE:
-        return on_goodbye(server, trainer, wire, payload);
-    case TR_WIRE_SNAPSHOT:
-        return tr__snapshots_on_snapshot(server, trainer, wire, payload, tr__copy_is_freezing(server));
-    case TR_WIRE_TASKS:
-    case TR_WIRE_TASK_ASK:
-    case TR_WIRE_TASK_END:
-    case TR_WIRE_SETTLED:
-        return on_task(server, trainer, wire);
-    case TR_WIRE_POST:
-        return tr__board_on_post(server, trainer, wire, payload);
-    default:
-        return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer),
-                       tr_wire_kind_name(wire->kind));
-    }
+    const tr__handler *handler = server->handler[wire->kind];
+
+    if (!handler)
+        return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer), tr_wire_kind_name(wire->kind));
+    return handler->take(server, trainer, wire, payload, is_owned);
 }
 
 /* A repeated request: acknowledge it again, and answer it again if it is a question. */
 static void repeat(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
+    const tr__handler *handler = server->handler[wire->kind];
+
     tr__stream_owe(server, trainer);
-    if (wire->kind == TR_WIRE_PULL)
-        tr__pulls_on_pull_again(server, trainer, wire, payload);
-    else if (wire->kind == TR_WIRE_PULL_ROWS || wire->kind == TR_WIRE_READ_ROWS)
-        tr__rows_on_pull_again(server, trainer, wire, payload);
-    else if (wire->kind == TR_WIRE_TASK_ASK)
-        tr__tasks_on_request_again(server, trainer, wire);
-    else if (wire->kind == TR_WIRE_POST)
-        tr__board_on_post_again(server, trainer, wire);
+    if (handler && handler->repeat)
+        handler->repeat(server, trainer, wire, payload);
 }
 
 /* == in which order, once ===================================================================== */

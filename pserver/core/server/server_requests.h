@@ -5,6 +5,7 @@
 
 #include "pserver/core/updates/server_state.h"
 
+void  tr__requests_new(tr_server *server);
 /* As tr_node.place: the memory for a payload. */
 void *tr__requests_place(tr_server *server, int peer, const tr_wire *wire);
 /* As tr_node.receive. The caller runs the rules afterwards. */

@@ -279,8 +279,9 @@ void tr__board_look(tr_server *server)
         tr__server_due(server, TR__RULE_BOARD);
 }
 
-tr_status tr__board_on_post(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static tr_status on_post(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    (void)is_owned;
     tr_post  *post = trireme__pserver__post__unpack(NULL, wire->bytes, payload);
     tr_status status = check_post(server, trainer, wire, post);
 
@@ -300,13 +301,16 @@ tr_status tr__board_on_post(tr_server *server, tr__trainer *trainer, const tr_wi
     return status;
 }
 
-void tr__board_on_post_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+static void on_post_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
+    (void)payload;
     const question *q = server->board ? question_of(server, trainer) : NULL;
 
     if (q && q->seq == wire->seq && q->epoch == trainer->epoch && !q->waits)
         answer(server, trainer, q);
 }
+
+const tr__handler tr__board_handlers[] = {{TR_WIRE_POST, on_post, on_post_again}, {0}};
 
 static void replicate_post(void *self, uint8_t *packed, size_t size)
 {

@@ -7,9 +7,8 @@
 
 #include "pserver/core/updates/server_state.h"
 
-/* Handle a POST; answer a repeated POST again. */
-tr_status tr__board_on_post(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-void      tr__board_on_post_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
+/* POST. */
+extern const tr__handler tr__board_handlers[];
 /* Answer every question that can be answered now: its collective is complete, or its trainer has posted or left. */
 void      tr__board_answer(tr_server *server);
 /* Does this trainer wait for others' posts? */

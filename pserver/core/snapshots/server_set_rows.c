@@ -39,13 +39,16 @@ static tr_status set_rows(tr_server *server, const tr__trainer *trainer, const t
     return TR_OK;
 }
 
-tr_status tr__set_rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static tr_status on_write(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    (void)is_owned;
     TR_TRY(check(server, trainer, &wire->write_rows));
     if (server->is_running)
         return set_rows(server, trainer, wire, payload);
     return server->store.write_rows(server->store.self, &wire->write_rows, payload, wire->bytes);
 }
+
+const tr__handler tr__set_rows_handlers[] = {{TR_WIRE_WRITE_ROWS, on_write, NULL}, {0}};
 
 void tr__set_rows_finish(tr_server *server)
 {

@@ -12,7 +12,8 @@
 
 #include "pserver/core/updates/server_state.h"
 
-tr_status tr__set_rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* WRITE_ROWS of a trainer. */
+extern const tr__handler tr__set_rows_handlers[];
 /* The replica has more of the stream, or there is no replica any more: acknowledge what it has. */
 void      tr__set_rows_finish(tr_server *server);
 

@@ -331,7 +331,7 @@ static void begin_first_list(tr_server *server, const tr__trainer *trainer, cons
 }
 
 /* TASKS: the trainer begins a list. Leases that it still has are of an earlier process or list. A list before the present one is over. */
-static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+tr_status tr__tasks_on_tasks(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const tr_tasks_spec spec = {wire->tasks.count, wire->tasks.passes, wire->tasks.digest, wire->tasks.milliseconds / 1e3};
     const uint32_t      list = wire->tasks.list;
@@ -450,29 +450,34 @@ static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_
     return status;
 }
 
-tr_status tr__tasks_on_request(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+/* Handle a request about a task of the list. */
+static tr_status on_request(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
-    if (wire->kind == TR_WIRE_TASKS)
-        return on_tasks(server, trainer, wire);
+    (void)payload;
+    (void)is_owned;
     if (!server->tasks)
         return tr_fail(TR_EPEER, "%s sent %s before it said what the tasks are", tr__server_trainer_name(server, trainer),
                        tr_wire_kind_name(wire->kind));
     if (wire->kind == TR_WIRE_TASK_ASK)
         return on_ask(server, trainer, wire, server->now);
-    if (wire->kind == TR_WIRE_SETTLED) {
-        tr__tasks_set_everywhere(server, trainer, wire->settled.everywhere);
-        return TR_OK;
-    }
-    return on_end(server, trainer, wire);
+    if (wire->kind == TR_WIRE_TASK_END)
+        return on_end(server, trainer, wire);
+    tr__tasks_set_everywhere(server, trainer, wire->settled.everywhere);
+    return TR_OK;
 }
 
-void tr__tasks_on_request_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+/* A repeated TASK_ASK gets the same answer. */
+static void on_ask_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     const tr_wire *last = server->tasks ? &server->tasks->last[trainer->index] : NULL;
 
+    (void)payload;
     if (last && last->seq == wire->seq)
         tr__server_send(server, trainer->rank, *last, NULL);
 }
+
+const tr__handler tr__tasks_handlers[] = {
+    {TR_WIRE_TASK_ASK, on_request, on_ask_again}, {TR_WIRE_TASK_END, on_request, NULL}, {TR_WIRE_SETTLED, on_request, NULL}, {0}};
 
 void tr__tasks_free(tr_server *server)
 {

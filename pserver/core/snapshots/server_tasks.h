@@ -18,9 +18,10 @@
 
 #include "pserver/core/updates/server_state.h"
 
-/* TASKS, TASK_ASK, TASK_END, SETTLED; and a repeated TASK_ASK, which gets the same answer. */
-tr_status tr__tasks_on_request(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
-void      tr__tasks_on_request_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
+/* TASK_ASK, TASK_END, SETTLED. */
+extern const tr__handler tr__tasks_handlers[];
+/* TASKS: a trainer begins to work on a list of tasks. */
+tr_status tr__tasks_on_tasks(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 /* A trainer has left or died: release its tasks when the steps that it has ended here are settled. */
 void      tr__tasks_leave(tr_server *server, const tr__trainer *trainer);
 /* A trainer has died, and a replacement is called: its tasks wait until the replacement reports its first step, or is given up. */

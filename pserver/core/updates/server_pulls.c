@@ -379,8 +379,9 @@ static pull *parse_pull(const tr_server *server, const tr_wire *wire, const uint
     return p;
 }
 
-tr_status tr__pulls_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static tr_status on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    (void)is_owned;
     if (!tr__server_lags(trainer, wire->pull.step))
         TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     pull  *p = parse_pull(server, wire, payload);
@@ -396,7 +397,7 @@ tr_status tr__pulls_on_pull(tr_server *server, tr__trainer *trainer, const tr_wi
     return TR_OK;
 }
 
-void tr__pulls_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static void on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     puller *has = puller_of(server, trainer);
 
@@ -413,6 +414,8 @@ void tr__pulls_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_w
     has->update = update;                          /* the trainer may have a part of its first answer already */
     free(p);
 }
+
+const tr__handler tr__pulls_handlers[] = {{TR_WIRE_PULL, on_pull, on_pull_again}, {0}};
 
 static void answer_trainer(tr_server *server, tr__trainer *trainer)
 {

@@ -11,9 +11,8 @@ void      tr__pulls_new(tr_server *server);
 void      tr__pulls_free(tr_server *server);
 /* The first values are here. If the mode compensates delay (compensate.h), copy them as the parameters that each trainer has. */
 tr_status tr__pulls_keep_copies(tr_server *server);
-/* Handle a PULL; answer a repeated PULL again. */
-tr_status tr__pulls_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-void      tr__pulls_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* PULL. */
+extern const tr__handler tr__pulls_handlers[];
 /* Answer all pulls that the policy allows now. */
 void      tr__pulls_answer(tr_server *server);
 /* The trainer is dead: drop its pulls. */

@@ -219,7 +219,7 @@ static void take_hints(piece *p, answered *last, bool is_first)
     p->has_hints = p->count > 0;
 }
 
-tr_status tr__rows_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+static tr_status on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
     const tr_form_push_rows *push = &wire->push_rows;
     rows_of                 *of = rows_of_trainer(server, trainer);
@@ -437,8 +437,9 @@ static bool is_pull(const tr_server *server, const tr_wire *wire)
            wire->bytes / sizeof(int64_t) * (uint64_t)server->table[table].row_bytes <= TR_LIMIT_DATA;
 }
 
-tr_status tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static tr_status on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    (void)is_owned;
     if (!tr__server_lags(trainer, tr_wire_step(wire)))
         TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     if (!is_pull(server, wire))
@@ -452,7 +453,7 @@ tr_status tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wir
     return TR_OK;
 }
 
-void tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+static void on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (!server->is_running || tr__stream_is_parked(server, trainer))          /* the original request may still be parked */
         return;
@@ -464,6 +465,9 @@ void tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wi
     if (is_now && is_pull(server, wire) && may_read(server, trainer, step, own_steps(wire)))
         answer(server, trainer, parse_pull(wire, payload));
 }
+
+const tr__handler tr__rows_handlers[] = {
+    {TR_WIRE_PUSH_ROWS, on_push, NULL}, {TR_WIRE_PULL_ROWS, on_pull, on_pull_again}, {TR_WIRE_READ_ROWS, on_pull, on_pull_again}, {0}};
 
 void tr__rows_answer(tr_server *server)
 {

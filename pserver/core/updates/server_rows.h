@@ -14,9 +14,10 @@
 tr_status             tr__rows_new(tr_server *server);
 void                  tr__rows_free(tr_server *server);
 
+/* PUSH_ROWS, PULL_ROWS, READ_ROWS. */
+extern const tr__handler tr__rows_handlers[];
+
 /* == gradients in == */
-/* PUSH_ROWS. Takes `payload` over if it is a buffer of the pool (`is_owned`). */
-tr_status             tr__rows_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
 /* The name of a table whose gradient the trainer has not pushed for its step. NULL: it has pushed all. */
 const char           *tr__rows_first_missing(const tr_server *server, const tr__trainer *trainer);
 /* The trainer has ended a step: count its later gradients for the next step. */
@@ -31,9 +32,6 @@ uint64_t              tr__rows_stored(const tr_server *server, const tr__trainer
 void                  tr__rows_forget_settled(tr_server *server);
 
 /* == rows out == */
-/* Handle PULL_ROWS and READ_ROWS; answer a repeated one again. */
-tr_status             tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-void                  tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* Answer all pulls that can be answered now. */
 void                  tr__rows_answer(tr_server *server);
 

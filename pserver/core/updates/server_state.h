@@ -96,9 +96,19 @@ typedef struct tr__decisions tr__decisions;
 typedef struct tr__copying tr__copying;
 typedef struct tr__start tr__start;
 
+/* What a server does with the requests of one kind. Each protocol has a list of those that it handles, which ends with an empty entry; server_requests.c finds them. */
+typedef struct tr__handler {
+    tr_wire_kind kind;
+    /* The request's turn has come. A gradient's payload belongs to the handler if it is a buffer of the pool (`is_owned`). */
+    tr_status  (*take)(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
+    /* It was taken before and comes again: answer it again. NULL: an acknowledgement is enough. */
+    void       (*repeat)(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+} tr__handler;
+
 struct tr_server {
     const tr_roster *roster;
     tr_store         store;
+    const tr__handler *handler[TR_WIRE_KIND_COUNT];       /* of each kind of request; NULL: it is no request */
     int              self;            /* the index of this server */
     int64_t          now;             /* the time of the last input */
     int64_t          retry;           /* lost messages are repeated after so many nanoseconds; 0: the transport is reliable */
