@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import sys
 import threading
 
 import numpy as np
@@ -233,3 +234,16 @@ def test_a_plan_whose_scope_is_gone_says_so():
     lib.tr_plan_release(out[0])
     lib.tr_program_free(program)
     lib.tr_executor_free(executor)
+
+
+def test_a_chain_of_scopes_that_is_longer_than_a_stack_is_deep(monkeypatch):
+    ignored = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda failure: ignored.append(type(failure.exc_value)))
+    first = last = fluid.Scope()
+    first.var("x").get_tensor().set(np.ones(1, "float32"))
+    for _ in range(5000):
+        last = last.new_scope()
+    assert last.find_var("x") is not None
+    del first, last
+    gc.collect()
+    assert ignored == []

@@ -49,16 +49,18 @@ class Native:
 
     def release(self) -> None:
         """Count one user less; the last one frees the memory, which nobody finds any more by then."""
-        with _counts:
-            assert self._users > 0, "a native is released once for each user"
-            self._users -= 1
-            if self._users:
-                return
-            ptr = self.ptr
-            self.__class__ = _Freed
-        self._free(ptr)
-        for need in self._needs:
-            need.release()
+        released: list[Native] = [self]
+        while released:                    # a chain of natives may be longer than Python's stack is deep
+            one = released.pop()
+            with _counts:
+                assert one._users > 0, "a native is released once for each user"
+                one._users -= 1
+                if one._users:
+                    continue
+                ptr = one.ptr
+                one.__class__ = _Freed
+            one._free(ptr)
+            released += reversed(one._needs)
 
     @property
     def is_freed(self) -> bool:
