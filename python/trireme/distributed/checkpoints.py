@@ -33,11 +33,11 @@ class Beginning:
         place = ffi.new("tr_trainer_state *")
         if settings.folder is not None:
             self.origin = lib.tr_checkpoint_origin_of(job.has_servers_state, settings.resume, bool(steps(settings.folder)))
-        if self.origin == lib.TR_ORIGIN_SERVERS:       # where the servers began to count
-            lib.tr_beginning_read(place, path_chars(settings.folder), job.index)
-        elif self.origin == lib.TR_ORIGIN_CHECKPOINT:
-            self.checkpoint = newest(settings.folder)
-            lib.tr_checkpoint_place(place, self.checkpoint._native.ptr, job.index)
+            if self.origin == lib.TR_ORIGIN_SERVERS:       # where the servers began to count
+                lib.tr_beginning_read(place, path_chars(settings.folder), job.index)
+            elif self.origin == lib.TR_ORIGIN_CHECKPOINT:
+                self.checkpoint = newest(settings.folder)
+                lib.tr_checkpoint_place(place, self.checkpoint._native.ptr, job.index)
         self.steps, self.runs = place.steps, place.runs
 
 

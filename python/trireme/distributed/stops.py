@@ -24,6 +24,7 @@ import sys
 
 from .._core import lib
 from ..job import job as jobs
+from ..job.job import Job
 from ..job.mode import Mode
 from ..job.session import session
 from . import board
@@ -73,16 +74,16 @@ class Stop:
 
     def ask(self) -> bool:
         """Ask all trainers to end. Return whether this trainer should end now."""
-        self.is_asked = True
-        if self._job is None:
+        self.is_asked, job = True, self._job
+        if job is None:
             return True
         if not self._has_looked:
-            self._look_for_record()
-        job, step, ahead = self._job, steps_made(), _steps_ahead(mode_now())
+            self._look_for_record(job)
+        step, ahead = steps_made(), _steps_ahead(mode_now())
         was_known = bool(board.post(job, name=self._name))
-        posted = self._post(step, step + (ahead or 0))
+        posted = self._post(job, step, step + (ahead or 0))
         if ahead is not None:
-            self._record(step, step + ahead)
+            self._record(job, step, step + ahead)
         if not was_known and list(posted) == [job.index]:
             how = "the others end it where they hear of this" if ahead is None else f"all trainers end it after step {step + ahead}"
             sys.stderr.write(f"trireme: trainer {job.index} has stopped the training after step {step}; {how}\n")
@@ -90,28 +91,29 @@ class Stop:
 
     def is_due(self) -> bool:
         """Return whether this trainer should end after the step that it has just made."""
-        if self._job is None:
+        job = self._job
+        if job is None:
             return False
         if not self._has_looked:
-            self._look_for_record()
+            self._look_for_record(job)
         if self._recorded is not None:
-            return self._ends_again(*self._recorded)
-        if not (self.is_asked or lib.tr_job_stops(self._job.ptr) >= self.number):
+            return self._ends_again(job, *self._recorded)
+        if not (self.is_asked or lib.tr_job_stops(job.ptr) >= self.number):
             return False
-        ends = {index: int(data.split()[1]) for index, data in (board.post(self._job, name=self._name) or {}).items()}
+        ends = {index: int(data.split()[1]) for index, data in (board.post(job, name=self._name) or {}).items()}
         if not ends:                                   # the request is for another training
             return False
         step = steps_made()
         if _steps_ahead(mode_now()) is not None:
             return step >= min(ends.values())
-        if self._job.index not in ends:
+        if job.index not in ends:
             if is_replaying():                # in the replayed run this trainer had not heard of it yet
                 return False
-            self._post(step, step)
+            self._post(job, step, step)
             return True
-        return step >= ends[self._job.index]
+        return step >= ends[job.index]
 
-    def _look_for_record(self) -> None:
+    def _look_for_record(self, job: Job) -> None:
         """Read the notices in the folder. A notice after the step that the job goes on from is not of its past: the job's first
         training removes it.
         """
@@ -122,28 +124,29 @@ class Stop:
         record = _Record(folder)
         known = record.read()
         valid = {number: notice for number, notice in known.items() if notice[1] <= first}
-        if valid != known and self.number == 1 and self._job.index == 0 and not self._job.is_replacement:
+        if valid != known and self.number == 1 and job.index == 0 and not job.is_replacement:
             record.write(valid)
-        author, _, end = valid.get(str(self.number), (self._job.trainers, 0, 0))
-        is_mine = author == self._job.index            # a replacement of another trainer finds the notice on the board
-        if first and (is_mine or (author < self._job.trainers and not self._job.is_replacement)):
+        author, _, end = valid.get(str(self.number), (job.trainers, 0, 0))
+        is_mine = author == job.index                  # a replacement of another trainer finds the notice on the board
+        if first and (is_mine or (author < job.trainers and not job.is_replacement)):
             self._recorded = author, end
 
-    def _ends_again(self, author: int, end: int) -> bool:
+    def _ends_again(self, job: Job, author: int, end: int) -> bool:
         if steps_made() < end:
             return False
         self._recorded, name = None, f"{self._name}, again"
-        if author == self._job.index:
-            board.post(self._job, name=name, data=b"1" if self.is_asked else b"0")
+        if author == job.index:
+            board.post(job, name=name, data=b"1" if self.is_asked else b"0")
             return self.is_asked
-        return (board.post(self._job, name=name, until=board.ONE, of=author) or {}).get(author) == b"1"
+        answers = board.post(job, name=name, until=board.ONE, of=author)
+        return answers is not None and answers.get(author) == b"1"
 
-    def _record(self, step: int, end: int) -> None:
+    def _record(self, job: Job, step: int, end: int) -> None:
         folder, _ = checkpoints_now()
         if folder is not None:
             record, number = _Record(folder), str(self.number)
-            notice, known = (self._job.index, step, end), record.read()
+            notice, known = (job.index, step, end), record.read()
             record.write({**known, number: min(known.get(number, notice), notice, key=lambda one: one[2])})
 
-    def _post(self, step: int, end: int) -> dict[int, bytes]:
-        return board.post(self._job, name=self._name, data=f"{step} {end}".encode(), stops=self.number) or {}
+    def _post(self, job: Job, step: int, end: int) -> dict[int, bytes]:
+        return board.post(job, name=self._name, data=f"{step} {end}".encode(), stops=self.number) or {}

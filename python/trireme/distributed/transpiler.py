@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from ..job.mode import Mode, current
-from ..native.dtypes import VarType
+from ..native.dtypes import VarType, convert_dtype
 from ..native.errors import InvalidArgumentError, UnsupportedError
 from ..native.gc_pause import gc_paused
 from ..parameters.sparse_table import LOOKUP, PULL, PUSH, copy_update, is_table_update, take_pushed
@@ -60,7 +60,7 @@ def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: boo
     parts = place(items, servers, min_block_bytes)
     if mode.trains_copies:
         result = transpile_geo(program, parts, servers, trainer, mode, list(part.tables))
-        for own in (result.trainer, result.idle):
+        for own in filter(None, (result.trainer, result.idle)):
             if prefetch := _prefetch_of(own.global_block(), part.tables):
                 own.global_block()._insert_op(0, *prefetch)
             _pull_rows(own, part.tables)
@@ -133,7 +133,7 @@ class _ServerProgram:
             elif op.type in EXCHANGED and self.is_shared:
                 self._exchange(op)
             else:
-                self._copy(op, self.mine.get(owner))
+                self._copy(op, self.mine.get(owner or ""))
         for name in means:
             self._add_mean(name)
         return self.program
@@ -148,7 +148,7 @@ class _ServerProgram:
 
     def _var(self, name: str, one: Part | None) -> str:
         """Return the name of a variable in this program; declare a new one."""
-        key = name, one and one.name
+        key = name, one.name if one is not None else None
         here = self._names.get(key)
         if here is None:
             here = self._names[key] = self._declare(name, one)
@@ -157,16 +157,17 @@ class _ServerProgram:
     def _declare(self, name: str, one: Part | None) -> str:
         part = self.part
         owner = part.owner.get(name)
-        mine = self.mine.get(owner) if one is None else one
-        is_own = mine is not None and owner == mine.name
-        here = name + mine.suffix if is_own else name
+        mine = self.mine.get(owner or "") if one is None else one
+        if mine is not None and mine.name != owner:
+            mine = None
+        here = name if mine is None else name + mine.suffix
         if self.block.desc.has_var_recursive(here):
             return here
         var = part.var(name)
         shape = list(part.shape(name))
-        is_cut = is_own and mine.count > 1 and part.is_cut_like(name, mine.name)
-        if is_cut:
-            shape[0] = mine.rows
+        cut = mine if mine is not None and mine.count > 1 and part.is_cut_like(name, mine.name) else None
+        if cut is not None:
+            shape[0] = cut.rows
         is_fed = var.is_data                           # such as a learning rate that is fed: each step sets it
         if is_fed:
             shape = [dim if dim > 0 else 1 for dim in shape]
@@ -175,7 +176,7 @@ class _ServerProgram:
         type = var.type if part.is_of_table(name) else VarType.LOD_TENSOR
         self.block.desc.declare_var(here, type, var.dtype, shape, is_kept)
         if is_kept:
-            rows = (mine.begin, mine.end) if is_cut else (-1, -1)
+            rows = (-1, -1) if cut is None else (cut.begin, cut.end)
             self.result.values.append(Value(self.server, here, name, *rows))
         return here
 
@@ -226,16 +227,15 @@ class _ServerProgram:
         desc.set_input("X", [self._var(name, None) for name in op.input("X")
                              if self.part.owner.get(name) in self.mine or self.part.is_of_table(name)])
         desc.set_output("Out", [self._var(out, None)])
-        desc.set_attr("dtype", int(self.part.var(out).dtype))
+        desc.set_attr("dtype", int(convert_dtype(self.part.var(out).dtype)))
         desc.set_attr("op_role", op.role)
         self.block.desc.insert_op(-1, desc)
 
     def _attr(self, op: OpView, name: str, one: Part | None) -> Any:
         value = op.attr(name)
-        is_cut = one is not None and one.count > 1
         if name == "op_role_var":
             return [self._var(var, one) if self.part.owner.get(var) in self.mine else var for var in value]
-        if is_cut and name == "shape" and tuple(value) == self.part.shape(one.name):
+        if one is not None and one.count > 1 and name == "shape" and tuple(value) == self.part.shape(one.name):
             return [one.rows, *value[1:]]
         return value
 
@@ -311,8 +311,8 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
         result.after = _alone(program, trainer, part.around.repeatable())
     used = copy._used_names()
     for name in dict.fromkeys(name for op in part.ops for name in op.output_arg_names):
-        var = None if name in used else block._find(name)
-        if var is not None and not var.persistable and not var.is_data:
+        unused = None if name in used else block._find(name)
+        if unused is not None and not unused.persistable and not unused.is_data:
             block._remove_var(name)
     return copy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ..native.checks import plain
 from ..native.handles import Uncopied, new_lock_of
@@ -32,7 +32,7 @@ class Program(Uncopied):
     """
 
     _instead = "Copy it by program.clone(); pickle program.desc.serialize_to_string(), and make it again by Program.parse_from_string"
-    _is_compiled = False                               # compiler.CompiledProgram is
+    _is_compiled: Literal[False] = False                               # compiler.CompiledProgram is
     _is_stand_in = False                               # for a step that is replayed
 
     def __init__(self, _desc: ProgramDesc | None = None) -> None:

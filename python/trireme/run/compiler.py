@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..native.errors import EOFException, InvalidArgumentError, NotFoundError, UnsupportedError, check_whole, user_line
 from ..native.handles import Uncopied
@@ -25,10 +25,10 @@ from ..native.tensor import CPUPlace, samples_of
 from ..native.scope import Scope
 from ..program import Program, Variable
 from ..program.places import cpu_places
+from .replica_feeds import Feed, check_feeds, joined_feeds
 from .strategies import BuildStrategy, ExecutionStrategy
 
 if TYPE_CHECKING:
-    from .replica_feeds import Feed
     from .replica_runs import Replicas
     from .runner import Runner
 
@@ -58,7 +58,7 @@ class CompiledProgram(Uncopied):
     (2,)
     """
 
-    _is_compiled = True
+    _is_compiled: Literal[True] = True
 
     def __init__(self, program_or_graph: Program, build_strategy: BuildStrategy | None = None) -> None:
         if not isinstance(program_or_graph, Program):
@@ -98,27 +98,30 @@ class CompiledProgram(Uncopied):
 
     # -- runs: Executor.run calls this ----------------------------------------------------------------------
 
-    def _run(self, executor: Runner, feed: Feed | Sequence[Feed], fetch_list: Sequence[Any] | None, scope: Scope,
+    def _run(self, executor: Runner, feed: Feed | list[Feed] | tuple[Feed, ...], fetch_list: Sequence[Any] | None, scope: Scope,
              return_numpy: bool) -> list[Any]:
-        slices = None
-        is_list, has_readers = isinstance(feed, (list, tuple)), self._is_parallel and bool(self._program._readers)
-        if is_list or has_readers:
-            from .replica_feeds import check_feeds, joined_feeds
-            if is_list:
-                check_feeds(feed, self._places)
-            feeds = self._read(executor, feed if is_list else [feed] * self._places, scope) if has_readers else feed
-            slices, feed = feeds, joined_feeds(feeds)
+        slices: Sequence[Feed] | None = None
+        has_readers = self._is_parallel and bool(self._program._readers)
+        if isinstance(feed, (list, tuple)):
+            check_feeds(feed, self._places)
+            slices = feed
+        elif has_readers:
+            slices = [feed] * self._places
+        if slices is not None:
+            if has_readers:
+                slices = self._read(executor, slices, scope)
+            feed = joined_feeds(slices)
         if not self._is_parallel:                      # not compiled for replicas: as it is
             return executor.run(self._program, feed, fetch_list, scope=scope, return_numpy=return_numpy)
         if not isinstance(feed, dict) or not isinstance(fetch_list, (list, tuple, type(None))):
             executor._explain(self._program, feed, fetch_list, scope)
+        assert isinstance(feed, dict)
         names = tuple([var if isinstance(var, str) else var.name for var in fetch_list or ()])
         with scope._lock, self._program._lock, executor._lock:
             return self._run_locked(executor, feed, slices, names, scope, return_numpy)
 
     def _read(self, executor: Runner, feeds: Sequence[Feed], scope: Scope) -> list[Feed]:
         """Add the batches of the program's readers to the feeds of the places. There are fewer feeds at the end of a pass."""
-
         with scope._lock, self._program._lock, executor._lock:
             return _feeds_from_readers(self._program, feeds)
 

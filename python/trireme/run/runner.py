@@ -26,7 +26,9 @@ from . import scopes
 from .prepared import Prepared, refuse_within_call
 
 if TYPE_CHECKING:
+    from .compiler import CompiledProgram
     from .prepared_run import PreparedRun
+    from .replica_feeds import Feed
 
 _from_buffer = ffi.from_buffer
 _plan_run = lib.tr_plan_run
@@ -93,7 +95,7 @@ class Runner(Handle):
         check(lib.tr_executor_set_matmul_precision(self._native.ptr, chars))
         self._precision = precision
 
-    def run(self, program: Program | None = None, feed: dict[str, Any] | None = None,
+    def run(self, program: Program | CompiledProgram | None = None, feed: Feed | list[Feed] | tuple[Feed, ...] | None = None,
             fetch_list: Sequence[Any] | None = None, feed_var_name: str = "feed", fetch_var_name: str = "fetch",
             scope: Scope | None = None, return_numpy: bool = True, use_program_cache: bool = False) -> list[Any]:
         """Run ``program`` once and return the values of ``fetch_list``: variables or their names. A ``CompiledProgram`` runs, too.
@@ -150,7 +152,7 @@ class Runner(Handle):
         with scope._lock, program._lock, self._lock:
             return PreparedRun(self, program, scope, feeds, names)
 
-    def _run(self, program: Program, feed: dict[str, Any], fetch_list: Sequence[Any] | None, scope: Scope,
+    def _run(self, program: Program, feed: Any, fetch_list: Sequence[Any] | None, scope: Scope,
              return_numpy: bool) -> list[Any]:
         if monotonic() >= interrupt.due:
             interrupt.look()
