@@ -136,6 +136,7 @@ typedef struct tr_infer {
     const tr_meta_list *ins;
     const tr_meta_list *outs;
     const void         *attrs;
+    const void         *family;       /* the record's */
     bool                for_gradient; /* to check the gradient operator: an input that its rule does not read seems absent */
 } tr_infer;
 
@@ -279,6 +280,7 @@ struct tr_op {
     const tr_op_proto  *proto;        /* NULL for a gradient operator: derived from grad_of's proto and rule */
     const tr_op        *grad_of;      /* the operator whose gradient this is */
     tr_infer_fn         infer;        /* NULL, of a gradient operator: X@GRAD is like X, which it must read */
+    const void         *family;       /* data for an infer function that several operators share */
     tr_kernel_fn        run;          /* one kernel for all types, or */
     tr_kernels          kernels;      /* one for each */
     tr_status         (*expand)(struct tr_composite *composite);   /* instead of kernels: made of other operators, */

@@ -27,23 +27,18 @@ static const tr_op_proto proto = {
 };
 
 static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"AvgSquaredGrad", SQUARED_GRAD, SQUARED_GRAD_OUT},
-    {"AvgSquaredUpdate", SQUARED_UPDATE, SQUARED_UPDATE_OUT},
-    {.name = NULL},
+    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN},
+    {"AvgSquaredGrad", SQUARED_GRAD, SQUARED_GRAD_OUT},
+    {"AvgSquaredUpdate", SQUARED_UPDATE, SQUARED_UPDATE_OUT}, {.name = NULL},
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    return tr__optimizer_infer(io, GRAD, slots);
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/optimizers/adadelta.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adadelta, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adadelta), .updates = true);
+TR_REGISTER_OP(adadelta, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
+               .kernels = TR_FLOAT_KERNELS(adadelta), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -28,23 +28,17 @@ static const tr_op_proto proto = {
 };
 
 static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"SquaredAccumulator", SQUARED, SQUARED_OUT},
-    {"LinearAccumulator", LINEAR, LINEAR_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
-    {.name = NULL},
+    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"SquaredAccumulator", SQUARED, SQUARED_OUT},
+    {"LinearAccumulator", LINEAR, LINEAR_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN}, {.name = NULL},
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    return tr__optimizer_infer(io, GRAD, slots);
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/optimizers/ftrl.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(ftrl, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(ftrl), .updates = true);
+TR_REGISTER_OP(ftrl, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
+               .kernels = TR_FLOAT_KERNELS(ftrl), .updates = true);
 
 #else /* the kernel, for each T */
 

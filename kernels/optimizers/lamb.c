@@ -43,10 +43,9 @@ static const tr_op_proto proto = {
 };
 
 static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Moment1", MOMENT1, MOMENT1_OUT},
+    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Moment1", MOMENT1, MOMENT1_OUT},
     {"Moment2", MOMENT2, MOMENT2_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
-    {"Beta1Pow", BETA1_POW, TR_NUMBER_IN}, {"Beta2Pow", BETA2_POW, TR_NUMBER_IN},
-    {.name = NULL},
+    {"Beta1Pow", BETA1_POW, TR_NUMBER_IN}, {"Beta2Pow", BETA2_POW, TR_NUMBER_IN}, {.name = NULL},
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */
@@ -56,7 +55,7 @@ static tr_status infer(const tr_infer *io)
 
     if (a->per_row)
         TR_TRY(tr__check_dense(io, "Grad", &io->in[GRAD]));
-    return tr__optimizer_infer(io, GRAD, slots);
+    return tr__optimizer_infer(io);
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
@@ -64,7 +63,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(lamb, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lamb), .updates = true);
+TR_REGISTER_OP(lamb, .proto = &proto, .infer = infer, .family = slots, .kernels = TR_FLOAT_KERNELS(lamb), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -35,7 +35,7 @@ static const tr_op_proto proto = {
 };
 
 static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Velocity", VELOCITY, VELOCITY_OUT},
+    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Velocity", VELOCITY, VELOCITY_OUT},
     {"LearningRate", LEARNING_RATE, TR_NUMBER_IN}, {.name = NULL},
 };
 
@@ -46,7 +46,7 @@ static tr_status infer(const tr_infer *io)
 
     if (a->per_row)
         TR_TRY(tr__check_dense(io, "Grad", &io->in[GRAD]));
-    return tr__optimizer_infer(io, GRAD, slots);
+    return tr__optimizer_infer(io);
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
@@ -54,7 +54,8 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lars_momentum), .updates = true);
+TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .family = slots,
+               .kernels = TR_FLOAT_KERNELS(lars_momentum), .updates = true);
 
 #else /* the kernel, for each T */
 

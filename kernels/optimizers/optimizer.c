@@ -29,16 +29,20 @@ static tr_status check_grad(const tr_infer *io, const tr_meta *grad, const tr_me
     return TR_OK;
 }
 
-tr_status tr__optimizer_infer(const tr_infer *io, int grad, const tr_optimizer_slot *slots)
+tr_status tr__optimizer_infer(const tr_infer *io)
 {
-    const tr_meta *param = &io->in[slots[0].in];
+    const tr_optimizer_slot *slots = io->family;
+    const tr_meta           *param = &io->in[slots[0].in];
 
     TR_TRY(tr__check_dense(io, "Param", param));
-    TR_TRY(check_grad(io, &io->in[grad], param));
     for (const tr_optimizer_slot *s = slots; s->name; s++) {
         const tr_meta *in = &io->in[s->in];
         if (in->kind == TR_KIND_NONE)
             continue;
+        if (s->out == TR_GRADIENT_IN) {
+            TR_TRY(check_grad(io, in, param));
+            continue;
+        }
         if (s->out == TR_NUMBER_IN) {
             TR_TRY(tr__check_one(io, s->name, in));
             if (in->dtype != TR_FP32)
@@ -56,7 +60,7 @@ void tr__optimizer_load(const tr_run *io, const tr_optimizer_slot *slots)
 {
     for (const tr_optimizer_slot *s = slots; s->name; s++) {
         const tr_tensor *in = io->in[s->in];
-        if (!in || s->out == TR_NUMBER_IN || !io->out[s->out] || io->out[s->out]->data == in->data)
+        if (!in || s->out < 0 || !io->out[s->out] || io->out[s->out]->data == in->data)
             continue;
         memcpy(io->out[s->out]->data, in->data, (size_t)(tr_tensor_count(in) * tr_dtype_size(in->dtype)));
     }
@@ -134,7 +138,7 @@ void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *
 
     memset(from, 0, TR_OPTIMIZER_ARRAYS * sizeof *from);
     for (const tr_optimizer_slot *s = slots; s->name; s++)
-        if (s->out != TR_NUMBER_IN && io->in[s->in])
+        if (s->out >= 0 && io->in[s->in])
             from[count++] = io->in[s->in]->data;
 }
 

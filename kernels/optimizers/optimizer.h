@@ -18,17 +18,17 @@
 #include "framework/operators/op.h"
 #include "kernels/math/training/optimizer.h"
 
-/* What an input is: a state shaped as Param, with the output slot it becomes; or, with TR_NUMBER_IN, one number. */
+/* An input: a state shaped as Param, with the output slot it becomes; the gradient; or one number. */
 typedef struct tr_optimizer_slot {
     const char *name;                 /* NULL ends a list */
     int         in, out;
 } tr_optimizer_slot;
 
-enum { TR_NUMBER_IN = -1 };
+enum { TR_NUMBER_IN = -1, TR_GRADIENT_IN = -2 };
 
-/* Shapes of an optimizer; slots[0] is Param, its states follow in the order in which kernels/math/training/optimizer.h takes them.
- * Absent inputs are passed over. */
-tr_status tr__optimizer_infer(const tr_infer *io, int grad, const tr_optimizer_slot *slots);
+/* Shapes of an optimizer, whose record has its slots as `.family`; slots[0] is Param, its states follow in the order in which
+ * kernels/math/training/optimizer.h takes them. Absent inputs are passed over. */
+tr_status tr__optimizer_infer(const tr_infer *io);
 /* Bring the state into the outputs, where it is not there already. */
 void tr__optimizer_load(const tr_run *io, const tr_optimizer_slot *slots);
 /* The number in a tensor of one element, float32 or float64. */

@@ -35,24 +35,18 @@ static const tr_op_proto proto = {
 };
 
 static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"Moment", MOMENT, MOMENT_OUT}, {"MeanSquare", MEAN_SQUARE, MEAN_SQUARE_OUT},
-    {"MeanGrad", MEAN_GRAD, MEAN_GRAD_OUT},
-    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
-    {.name = NULL},
+    {"Param", PARAM, PARAM_OUT}, {"Grad", GRAD, TR_GRADIENT_IN}, {"Moment", MOMENT, MOMENT_OUT},
+    {"MeanSquare", MEAN_SQUARE, MEAN_SQUARE_OUT}, {"MeanGrad", MEAN_GRAD, MEAN_GRAD_OUT},
+    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN}, {.name = NULL},
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    return tr__optimizer_infer(io, GRAD, slots);
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/optimizers/rmsprop.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(rmsprop, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(rmsprop), .updates = true);
+TR_REGISTER_OP(rmsprop, .locality = TR_POINTWISE, .proto = &proto, .infer = tr__optimizer_infer, .family = slots,
+               .kernels = TR_FLOAT_KERNELS(rmsprop), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -69,11 +69,6 @@ def is_table_update(op: Operator | OpView) -> bool:
     return op.type == UPDATE
 
 
-def tables_of(program: Program) -> list[str]:
-    """The names of the tables that the program updates."""
-    return [op.input("W")[0] for op in program.global_block().ops if is_table_update(op)]
-
-
 def table_names(program: Program) -> set[str]:
     """The names of the tables that the program looks up or updates."""
     ops = [op for block in program.blocks for op in block.ops]

@@ -67,7 +67,6 @@ class CompiledProgram(Uncopied):
         self._is_parallel = False
         self._places = 1
         self._build, self._execution = _strategies(build_strategy, None)
-        self._share_from: CompiledProgram | None = None
         self._kept: weakref.WeakKeyDictionary[Scope, dict[Program, Replicas]] = weakref.WeakKeyDictionary()
 
     def with_data_parallel(self, loss_name: str | None = None, build_strategy: BuildStrategy | None = None,

@@ -30,9 +30,9 @@ def run_course(asked: Asked, dataset: Dataset, epochs: int, steps: int, callback
 
 class _DatasetCourse:
     def __init__(self, asked: Asked, dataset: Dataset, epochs: int, callbacks: Any, validation: Any) -> None:
-        self._asked, self._dataset, self._epochs = asked, dataset, epochs
+        self._dataset, self._epochs = dataset, epochs
         self._names = list(asked.labels or asked.names)
-        self._manager = manager = _manager_of(asked)
+        manager = _manager_of(asked)
         how: dict[str, Any] = {} if manager is None else {
             "record": lambda number: Record(number, manager.settings.folder, manager.first),
             "steps_made": lambda: manager.steps}
