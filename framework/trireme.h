@@ -43,7 +43,7 @@ extern "C" {
 
 /* == errors ================================================================================= */
 
-/* What the caller can do about it decides the code; the text says the rest. */
+/* A code says what the caller can do about the failure; the text says the rest. */
 #define TR_STATUS_LIST(X)                                              \
     X(OK,           "success")                                         \
     X(EINVAL,       "invalid argument")                                \
@@ -112,7 +112,7 @@ TR_API int64_t tr_dtype_size(tr_dtype dtype);
 /* "float32", "int64", ... as NumPy says it; "?" for a number that is no data type. */
 TR_API const char *tr_dtype_name(tr_dtype dtype);
 
-/* What a variable holds. The values are those of VarType.Type. */
+/* The kind of a variable's content. The values are those of VarType.Type. */
 typedef enum tr_var_kind {
     TR_KIND_TENSOR = 7,               /* LOD_TENSOR: a dense tensor, perhaps with sequence offsets */
     TR_KIND_SELECTED_ROWS = 8,        /* some rows of a larger tensor */
@@ -226,7 +226,7 @@ TR_API void        tr_program_free(tr_program *program);
 TR_API tr_program *tr_program_clone(const tr_program *program);
 /* A damaged program is refused with TR_EFORMAT and a message that says what is wrong where. */
 TR_API tr_status   tr_program_parse(tr_program **out, const void *bytes, size_t size);
-/* What a program reaches beyond its scope. */
+/* The means by which a program reaches beyond its scope. */
 enum { TR_IO_FILES = 1, TR_IO_PEERS = 2, TR_IO_ALL = 3, TR_IO_CODE = 4 };
 /* TR_EUNSUPPORTED where an operator of the program, in any block, reaches something that is not in `allowed`: TR_IO_FILES is
  * reading or writing files (save, load), TR_IO_PEERS talking to other processes (send, recv). 0: nothing is allowed.
@@ -364,10 +364,10 @@ TR_API const char  *tr_op_desc_attr_string(const tr_op_desc *op, const char *nam
 
 /* == operators ============================================================================== */
 
-/* What an operator says of itself: its slots, its attributes with default and range, its comment. */
+/* An operator's description of itself: its slots, its attributes with default and range, its comment. */
 typedef struct tr_op tr_op;
 
-/* What an operator's outputs depend on, for any attributes. So an operator may run on a part of its tensors and give the same bits. */
+/* The dependence of an operator's outputs on its inputs, for any attributes. So an operator may run on a part of its tensors and give the same bits. */
 typedef enum tr_op_locality {
     TR_NOT_LOCAL = 0,
     TR_ROWWISE = 1,                   /* all dense inputs have as many rows (dimension 0), or one element. Row i of each output depends on
@@ -459,7 +459,7 @@ TR_API void         tr_executor_free(tr_executor *executor);
 TR_API void         tr_executor_check_finite(tr_executor *executor, bool check);
 /* The precision of the runs of this executor, by its name; NULL: that of the process. TR_EINVAL: there is no such name. */
 TR_API tr_status    tr_executor_set_matmul_precision(tr_executor *executor, const char *name);
-/* What runs of this executor have: its own, or that of the process. */
+/* The precision of this executor's runs: its own, or that of the process. */
 TR_API tr_precision tr_executor_matmul_precision(const tr_executor *executor);
 /* The plan for running block 0 of `program` in `scope`: made, or found again when nothing changed.
  * `plan` lives until the first of executor, program and scope is freed, in whatever order, or the program has changed and is prepared
@@ -537,7 +537,7 @@ TR_API tr_status    tr_matmul_precision_check(void);
 TR_API tr_status    tr_precision_parse(tr_precision *out, const char *name);
 /* "float32" or "bfloat16"; "?" for a number that is no precision. */
 TR_API const char  *tr_precision_name(tr_precision precision);
-/* What multiplies in TR_PRECISION_BFLOAT16 on this processor: "amx_bf16" (tiles), "avx512_bf16" (vectors), or "float32": there are
+/* The instructions that multiply in TR_PRECISION_BFLOAT16 on this processor: "amx_bf16" (tiles), "avx512_bf16" (vectors), or "float32": there are
  * no such instructions, so that operands are rounded to bfloat16 and multiplied in float32, which is slower than float32
  * alone. */
 TR_API const char  *tr_bfloat16_way(void);

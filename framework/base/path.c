@@ -56,7 +56,7 @@ static bool cut_to_existing(char *path, size_t folder_size)
     return false;
 }
 
-/* What exists of the path lies in the folder when its links are followed. */
+/* The existing part of the path lies in the folder, links followed. */
 static tr_status check_links(const char *folder, const char *name)
 {
     tr_status status = TR_OK;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define TR_SIZE_MAX INT64_MAX
-/* What a process can address on x86-64. */
+/* The address range of a process on x86-64. */
 #define TR_MAX_BYTES ((int64_t)1 << 47)
 
 static inline int64_t tr_size_mul(int64_t a, int64_t b)

@@ -167,7 +167,7 @@ static char *new_name(const move *m, const char *part)
     return name;
 }
 
-/* What a variable of the parts is called in the block, where it is declared if it is new. */
+/* The name in the block of a variable of the parts; a new one is declared there. */
 static const char *name_in_block(move *m, const char *part)
 {
     const char *name = tr_map_find(&m->parts->names, part);

@@ -7,7 +7,7 @@
 
 #include "framework/programs/program.h"
 
-/* Where an operator of the expanded program is from. */
+/* The origin of an operator of the expanded program. */
 typedef struct tr_origin {
     int         op_index;             /* in the same block of the program that was expanded */
     const char *composite;            /* the type of the operator whose part it is; NULL: it is that operator itself */

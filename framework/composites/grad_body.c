@@ -54,7 +54,7 @@ static tr_status declare_given(const char **out, derived *d, const char *part, c
     return tr_var_desc_set_shape(var, like->shape.rank, like->shape.dim);
 }
 
-/* What a call of tr_append_gradients takes: as many of each as the body has names and stopped variables. */
+/* The arguments of a call of tr_append_gradients: as many of each as the body has names and stopped variables. */
 typedef struct ends {
     const char **target, **given, **stopped;
     int          targets, stops;

@@ -13,7 +13,7 @@
 
 /* -- which part is it ------------------------------------------------------------------------------- */
 
-/* Where we are, in words: "block 0, operator 3 (mul), attribute 2". */
+/* The position in the program, in words: "block 0, operator 3 (mul), attribute 2". */
 typedef struct place {
     char   text[256];
     size_t used;
@@ -70,7 +70,7 @@ static uint32_t name_field(const ProtobufCMessageDescriptor *type)
          : type == &paddle__framework__proto__block_desc__descriptor ? 0 : 1;
 }
 
-/* What a message lacks or cannot have, when all its parts are readable. */
+/* The defect of a message whose parts are all readable: it lacks something, or has something impossible. */
 static void describe(char *out, size_t room, const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size)
 {
     tr_message_cursor c = {data, data + size};

@@ -49,7 +49,7 @@ static tr_status check_target(tr_block *block, const char *target)
     return TR_OK;
 }
 
-/* What tr_var_desc_gradient tells of before. */
+/* The earlier answer of tr_var_desc_gradient. */
 static void forget_gradients(tr_block *block)
 {
     for (size_t i = 0; i < block->vars.entry_count; i++)
@@ -60,7 +60,7 @@ static void forget_gradients(tr_block *block)
         }
 }
 
-/* What a caller asks for. */
+/* A caller's request. */
 typedef struct request {
     int                target_count, input_count, no_grad_count;
     const char *const *targets, *const *target_grads, *const *inputs, *const *no_grad;

@@ -11,7 +11,7 @@
 tr_status tr_grad_sub_block(int *grad_block, tr_grad_maker *maker, int sub_block, int count, const char *const *vars,
                             const char *const *grads);
 
-/* What an operator hands to variables of its block, and what it takes out of them, in every iteration. */
+/* The values that an operator hands to variables of its block, and those that it takes out of them, in every iteration. */
 typedef struct tr_grad_links {
     int                out_count, in_count;
     const char *const *out;           /* taken out: the gradient block finds their gradients in */

@@ -57,7 +57,7 @@ static bool any_arrived(const second *s, const tr_slot_def *def)
     return false;
 }
 
-/* What arrived for X@GRAD, or zeros like X. */
+/* The gradient that arrived for X@GRAD, or zeros like X. */
 static tr_status arrived_or_zeros(const char **out, const second *s, const tr_slot_def *def, int index)
 {
     const tr_slot *x = tr__op_desc_slot(s->op, false, def->name);

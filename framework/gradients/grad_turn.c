@@ -47,7 +47,7 @@ static tr_status take_output_grads(tr_grad_maker *maker)
     return TR_OK;
 }
 
-/* What overwrites an element must take its gradient out of the gradient array, wanted or not. */
+/* An operator that overwrites an element must take its gradient out of the gradient array, wanted or not. */
 static bool writes_array(const tr_grad_walk *w, const tr_op_desc *op)
 {
     for (int s = 0; s < op->out_count; s++)

@@ -48,7 +48,7 @@ struct tr_grad_maker {
 
 /* -- the walk: everything zero but program, block, target, suffix, no_grad, inputs, only_inputs and outer ------------------------- */
 
-/* What is still pending belongs to leaves: sum what came several times. */
+/* The gradients that are still pending belong to leaves: sum those that came several times. */
 tr_status tr__grad_finish_leaves(tr_grad_walk *w);
 void      tr__grad_walk_deinit(tr_grad_walk *w);
 
@@ -65,7 +65,7 @@ tr_status   tr__grad_take(const char **out, tr_grad_walk *w, const char *var, co
 
 /* -- operators and names ------------------------------------------------------------------------------------- */
 
-/* What the gradient of a variable is called: v@GRAD, or v@GRAD_0, v@GRAD_1, ... where a walk before has made that. */
+/* The name of a variable's gradient: v@GRAD, or v@GRAD_0, v@GRAD_1, ... where a walk before has made that. */
 const char *tr__grad_name(tr_grad_walk *w, const char *var);
 /* A name that lives as long as the walk. */
 const char *tr__grad_intern(tr_grad_walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));

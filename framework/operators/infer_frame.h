@@ -28,7 +28,7 @@ static inline const tr_slot_def *tr__infer_frame_slot(const tr_infer_frame *fram
     return s < frame->in_slots ? &frame->proto->in[s] : &frame->proto->out[s - frame->in_slots];
 }
 
-/* What the program says of a variable. */
+/* A variable as the program declares it. */
 tr_meta tr__meta_of_desc(const tr_var_desc *var);
 
 /* A variable of this kind holds one tensor. */

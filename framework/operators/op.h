@@ -36,7 +36,7 @@ typedef struct tr_choice {
     int         value;
 } tr_choice;
 
-/* What a slot takes beside dense tensors of the kernel's type (op_check.h). Gradient slots take what their forward slots do. */
+/* The kinds of values that a slot takes beside dense tensors of the kernel's type (op_check.h). Gradient slots take what their forward slots do. */
 enum {
     TR_SLOT_ROWS = 64,                /* selected rows, too */
     TR_SLOT_ANY_KIND = 128,           /* arrays, tables, ...: infer looks at the kind */
@@ -110,7 +110,7 @@ typedef struct tr_op_proto {
 
 /* == shape inference ========================================================================== */
 
-/* What is known of a variable before it exists. */
+/* The knowledge of a variable before it exists. */
 typedef struct tr_meta {
     tr_var_kind kind;                 /* NONE: the slot is absent */
     tr_dtype    dtype;
@@ -155,7 +155,7 @@ typedef struct tr_args {
 typedef struct tr_frame tr_frame;
 typedef struct tr_step  tr_step;
 
-/* What a kernel is handed. Absent arguments are NULL. Outputs have their type, shape and memory already,
+/* The arguments of a kernel. Absent arguments are NULL. Outputs have their type, shape and memory already,
  * except where infer left a -1. */
 typedef struct tr_run {
     tr_tensor *const *in;             /* first argument of each slot */
@@ -177,7 +177,7 @@ tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, c
 tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes);
 /* The same for an operator that runs a block, whose operators have tr_run_scratch: of loops within loops the outermost may have it. */
 tr_status tr_run_loop_scratch(void **out, const tr_run *io, size_t bytes);
-/* What an operator works out about its step at its first run, such as numbers for names: kept, all zeros at first,
+/* The operator's notes about its step, made at its first run, such as numbers for names: kept, all zeros at first,
  * and freed with the plan. */
 tr_status tr_run_notes(void **out, const tr_run *io, size_t bytes);
 /* The job in which the run takes part (tr_executor_set_job), whose type this floor does not know; NULL: none, or it is over. */
@@ -187,7 +187,7 @@ const char *tr_run_op_type(const tr_run *io);
 const char *tr_run_in_name(const tr_run *io, int slot, int index);
 const char *tr_run_out_name(const tr_run *io, int slot, int index);
 
-/* What the caller has asked the run for: how many values (of a sub-block none), and number `index` with its name. It is what it will be at the run's end
+/* The values that the caller has asked the run for: their count (of a sub-block none), and number `index` with its name. It has its final value
  * when tr_run_has_made_fetch: no operator from this one on writes it; that does not change from run to run. */
 int              tr_run_fetch_count(const tr_run *io);
 const tr_tensor *tr_run_fetch(const char **name, const tr_run *io, int index);

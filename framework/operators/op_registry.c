@@ -70,7 +70,7 @@ static tr_slot_def derive_slot(const tr_op *op, const tr_op_proto *forward, cons
     if (item->slot < 0 || item->slot >= tr__slot_count(slots))
         broken(op, "its gradient rule names a slot that the forward operator does not have");
     const tr_slot_def *slot = &slots[item->slot];
-    /* What a composite operator has not handed out, its gradient computes again. */
+    /* The gradient of a composite operator computes again the values that the operator has not handed out. */
     const bool         is_optional = op->grad_of->expand && (slot->flags & TR_SLOT_INTERMEDIATE);
     const unsigned     flags = (slot->flags & ~(unsigned)TR_SLOT_INTERMEDIATE) | (is_optional ? TR_SLOT_OPTIONAL : 0);
     return (tr_slot_def){

@@ -11,7 +11,7 @@
 /* Adding a record a second time does nothing. A record that contradicts itself ends the process. */
 void tr_registry_add(const tr_op *const *records, int count);
 
-/* What is derived from a record. */
+/* Facts that are derived from a record. */
 typedef struct tr_op_info {
     const tr_op       *op;
     const tr_op_proto *proto;             /* the record's, or that of its gradient rule */
@@ -27,7 +27,7 @@ const tr_op_proto *tr__op_proto(const tr_op *op);
 int                tr__slot_count(const tr_slot_def *slots);      /* of a list that ends with a NULL name */
 /* The default of attribute `index`, which lives as long as the process; NULL: it is required. */
 const tr_attr     *tr__op_default(const tr_op *op, int index);
-/* Where forward slot `slot` stands as `what` among what a gradient operator reads, or makes; -1: nowhere. */
+/* The index of forward slot `slot`, as `what`, among the items that a gradient operator reads, or makes; -1: none. */
 int                tr__grad_item_find(const tr_grad_item *items, tr_grad_what what, int slot);
 /* Of all types the one most like `type`; "" when there are none. */
 const char        *tr__op_nearest(const char *type);

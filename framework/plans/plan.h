@@ -63,7 +63,7 @@ struct tr_step {
 
 typedef struct tr_layout tr_layout;
 
-/* What the plans of one executor share: they run one at a time. */
+/* The memory that the plans of one executor share: they run one at a time. */
 typedef struct tr_workspace {
     bool          check_finite;
     bool          looks;              /* in this run, which has samples */

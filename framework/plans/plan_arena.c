@@ -31,7 +31,7 @@ typedef struct arena {
     bool    has_memory;
 } arena;
 
-/* What is taken while a span lives. */
+/* The memory that is taken while a span lives. */
 typedef struct taken {
     const tr_pieces *set[MAX_SETS];
     int              count;

@@ -18,7 +18,7 @@ typedef struct tr_span {
     int64_t offset;
 } tr_span;
 
-/* What a placement came to. */
+/* The result of a placement. */
 typedef struct tr_arena_size {
     int64_t bytes;                    /* that hold all spans */
     int64_t looks;                    /* at nodes of the tree and at gaps: the work, for tests */

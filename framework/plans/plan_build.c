@@ -425,7 +425,7 @@ static tr_status bind_feeds_and_fetches(tr_plan *plan)
     return TR_OK;
 }
 
-/* Where each step's pointers stand in a frame's tables. */
+/* Number each step's pointers in a frame's tables. */
 static void number_steps(tr_plan *plan)
 {
     plan->total_args = plan->total_slots = 0;
@@ -437,7 +437,7 @@ static void number_steps(tr_plan *plan)
     }
 }
 
-/* What each run would have to look through all variables and steps for. */
+/* Lists that spare each run a look through all variables and steps. */
 static tr_status sum_up(tr_plan *plan)
 {
     plan->outside = malloc(((size_t)plan->var_count + 1) * sizeof *plan->outside);

@@ -38,7 +38,7 @@ typedef struct reader {
     int step, next;                   /* next in the list of the same variable, or -1 */
 } reader;
 
-/* What is looked up while steps are fused. Steps keep their numbers until the end, so nothing of this is made twice. */
+/* The tables of the fusion. Steps keep their numbers until the end, so nothing of this is made twice. */
 typedef struct fusing {
     tr_plan *plan;
     uses    *use;                     /* per variable */

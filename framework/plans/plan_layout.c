@@ -114,7 +114,7 @@ bool tr__layout_fits(const tr_layout *layout, const tr_plan *plan, tr_var *const
 
 /* -- inference ----------------------------------------------------------------------------------------- */
 
-/* What the steps so far have done to a variable. */
+/* The state of a variable after the steps so far. */
 enum { WAS_READ = 1, WAS_WRITTEN = 2 };
 
 /* Variables of the scope get the memory for their one shape before the first step. */
@@ -168,7 +168,7 @@ static void plan_lod(tr_layout *layout, const tr_step *step, int index, const tr
     (void)step;
 }
 
-/* What can be inferred before the run? */
+/* Can this step be inferred before the run? */
 static bool is_static(const inference *f, const tr_step *step)
 {
     if (step->sub)

@@ -22,7 +22,7 @@ bool tr__pieces_add(tr_pieces *pieces, int64_t low, int64_t high);
 int  tr__pieces_climb(int64_t *offset, const tr_pieces *pieces, int64_t bytes);
 void tr__pieces_deinit(tr_pieces *pieces);
 
-/* Where the last one ends. */
+/* The end of the last one. */
 static inline int64_t tr__pieces_end(const tr_pieces *pieces)
 {
     return pieces->count ? pieces->at[pieces->count - 1].high : 0;

@@ -55,7 +55,7 @@ bool tr_call_wants(const tr_call *call, int index)
     return call->io->outs[call->out].item[index] != NULL;
 }
 
-/* What the program says of an output. */
+/* An output as the program declares it. */
 static tr_meta declared(const tr_call *call, int index)
 {
     const tr_args *like = &call->io->ins[call->like];

@@ -10,7 +10,7 @@
 #include "framework/base/bond.h"
 #include "framework/plans/plan.h"
 
-/* What an executor has of one program in one scope. */
+/* An executor's plans of one program in one scope. */
 typedef struct tr_binding {
     tr_bond  bond;                    /* first: it is what lists hold */
     uint64_t runs;                    /* random operators differ from run to run */

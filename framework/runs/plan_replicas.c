@@ -64,7 +64,7 @@ static tr_status first_failure(int count, const replica *all, const tr_meeting *
     return TR_OK;
 }
 
-/* Where the plans meet: NULL if they do not. */
+/* The plans' meeting: NULL if they have none. */
 static tr_status begin_meeting(tr_meeting **out, int count, tr_plan *const *plans)
 {
     *out = NULL;

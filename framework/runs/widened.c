@@ -81,7 +81,7 @@ static void init_block(tr_tensor *block, const tr_tensor *whole, float *memory)
     block->data = memory;
 }
 
-/* What is not read may have no memory any more. */
+/* An argument that is not read may have no memory any more. */
 static void place_block(tr_tensor *block, const tr_tensor *whole, int64_t at, int64_t size, bool is_input, bool reads)
 {
     block->shape.dim[0] = size;
@@ -130,7 +130,7 @@ static void run_blocks(void *payload, int64_t begin, int64_t end)
 
 /* -- whole arguments ------------------------------------------------------------------------------------------------------ */
 
-/* What the float32 kernel is handed. The arrays lie in one piece of memory, before the floats. */
+/* The arguments of the float32 kernel. The arrays lie in one piece of memory, before the floats. */
 typedef struct widened {
     tr_tensor  *stand;                /* of each argument of 16 bits */
     tr_tensor **item, **first;

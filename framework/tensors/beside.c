@@ -58,7 +58,7 @@ static void remove_if_left(int folder, const char *name)
     close(fd);
 }
 
-/* What is left of `name` in a folder. False: there is nothing of any name that could be. */
+/* Remove the files that earlier writes of `name` have left in a folder. False: no file there can be a temporary one. */
 static bool remove_left_of(const char *name, DIR *dir)
 {
     const size_t size = strlen(name);

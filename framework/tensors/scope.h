@@ -9,7 +9,7 @@
 #include "framework/base/map.h"
 #include "framework/tensors/tensor.h"
 
-/* What a variable holds depends on its kind: a dense tensor and SelectedRows use `tensor`, an array
+/* A variable's content depends on its kind: a dense tensor and SelectedRows use `tensor`, an array
  * `item`; other kinds of operators' own (step scopes, rank tables) hang an object on `object`. */
 struct tr_var {
     tr_tensor   tensor;               /* first: see tr_var_of */

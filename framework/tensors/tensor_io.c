@@ -95,7 +95,7 @@ typedef struct reader {
     int64_t at, end;                      /* position in the file; its size */
 } reader;
 
-/* What stands before the data. */
+/* The header before the data. */
 typedef struct header {
     int64_t  levels;
     int64_t *offset[MAX_LEVELS];          /* NULL: none */

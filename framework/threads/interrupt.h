@@ -18,7 +18,7 @@ extern atomic_uint tr__interrupt_count;
 /* Around what an interrupt may end; calls nest, and only the outermost one notes the count. */
 void     tr__interruptible_begin(void);
 void     tr__interruptible_end(void);
-/* What this thread has noted; the present count when nothing of it is interruptible, so that nothing seems interrupted. */
+/* The count that this thread has noted; the present count when nothing of it is interruptible, so that nothing seems interrupted. */
 unsigned tr__interrupt_noted(void);
 
 static inline bool tr__is_interrupted_since(unsigned noted)

@@ -8,7 +8,7 @@
 
 #include "framework/base/status.h"
 
-/* What the calling thread computes products in. */
+/* The precision of the calling thread's products. */
 tr_precision tr__precision_now(void);
 /* Change it; returns what it was, to be given back by another call. */
 tr_precision tr__precision_enter(tr_precision precision);

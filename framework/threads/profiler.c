@@ -78,7 +78,7 @@ static void print_name(FILE *out, const char *name)
     }
 }
 
-/* What the wall clock shows when the clock of events is 0, in microseconds since 1970: traces of several hosts meet there. */
+/* The wall clock when the clock of events is 0, in microseconds since 1970: traces of several hosts meet there. */
 static double wall_at_zero(void)
 {
     struct timespec now;

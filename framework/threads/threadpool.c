@@ -240,7 +240,7 @@ static void init(void)
 
 /* -- the thread count ----------------------------------------------------------------------------------------- */
 
-/* What the environment asks for; 0: nothing, -1: something that is no number of threads. */
+/* The threads that the environment asks for; 0: none named, -1: a text that is no number of threads. */
 static int asked_threads(void)
 {
     const char *text = getenv("TRIREME_NUM_THREADS");
@@ -278,7 +278,7 @@ int tr_num_threads(void)
     if (count == 0) {
         int undecided = 0;
         count = default_threads();
-        /* What makes no sense is not decided on, so that the check finds it. */
+        /* A count that makes no sense is not decided on, so that the check finds it. */
         if (asked_threads() >= 0 && !atomic_compare_exchange_strong(&wanted, &undecided, count))
             count = undecided;
     }

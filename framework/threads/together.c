@@ -8,7 +8,7 @@
 
 enum { MAX_SLICES = 256 };
 
-/* What the threads of one such call are told. */
+/* The orders for the threads of one such call. */
 typedef struct company {
     pthread_mutex_t lock;
     pthread_cond_t  told;

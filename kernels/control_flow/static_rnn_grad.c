@@ -124,7 +124,7 @@ static tr_status start_gradients(const tr_run *io)
     return TR_OK;
 }
 
-/* What the gradient block finds: gradients of the slices of outputs, and of the states, which are those of ex_states
+/* The gradients that the gradient block finds: of the slices of outputs, and of the states, which are those of ex_states
  * in the step behind. */
 static tr_status seed(tr_frame *frame, const tr_frame *behind, const tr_frame *forward, const tr_run *io,
                       const grad_numbers *n, int64_t step)

@@ -5,7 +5,7 @@
 
 #include "kernels/tensor_arrays/tensor_array.h"
 
-/* What is left belongs to the plan's list of closed frames. */
+/* The frames that are left belong to the plan's list of closed frames. */
 static void close_all(tr_step_frames *frames)
 {
     while (frames->count > 0)

@@ -24,7 +24,7 @@ typedef struct tr_conv_attrs {
 
 /* For `.check`: lists for `spatial` dimensions. */
 tr_status tr__conv_check(const char *type, const tr_conv_attrs *a, int spatial);
-/* What the window covers along dimension i of the spatial ones; -1 where the kernel is not known. */
+/* The extent of the window along dimension i of the spatial ones; -1 where the kernel is not known. */
 int64_t   tr__conv_window(const tr_conv_attrs *a, const tr_shape *filter, int i);
 /* The kernels copy an image with its padding, or the patches under the windows: fail where that is more than the machine has. */
 tr_status tr__conv_check_scratch(const tr_infer *io, const tr_shape *image, const tr_shape *filter, const tr_shape *result);

@@ -93,7 +93,7 @@ static tr_status add_table(tr_composite *c)
     return tr_composite_add(c, "elementwise_mul(X=number, Y=size) -> begin");
 }
 
-/* What corner (y, x) adds to each place. */
+/* The contribution of corner (y, x) to each position. */
 static tr_status add_corner(tr_composite *c, int y, int x)
 {
     const char *it = tr_composite_text(c, "%d%d", y, x);
@@ -195,7 +195,7 @@ static void NAME(sample_range)(void *payload, int64_t begin, int64_t end)
     }
 }
 
-/* What corner k of place i adds to dX and to the place's gradient. */
+/* The contribution of corner k of position i to dX and to the position's gradient. */
 static void NAME(give_corner)(const NAME(job) *j, const NAME(place) *p, int64_t i, int k, T *slope)
 {
     const int64_t size = j->height * j->width, n = i / j->places, at = NAME(corner)(j, p, k);

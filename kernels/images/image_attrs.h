@@ -12,7 +12,7 @@
 #define TR_ATTR_ONLY_NCDHW                                                                                    \
     TR_ATTR_ONLY("data_format", STRING, "transpose the volumes to [batch, channels, depth, height, width] before", \
                  .text = "AnyLayout", .range = TR_ONE_OF({"AnyLayout", 0}, {"NCDHW", 0}, {"NCHW", 0}))
-/* What quantized programs set. */
+/* The attributes that quantized programs set. */
 #define TR_ATTR_ONLY_PLAIN(attr_name, attr_type, ...)                                                         \
     TR_ATTR_ONLY(attr_name, attr_type, "use the program as it was before it was quantized", ##__VA_ARGS__)
 

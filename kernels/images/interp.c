@@ -151,7 +151,7 @@ static tr_status infer(const tr_infer *io, method own)
 
 /* -- sizes ---------------------------------------------------------------------------------------- */
 
-/* What inputs say of the axes, each read once. */
+/* The inputs' numbers of the axes, each read once. */
 typedef struct fed {
     float   scale[3];                 /* 0: none */
     int64_t size[3];                  /* 0: none */

@@ -67,7 +67,7 @@ static tr_status run(const tr_run *io)
 
 /* -- gradient and registration -------------------------------------------------------------------- */
 
-/* What the gradient operator is made of: lists of names. */
+/* The parts of the gradient operator: lists of names. */
 typedef struct names {
     const char **item;
     int          count;

@@ -43,7 +43,7 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* What the sum is divided by. An empty batch has the loss 0. */
+/* The divisor of the sum. An empty batch has the loss 0. */
 static int64_t divisor(const attrs *a, const tr_tensor *x)
 {
     const int64_t n = a->reduction == KLDIV_MEAN ? tr_tensor_count(x) : a->reduction == KLDIV_BATCHMEAN ? x->shape.dim[0] : 1;

@@ -89,7 +89,7 @@ tr_status tr__batch_norm_slope(tr_composite *c)
     return tr__add_narrow(c, "dbias", "Bias", "Bias@GRAD");
 }
 
-/* What a gradient of a gradient says of statistics that were given ends there. Those of the batch are not read by it. */
+/* A gradient of a gradient with respect to given statistics ends there. Those of the batch are not read by it. */
 tr_status tr__batch_norm_end(tr_grad_maker *maker)
 {
     const tr_op_desc *op = tr_grad_forward(maker);

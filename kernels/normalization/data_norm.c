@@ -102,7 +102,7 @@ TR_REGISTER_OP(data_norm_grad, .grad_of = &tr_op_record_data_norm, .kernels = TR
 
 static T *NAME(data_of)(const tr_tensor *tensor) { return tensor ? tensor->data : NULL; }
 
-/* What rows of x add to the statistics; any of the three may be NULL. `work` is as large as x. */
+/* The contributions of rows of x to the statistics; any of the three may be NULL. `work` is as large as x. */
 static void NAME(add_up)(T *size, T *sum, T *squares, T *work, const T *x, const T *means, T epsilon, int64_t rows, int64_t columns)
 {
     const int64_t count = rows * columns;

@@ -44,7 +44,7 @@ tr_status tr__optimizer_rate(double *out, const tr_run *io, int slot);
 /* The rows of a sparse gradient, ascending, in scratch memory. */
 tr_status NAME(tr__grad_rows)(tr_grad_rows *out, const tr_run *io, int param, int grad);
 
-/* Where parameter and states are read. */
+/* The arrays from which the parameter and the states are read. */
 void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *io, const tr_optimizer_slot *slots);
 
 /* A walk over all elements of a parameter in one or more ranges, each with its gradient. */

@@ -179,7 +179,7 @@ static T *NAME(attend)(const NAME(job) *j, int64_t k)
     return scores;
 }
 
-/* What a step multiplies by LSTMWeight: the hidden state before, and the mixture. */
+/* The factors of LSTMWeight in a step: the hidden state before, and the mixture. */
 static void NAME(mix)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;

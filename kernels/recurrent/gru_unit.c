@@ -25,7 +25,7 @@ typedef struct attrs {
     bool    origin_mode;
 } attrs;
 
-/* What the numbers of activations stand for. */
+/* The activations by their numbers. */
 static const tr_act acts[] = {TR_ACT_identity, TR_ACT_sigmoid, TR_ACT_tanh, TR_ACT_relu};
 #define ACT_DOC "0 identity, 1 sigmoid, 2 tanh, 3 relu"
 

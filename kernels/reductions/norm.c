@@ -46,7 +46,7 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* What the gradient reads says all but X's type and shape, which are Out's. */
+/* The gradient does not read X, whose type and shape are Out's. */
 static tr_status infer_grad(const tr_infer *io)
 {
     const attrs *a = io->attrs;

@@ -135,7 +135,7 @@ static tr_status run_grad(const tr_run *io)
 }
 
 /* -- gradients and registration ----------------------------------------------------------------- */
-/* What arrives for X@GRAD gets the sequences of target_lod, or those of Out@GRAD, which are Y's. */
+/* The gradient that arrives for X@GRAD gets the sequences of target_lod, or those of Out@GRAD, which are Y's. */
 static tr_status make_reset_second(tr_grad_maker *maker)
 {
     const tr_op_desc *op = tr_grad_forward(maker);

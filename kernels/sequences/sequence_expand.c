@@ -80,7 +80,7 @@ static tr_status count_items(const tr_run *io, int64_t items, const char *what, 
                    tr_run_in_name(io, X, 0), (long long)items, what, tr_run_in_name(io, Y, 0), (long long)wanted);
 }
 
-/* Where the copies of X's sequences come to lie. */
+/* The positions of the copies of X's sequences. */
 static tr_status plan_sequences(plan *p, const tr_run *io)
 {
     tr_sequences  x;

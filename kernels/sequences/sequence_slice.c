@@ -38,7 +38,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 
-/* What is taken from each sequence, and where it goes; and Out's offsets. */
+/* The slice of each sequence, its position in Out, and Out's offsets. */
 typedef struct plan {
     tr_sequences x;
     tr_part     *parts;

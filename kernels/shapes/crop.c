@@ -95,7 +95,7 @@ static tr_status infer_crop(const tr_infer *io)
 
 /* -- kernels ---------------------------------------------------------------------------------- */
 
-/* Where the box begins; it must lie within X. */
+/* The begin of the box, which must lie within X. */
 static tr_status place_box(int64_t *begin, const attrs *a, const tr_tensor *offsets, const tr_shape *x, const tr_shape *box)
 {
     const int32_t *given = offsets ? offsets->data : a->offsets.item;

@@ -70,7 +70,7 @@ static tr_status infer_like(const tr_infer *io)
     return TR_OK;
 }
 
-/* What is known of dOut is that it is no smaller than Y. */
+/* dOut is known to be no smaller than Y. */
 static tr_status infer_like_grad(const tr_infer *io)
 {
     const tr_shape y = io->in[G_X].shape, dout = io->in[G_DOUT].shape;
@@ -83,7 +83,7 @@ static tr_status infer_like_grad(const tr_infer *io)
     return TR_OK;
 }
 
-/* Where X begins in Out. */
+/* The begin of X in Out. */
 static void places(int64_t *begin, const attrs *a)
 {
     for (int d = 0; d < TR_MAX_RANK; d++)

@@ -71,7 +71,7 @@ static tr_status find_samples(tr_sequences *out, const tr_run *io)
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-/* What is left of X@GRAD without the two columns that CVM gives. */
+/* X@GRAD without the two columns that CVM gives. */
 static tr_status slope(tr_composite *c)
 {
     if (!((const attrs *)tr_composite_attrs(c))->use_cvm)

@@ -28,7 +28,7 @@ static const tr_op_proto section_proto = {
     .attrs_size = sizeof(section_attrs),
 };
 
-/* Where section k begins and ends; false: the sections are too many rows for a number. */
+/* The begin and the end of section k; false: the sections are too many rows for a number. */
 static bool find_section(tr_row_slice *part, const section_attrs *a, int k)
 {
     part->last = 0;

@@ -200,7 +200,7 @@ static tr_status check_elements(int64_t *most, const tr_run *io, const tr_rank_t
     return TR_OK;
 }
 
-/* What the elements look like, when there is no step: an element without rows, or what the program says. */
+/* The elements' type and shape, when there is no step: an element without rows, or as the program declares it. */
 static void describe_elements(tr_tensor *out, const tr_run *io)
 {
     const tr_tensor *item = tr__array_find(io->in[X], 0);

@@ -18,7 +18,7 @@ tr_status tr__check_array(const tr_infer *io, const char *slot, const tr_meta *m
     return TR_OK;
 }
 
-/* What holds for elements of both shapes. */
+/* The dimensions that hold for elements of both shapes. */
 static tr_shape common_shape(const tr_shape *known, const tr_shape *element)
 {
     tr_shape shape = *element;

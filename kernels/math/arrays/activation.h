@@ -31,7 +31,7 @@ enum { TR_ACT_IDENTITY = TR_ACT_identity };
 typedef enum tr_act_reads { TR_ACT_READS_NONE, TR_ACT_READS_X, TR_ACT_READS_OUT } tr_act_reads;
 
 const char  *tr_act_name(tr_act act);
-/* What the gradient reads beside dout. */
+/* The tensor that the gradient reads beside dout. */
 tr_act_reads tr_act_grad_reads(tr_act act);
 
 #define TR_TEMPLATE "kernels/math/arrays/activation.h"

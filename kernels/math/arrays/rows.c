@@ -183,7 +183,7 @@ static void NAME(scatter_owner)(void *payload, int64_t owner)
     }
 }
 
-/* What one thread does without further ado. */
+/* The work that one thread does by itself. */
 static void NAME(scatter_in_order)(const NAME(job) *j)
 {
     for (int64_t i = 0; i < j->count; i++)

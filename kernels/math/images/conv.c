@@ -224,7 +224,7 @@ static bool NAME(next_band)(NAME(band) *b, const NAME(job) *j, int64_t first)
 
 #define EACH_BAND(b, j) for (NAME(band) b = {0, 0}; NAME(next_band)(&b, j, b.first + b.count);)
 
-/* Where group g of image i begins in an array of so many channels. */
+/* The begin of group g of image i in an array of so many channels. */
 static int64_t NAME(group_of)(int64_t i, int64_t g, int64_t channels_of_group, int64_t groups, const int64_t extent[3])
 {
     return (i * groups + g) * channels_of_group * tr_size_volume(extent);

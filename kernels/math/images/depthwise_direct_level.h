@@ -3,7 +3,7 @@
 
 /* -- rows of inputs ------------------------------------------------------------------------------------------------------ */
 
-/* What the loads of a block of outputs read that begins at column `left` of the plane: the columns within the plane. With a stride of 1 a block
+/* The columns within the plane that the loads of a block of outputs read, which begins at column `left` of the plane. With a stride of 1 a block
  * is up to two vectors, and a vector is loaded for each and one behind them. With a stride of 2 it is one vector, and a pair is loaded for
  * every other tap. */
 typedef struct {
@@ -84,7 +84,7 @@ INLINE void LEVEL(outputs)(const int rows, const int blocks, const int size, con
         LEVEL(some_outputs)(false, rows, blocks, size, stride, out, x, by, start, add, c, g, y, at);
 }
 
-/* Where the block that is to begin at `from` begins: the last one overlaps the one before it, so that all are whole. Not where it would be
+/* The begin of the block that is to begin at `from`: the last one overlaps the one before it, so that all are whole. Not where it would be
  * added twice. */
 INLINE int64_t LEVEL(begin_of)(int64_t from, int64_t size, int64_t extent, bool add)
 {

@@ -141,7 +141,7 @@ static T NAME(stored)(NAME(real) value)
 }
 #endif
 
-/* Where elements come from along one axis: `count` places and weights for each. */
+/* The sources of elements along one axis: `count` places and weights for each. */
 typedef struct {
     int         count;
     int64_t    *at;

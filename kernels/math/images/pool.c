@@ -87,7 +87,7 @@ static void shares_fill(shares *s, const tr_windows *w, int64_t *memory, int64_t
     *first = count;
 }
 
-/* Where row r of outputs lies. */
+/* The position of row r of outputs. */
 static int64_t shares_row(const shares *s, const tr_windows *w, int64_t r)
 {
     return ((r / w->out[1] + s->before[0]) * s->height + r % w->out[1] + s->before[1]) * s->pitch + s->margin;
@@ -144,7 +144,7 @@ TR_CLONES static void NAME(max_row_from)(T *best, int32_t *from, const T *row, c
     }
 }
 
-/* Where all is -infinity (or padding) the place is 0. */
+/* In a window of nothing but -infinity (or padding) the index is 0. */
 static void NAME(max_plane)(T *out, int32_t *mask, const T *x, T *best, const layout *l)
 {
     const int64_t width = l->phases.w.out[2];

@@ -18,7 +18,7 @@ static bool is_whole(const tr_pool_shape *s)
 #include "kernels/math/tools/each_float.h"
 #else
 
-/* What the windows of one row count for along the width; beyond it 1. */
+/* The weight of the windows of one row along the width; beyond it 1. */
 static void NAME(widths)(T *width, const tr_pool_shape *s, int64_t count)
 {
     int64_t begin, end;

@@ -61,7 +61,7 @@ void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int6
 
 /* -- our own products: of floats (gemm_packed.h) where the library would pack, too; of bfloat16 (gemm_bf16.h) ------ */
 
-/* Who computes a product, decided for the whole of it. */
+/* The routine that computes a product, chosen for the whole of it. */
 typedef enum way { BY_LIBRARY, BY_PACKING, BY_BF16_VECTORS, BY_BF16_TILES } way;
 
 static bool wants_bf16(void)
@@ -133,7 +133,7 @@ static void take_rounded(float *copy, int64_t rows, int64_t cols, const float **
     *ld = cols;
 }
 
-/* Where bfloat16 is wanted and no instruction multiplies it, both operands are copies in this thread's memory. */
+/* If bfloat16 is wanted and no instruction multiplies it, both operands are copies in this thread's memory. */
 static void NAME(round_operands)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float **a, int64_t *lda,
                                  const float **b, int64_t *ldb)
 {

@@ -215,7 +215,7 @@ TR_BF16_INLINE void stage_out(float *c, int64_t ldc, const float *stage, int64_t
     }
 }
 
-/* Where alpha and beta are 1, the sums begin with what C has, at an edge by way of a copy: alike for all elements. */
+/* If alpha and beta are 1, the sums begin with C's values, at an edge by way of a copy: alike for all elements. */
 TR_BF16_TARGET static void by_tiles(int64_t rows, int64_t cols, int64_t pairs, const uint32_t *a, const uint32_t *b, float *c,
                                     int64_t ldc, const float by[2])
 {

@@ -77,7 +77,7 @@ static int64_t even_block(int64_t size, int64_t most)
     return (size + blocks - 1) / blocks;
 }
 
-/* Where panel i of `count` begins, when `rows` rows are spread evenly. */
+/* The first row of panel i of `count`, when `rows` rows are spread evenly. */
 static int64_t panel_begin(int64_t rows, int64_t count, int64_t i)
 {
     return rows * i / count;

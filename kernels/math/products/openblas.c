@@ -107,7 +107,7 @@ static int cpu_level(void)
     return __builtin_cpu_supports("avx") ? LEVEL_AVX : LEVEL_SSE;
 }
 
-/* What the kernels of a core use. OpenBLAS names its Zen kernels alike on all Zen, those with AVX-512 too. */
+/* The instructions that the kernels of a core use. OpenBLAS names its Zen kernels alike on all Zen, those with AVX-512 too. */
 static int core_level(const char *core)
 {
     static const struct { const char *name; int level; } cores[] = {

@@ -8,7 +8,7 @@
 
 #include "framework/trireme.h"
 
-/* Where the work of each sequence lies: place[i] for sequence i; returns how many doubles all need. */
+/* The offsets of each sequence's working memory: place[i] for sequence i; returns how many doubles all need. */
 int64_t tr_ctc_places(int64_t *place, const int64_t *offset, const int64_t *label_offset, int64_t count);
 
 #define TR_TEMPLATE "kernels/math/sequences/ctc.h"

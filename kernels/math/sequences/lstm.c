@@ -56,7 +56,7 @@ TR_INLINE void prefetch(const void *row, int64_t bytes)
 #include "kernels/math/tools/each_float.h"
 #else
 
-/* What the steps hand on, [count, ...] by rank, and what one of them needs. */
+/* The states that the steps hand on, [count, ...] by rank, and the memory of one step. */
 typedef struct {
     const NAME(tr_lstm)       *l;
     const NAME(tr_lstm_grads) *g;

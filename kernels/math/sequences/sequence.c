@@ -127,7 +127,7 @@ TR_INLINE void NAME(max_rows)(T *to, int32_t *from, const T *x, int64_t first, i
     }
 }
 
-/* What a sum is multiplied by, and so its gradient. */
+/* The factor of a sum, and so of its gradient. */
 TR_INLINE T NAME(weight)(tr_sequence_pool pool, int64_t rows)
 {
     return pool == TR_POOL_AVERAGE ? (T)1 / (T)rows : pool == TR_POOL_SQRT ? (T)(1 / sqrt((double)rows)) : (T)1;

@@ -33,7 +33,7 @@ int64_t tr_phases_tap(const tr_phases *p, int64_t k)
     return (z * p->extent[1] + y) * p->row + x % w->stride[2] * p->pitch + x / w->stride[2];
 }
 
-/* Where rows of depth z lie, without the padding in front of them along height and width. */
+/* The begin of the rows of depth z, without the padding in front of them along height and width. */
 static int64_t place_of(const tr_phases *p, int64_t z)
 {
     return ((z + p->w.pad[0]) * p->extent[1] + p->w.pad[1]) * p->row;
