@@ -218,10 +218,11 @@ typedef struct tr_policy {
     int64_t lead;                     /* steps that a trainer may be ahead of the slowest: 0, 1, ...; -1: any number */
     int64_t period;                   /* steps of a trainer that make one step of the servers: 1, 2, ... */
     double  compensation;             /* factor x of the correction for delay, x times the squared gradient; 0: none */
+    const char *text;                 /* the mode's present name, where it has an earlier one, too; else NULL */
 } tr_policy;
 
-/* Parse "sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)", "geo(10)" or "average(10)". TR_EINVAL
- * or TR_ERANGE for any other text; the message lists what is possible. */
+/* Parse "sync", "sync(degraded)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)", "geo(10)" or "average(10)". TR_EINVAL
+ * or TR_ERANGE for any other text; the message lists what is possible. "sync(fewer)" is the earlier name of "sync(degraded)". */
 TR_API tr_status tr_policy_parse(tr_policy *out, const char *mode);
 /* The forms of the mode with this number, from 0, as "ssp(N)"; several are separated by ", ". NULL: there is no such number. The text lives as long
  * as the process. */

@@ -12,7 +12,7 @@ enum { SERVER, TRAINERS = 2, CHUNK = 4096, WIDTH = 2, ROW = WIDTH * sizeof(float
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
-static const char *const modes[] = {"sync", "async", "ssp(1)", "geo(2)", "sync(backups=1)", "sync(fewer)", "async(compensation=0.1)", "average(2)"};
+static const char *const modes[] = {"sync", "async", "ssp(1)", "geo(2)", "sync(backups=1)", "sync(degraded)", "async(compensation=0.1)", "average(2)"};
 
 /* A message; sizes are small, so that most are near to what could be. A kind that there is not: an update is applied. */
 typedef struct record {

@@ -200,7 +200,7 @@ TEST(mistakes_are_refused_by_name)
     unmake(&r);
     r = make();
     say_setup(&r, "bsp", TR_FP32);
-    EXPECT_REFUSED(&r, "mode 'bsp'; possible are sync, sync(fewer), sync(backups=N), async,");
+    EXPECT_REFUSED(&r, "mode 'bsp'; possible are sync, sync(degraded), sync(backups=N), async,");
     unmake(&r);
     r = make();
     say_setup(&r, "sync", TR_INT32);

@@ -68,7 +68,7 @@ static void begin_a_step_and_die(rig *r, int rank, uint64_t seq)
 
 TEST(a_server_does_not_grow_by_trainers_that_die_one_after_the_other)
 {
-    static const char *const modes[] = {"sync", "async", "ssp(1)", "sync(fewer)"};
+    static const char *const modes[] = {"sync", "async", "ssp(1)", "sync(degraded)"};
 
     for (int m = 0; m < 4; m++) {
         rig    r = make_with_standbys(modes[m], 1);

@@ -293,7 +293,7 @@ TEST(mistakes_with_rows_are_refused_by_name)
 /* Not only when the server ends. */
 TEST(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts)
 {
-    static const char *const modes[] = {"async", "ssp(2)", "sync(fewer)"};
+    static const char *const modes[] = {"async", "ssp(2)", "sync(degraded)"};
 
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         rig r = make_with_table(modes[i]);

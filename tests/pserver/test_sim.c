@@ -17,7 +17,7 @@ TEST(parameters_are_bitwise_those_of_one_process_in_any_order)
 TEST(lost_and_doubled_messages_change_nothing)
 {
     for (EACH_SEED(1400)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "sync(backups=1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "sync(backups=1)");
         options.loss = 0.05;
         sim_check_run(&options);
     }
@@ -26,7 +26,7 @@ TEST(lost_and_doubled_messages_change_nothing)
 TEST(every_gradient_counts_once_in_any_mode)
 {
     for (EACH_SEED(1400)) {
-        const sim_options options = options_of(seed, "async", "ssp(0)", "ssp(2)", "sync(fewer)", "sync(backups=1)",
+        const sim_options options = options_of(seed, "async", "ssp(0)", "ssp(2)", "sync(degraded)", "sync(backups=1)",
                                                "sync(backups=2)");
         sim_check_run(&options);
     }
@@ -39,7 +39,7 @@ TEST(compressed_gradients_are_those_of_one_process_that_compresses)
     static const char *const whole[] = {"fp16", "bf16", "topk(0.01)", "topk(0.1)", "nonzero"};
 
     for (EACH_SEED(1000)) {
-        sim_options options = options_of(seed, "sync", "sync", "sync", "async", "ssp(1)", "sync(fewer)", "sync(backups=1)");
+        sim_options options = options_of(seed, "sync", "sync", "sync", "async", "ssp(1)", "sync(degraded)", "sync(backups=1)");
         options.compress = strcmp(options.mode, "sync") ? whole[seed % 5] : any[seed % 6];
         options.loss = seed % 3 ? 0 : 0.05;
         sim_check_run(&options);
@@ -50,7 +50,7 @@ TEST(compressed_gradients_are_those_of_one_process_that_compresses)
 TEST(rounded_parameters_are_those_of_one_process_that_rounds)
 {
     for (EACH_SEED(1000)) {
-        sim_options options = options_of(seed, "sync", "sync", "sync(fewer)", "async", "ssp(1)", "sync(backups=1)");
+        sim_options options = options_of(seed, "sync", "sync", "sync(degraded)", "async", "ssp(1)", "sync(backups=1)");
         options.rounds = true;
         options.compress = seed % 5 ? NULL : "bf16";
         options.loss = seed % 3 ? 0 : 0.05;
@@ -73,7 +73,7 @@ TEST(jobs_of_sixty_four_ranks)
 static uint64_t go_on_from_snapshots(uint64_t seed)
 {
     uint64_t    snapshots = 0;
-    sim_options options = options_of(seed, "sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)", "average(1)");
+    sim_options options = options_of(seed, "sync", "sync(degraded)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)", "average(1)");
 
     options.snapshots = true;
     options.loss = seed % 4 ? 0 : 0.03;

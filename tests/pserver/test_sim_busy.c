@@ -5,7 +5,7 @@ static const int64_t SECOND = 1000000000;
 /* A silent rank is dead after 3 s. The cost of a run grows with the time that is simulated, so this is not longer than it must be. */
 static const int64_t LONG = 10000000000;
 
-static const char *const modes[] = {"sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)"};
+static const char *const modes[] = {"sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)"};
 enum { MODES = sizeof modes / sizeof *modes };
 
 /* Whoever first gets a message of this kind works on it for so long. */

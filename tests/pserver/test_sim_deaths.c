@@ -8,7 +8,7 @@ TEST(a_standby_takes_the_place_of_a_dead_server_and_nothing_is_lost)
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync", "sync(backups=1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "sync", "sync(backups=1)");
         options.standbys = 1 + (int)(seed % 2);
         options.compress = seed % 5 ? NULL : seed % 2 ? "topk(0.05)" : "fp16";
         sim_job *job = sim_job_new(&options);
@@ -33,7 +33,7 @@ static void kill_leaving(sim_job *job, int first, int count)
 TEST(who_dies_between_its_goodbyes_keeps_nobody_waiting)
 {
     for (EACH_SEED(1000)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
         const char *text;
         options.standbys = (int)(seed / 2 % 4);
         options.replacements = seed / 3 % 3;
@@ -59,7 +59,7 @@ TEST(a_replica_has_all_that_was_acknowledged)
     uint64_t began_again = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
         options.replicas = true;
         options.loss = seed % 4 == 0 ? 0.05 : 0;
         sim_job  *job = sim_job_new(&options);
@@ -85,7 +85,7 @@ TEST(a_dead_trainer_stops_nobody_where_trainers_are_apart)
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "async", "sync(fewer)", "ssp(3)", "sync(backups=1)");
+        sim_options options = options_of(seed, "async", "sync(degraded)", "ssp(3)", "sync(backups=1)");
         options.trainers++;
         sim_job *job = sim_job_new(&options);
         sim_kill_a_trainer(job, &options, 60000);
@@ -99,7 +99,7 @@ TEST(a_dead_trainer_stops_nobody_where_trainers_are_apart)
  * failed, but no server has made an update of other steps than the others. Returns whether the job goes on. */
 static bool goes_on_deciding(uint64_t seed)
 {
-    sim_options options = options_of(seed, "sync(fewer)", "sync(backups=1)", "sync(fewer)", "sync(backups=2)");
+    sim_options options = options_of(seed, "sync(degraded)", "sync(backups=1)", "sync(degraded)", "sync(backups=2)");
 
     options.trainers += 1 + (int)(seed % 2);
     options.standbys = 2;
@@ -132,7 +132,7 @@ TEST(a_standby_that_is_done_takes_no_place)
 /* Everything at once. Adds the job's starts. */
 static void suffer(uint64_t seed, uint64_t *starts)
 {
-    sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
+    sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
 
     options.trainers++;
     options.standbys = (int)(seed / 72 % 3);
@@ -180,7 +180,7 @@ TEST(a_servers_goodbye_answers_a_trainers)
 static uint64_t call_replicas(uint64_t seed)
 {
     uint64_t    starts = 0;
-    sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
+    sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)");
 
     options.steps = 12;
     options.standbys = 2 + (int)(seed / 7 % 4);

@@ -4,7 +4,7 @@
 
 enum { MICROSECOND = 1000, MILLISECOND = 1000000 };
 
-static const char *const modes[] = {"sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)"};
+static const char *const modes[] = {"sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)"};
 enum { MODES = sizeof modes / sizeof *modes };
 
 static void stop_one(sim_job *job, int64_t most)

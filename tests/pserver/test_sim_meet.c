@@ -4,7 +4,7 @@
 TEST(trainers_meet_in_every_mode)
 {
     for (EACH_SEED(300)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
         options.meets = true;
         options.snapshots = seed % 3 == 0;
         options.loss = seed % 4 == 0 && !options.snapshots ? 0.05 : 0;
@@ -16,7 +16,7 @@ TEST(trainers_meet_in_every_mode)
 TEST(trainers_of_different_numbers_of_steps_meet_at_the_end)
 {
     for (EACH_SEED(600)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)", "ssp(3)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)", "ssp(3)");
         options.ends_together = true;
         options.trainers += seed % 3 == 0;
         options.steps = 9;
@@ -31,7 +31,7 @@ TEST(a_standby_that_serves_knows_what_was_posted)
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "average(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "average(1)");
         options.meets = true;
         options.standbys = 1 + (int)(seed % 2);
         options.snapshots = seed % 3 == 0;
@@ -51,7 +51,7 @@ TEST(a_replacement_gets_what_the_dead_trainer_got)
     uint64_t replacements = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "average(1)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "average(1)");
         options.meets = options.replacements = true;
         options.trainers++;
         options.steps = 8;
@@ -69,7 +69,7 @@ TEST(a_replacement_gets_what_the_dead_trainer_got)
 TEST(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting)
 {
     for (EACH_SEED(200)) {
-        sim_options options = options_of(seed, "async", "sync(fewer)", "ssp(3)", "sync(backups=1)");
+        sim_options options = options_of(seed, "async", "sync(degraded)", "ssp(3)", "sync(backups=1)");
         options.meets = true;
         options.trainers++;
         sim_job *job = sim_job_new(&options);
@@ -101,16 +101,16 @@ TEST(deaths_losses_and_new_starts_change_no_result)
     uint64_t starts = 0;
 
     for (EACH_SEED(RUNS))
-        run_storm(options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)"), &starts);
+        run_storm(options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "sync(backups=1)", "geo(1)", "average(1)"), &starts);
     sim_expect_often("starts", starts, RUNS, 110);
 }
 
-/* In this job of mode sync(fewer), which was started again, four trainers are a step ahead of the fifth and wait for it in a collective. */
+/* In this job of mode sync(degraded), which was started again, four trainers are a step ahead of the fifth and wait for it in a collective. */
 TEST(trainers_that_wait_in_a_collective_keep_nobody_waiting_who_is_behind)
 {
     uint64_t starts = 0;
 
-    run_storm(options_of(7701082, "sync(fewer)"), &starts);
+    run_storm(options_of(7701082, "sync(degraded)"), &starts);
 }
 
 /* In this job the last trainer dies while server 0 makes its last update, and the server's replica dies after its goodbye. */
@@ -124,7 +124,7 @@ TEST(a_replica_stays_until_its_server_has_left)
 TEST(all_hear_of_a_stop_in_time)
 {
     for (EACH_SEED(400)) {
-        sim_options options = options_of(seed, "sync", "sync(fewer)", "ssp(1)", "ssp(3)");
+        sim_options options = options_of(seed, "sync", "sync(degraded)", "ssp(1)", "ssp(3)");
         options.stops = 1 + (int)(seed % 3);
         options.steps = 12;
         options.snapshots = seed % 3 == 0;
@@ -139,7 +139,7 @@ TEST(a_stop_outlives_server_0_and_its_author)
     uint64_t went_on = 0, replacements = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync", "sync(fewer)", "ssp(1)");
+        sim_options options = options_of(seed, "sync", "sync(degraded)", "ssp(1)");
         options.stops = 1 + (int)(seed % 3);
         options.steps = 12;
         options.trainers++;

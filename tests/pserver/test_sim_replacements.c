@@ -8,7 +8,7 @@ TEST(a_snapshot_says_who_has_made_more_steps_than_its_initiator)
     uint64_t apart = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "sync(fewer)");
+        sim_options options = options_of(seed, "sync(degraded)");
         options.steps = 12;
         options.trainers++;
         options.snapshots = true;
@@ -33,7 +33,7 @@ TEST(a_snapshot_says_who_has_made_more_steps_than_its_initiator)
  * inherit, and of a trainer and a server within a step too much may be lost: then the job has failed. */
 static void replace_trainers(uint64_t seed, uint64_t *replacements, uint64_t *went_on)
 {
-    sim_options options = options_of(seed, "sync", "async", "ssp(0)", "sync(fewer)", "sync", "ssp(2)", "geo(1)", "sync(backups=1)");
+    sim_options options = options_of(seed, "sync", "async", "ssp(0)", "sync(degraded)", "sync", "ssp(2)", "geo(1)", "sync(backups=1)");
 
     options.replacements = true;
     options.standbys = 1 + (int)(seed / 2 % 3);
@@ -206,7 +206,7 @@ TEST(whoever_is_left_makes_snapshots)
     uint64_t others = 0, went_on = 0;
 
     for (EACH_SEED(RUNS)) {
-        sim_options options = options_of(seed, "async", "ssp(0)", "sync(fewer)", "ssp(2)", "geo(1)", "sync(backups=1)", "average(1)");
+        sim_options options = options_of(seed, "async", "ssp(0)", "sync(degraded)", "ssp(2)", "geo(1)", "sync(backups=1)", "average(1)");
         options.trainers++;
         options.steps = 12;
         options.snapshots = true;

@@ -561,7 +561,7 @@ static void say_state(const job *j, uint64_t seed)
     }
 }
 
-static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)", "sync(fewer)", "average(2)"};
+static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)", "sync(degraded)", "average(2)"};
 enum { MODES = sizeof modes / sizeof *modes };
 static const int64_t LONG = 20000000000;   /* virtual nanoseconds */
 

@@ -22,9 +22,9 @@ RATES = ["0.05", "0.05", "L.exponential_decay(0.05, 3, 0.8)", "L.exponential_dec
 CLIPS = ["fluid.clip.GradientClipByValue(0.02)", "fluid.clip.GradientClipByNorm(0.1)", "fluid.clip.GradientClipByGlobalNorm(0.2)"]
 DECAYS = ["fluid.regularizer.L2Decay(0.01)", "fluid.regularizer.L1Decay(0.003)"]
 # In these modes one trainer's job has one meaning. The last two add what a trainer changed, which rounds.
-LONE_MODES = ["sync", "sync", "sync", "sync(fewer)", "async", "ssp(2)", "geo(1)", "average(1)"]
+LONE_MODES = ["sync", "sync", "sync", "sync(degraded)", "async", "ssp(2)", "geo(1)", "average(1)"]
 ROUNDING = ("geo", "average")
-SHARED_MODES = ["sync", "sync", "sync(fewer)"]
+SHARED_MODES = ["sync", "sync", "sync(degraded)"]
 
 
 @dataclass

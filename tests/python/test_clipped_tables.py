@@ -128,7 +128,7 @@ def types(program):
     return [op.type for op in program.global_block().ops]
 
 
-@pytest.mark.parametrize("mode", ["sync", "sync(fewer)", "sync(backups=1)"])
+@pytest.mark.parametrize("mode", ["sync", "sync(degraded)", "sync(backups=1)"])
 @pytest.mark.parametrize("kind", ["norm", "global"])
 def test_servers_that_make_the_same_updates_add_up_the_squares_of_their_rows(kind, mode):
     result = cut(kind, mode, 2)

@@ -402,7 +402,7 @@ def test_what_a_dead_trainer_had_accumulated_is_lost_and_nothing_else(tmp_path):
 @pytest.mark.mpi
 def test_where_no_checkpoint_could_have_them_all_it_is_refused(tmp_path):
     code, text = Launched(1, 2, "--out", tmp_path / "r", script=JOB,
-                          options=("--checkpoint", tmp_path / "c", "--mode", "sync(fewer)", "--restarts", 0)).end()
+                          options=("--checkpoint", tmp_path / "c", "--mode", "sync(degraded)", "--restarts", 0)).end()
     assert code != 0 and "each of the 2 trainers accumulates gradients of its own" in text and "train in another mode" in text, text
     text = launch(1, 2, "--out", tmp_path / "r", "--steps", 2, "--save", tmp_path / "s", script=JOB)
     assert "start the job with --checkpoint FOLDER" in text and not checkpoint.steps(tmp_path / "s"), text

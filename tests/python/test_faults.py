@@ -339,7 +339,7 @@ def assert_nothing_was_lost(code, text):
 
 @needs_mpi
 @pytest.mark.parametrize("mode, who", [                # of each kind of mode each
-    ("sync", "trainers"), ("sync", "and server 0"), ("sync", "all"), ("sync(fewer)", "all"), ("sync(backups=1)", "and server 0"),
+    ("sync", "trainers"), ("sync", "and server 0"), ("sync", "all"), ("sync(degraded)", "all"), ("sync(backups=1)", "and server 0"),
     ("async", "trainers"), ("async", "all"), ("ssp(2)", "and server 0"), ("geo(4)", "trainers"), ("geo(4)", "all")])
 def test_who_dies_with_all_trainers_costs_nothing_that_was_acknowledged(mode, who, undisturbed, tmp_path):
     code, text = halt_and_kill(tmp_path, mode, 2, who)
@@ -350,7 +350,7 @@ def test_who_dies_with_all_trainers_costs_nothing_that_was_acknowledged(mode, wh
 
 
 @needs_mpi
-@pytest.mark.parametrize("mode", ["ssp(2)", "sync(fewer)"])
+@pytest.mark.parametrize("mode", ["ssp(2)", "sync(degraded)"])
 def test_where_all_trainers_die_servers_know_more_than_a_checkpoint(mode, tmp_path):
     """It is of step 25 of 40; who halts takes part in none, so no trainer may be far ahead."""
     code, text = halt_and_kill(tmp_path, mode, 1, "and server 0", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 25))
@@ -400,7 +400,7 @@ def test_who_wakes_after_half_a_minute_changes_nothing(version, victim, tmp_path
 
 
 @each_mpi
-@pytest.mark.parametrize("mode, victim, name", [("async", 3, "trainer 1"), ("sync(fewer)", 3, "trainer 1"), ("sync", 4, "standby 0")])
+@pytest.mark.parametrize("mode, victim, name", [("async", 3, "trainer 1"), ("sync(degraded)", 3, "trainer 1"), ("sync", 4, "standby 0")])
 def test_who_wakes_when_the_others_have_gone_on_ends_quietly(version, mode, victim, name, tmp_path):
     job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.02, "--out", tmp_path / "r.npz", version=version,
                        options=("--mode", mode), env=environment(TRIREME_TIMEOUT="1.5"))

@@ -306,7 +306,7 @@ def test_without_checkpoints_a_signal_ends_the_job(tmp_path):
 # -- the other modes ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["async", "ssp(0)", "ssp(2)", "geo(3)", "average(3)", "sync(backups=1)", "sync(fewer)"])
+@pytest.mark.parametrize("mode", ["async", "ssp(0)", "ssp(2)", "geo(3)", "average(3)", "sync(backups=1)", "sync(degraded)"])
 def test_every_mode_has_checkpoints(mode, tmp_path):
     folder = tmp_path / "c"
     options = ("--mode", mode, *keep(folder, 4, "--checkpoint-keep", 9))
@@ -347,7 +347,7 @@ def wait_for_steps(folder, trainer, steps, process):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("mode", ["async", "sync", "sync(fewer)"])
+@pytest.mark.parametrize("mode", ["async", "sync", "sync(degraded)"])
 def test_the_last_checkpoint_has_what_others_made_behind_the_end_of_trainer_0(mode, tmp_path):
     folder = tmp_path / "c"
     options = ("--mode", mode, *keep(folder, 5, "--checkpoint-keep", 9))

@@ -12,7 +12,7 @@ from trireme.distributed.transpiler import transpile
 from trireme.errors import TriremeError
 
 pytestmark = pytest.mark.mpi
-ALONE = ["async", "ssp(2)", "geo(3)", "sync(backups=1)", "sync(fewer)"]
+ALONE = ["async", "ssp(2)", "geo(3)", "sync(backups=1)", "sync(degraded)"]
 
 
 def run(tmp_path, servers, trainers, mode, *args):
@@ -23,7 +23,7 @@ def run(tmp_path, servers, trainers, mode, *args):
 
 
 @needs_mpi
-@pytest.mark.parametrize("mode", ["async", "ssp(1)", "sync(backups=1)", "sync(fewer)"])
+@pytest.mark.parametrize("mode", ["async", "ssp(1)", "sync(backups=1)", "sync(degraded)"])
 def test_a_trainer_alone_is_one_process_in_any_mode(mode, tmp_path):
     alone("--optimizer", "adam", "--out", tmp_path / "one.npz")
     one, job = results(tmp_path / "one.npz"), run(tmp_path, 2, 1, mode, "--optimizer", "adam")
@@ -103,7 +103,7 @@ def test_trainers_may_end_further_apart_than_a_rank_may_be_silent(version, mode)
 
 
 @needs_mpi
-@pytest.mark.parametrize("mode", ["async", "sync(fewer)"])
+@pytest.mark.parametrize("mode", ["async", "sync(degraded)"])
 def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(mode, tmp_path):
     job = Launched(2, 2, "--steps", 150, "--pause", 0.02, "--mark", tmp_path / "begun", options=("--mode", mode),
                    env=environment(TRIREME_TIMEOUT="1.5"))
@@ -153,7 +153,7 @@ def test_a_learning_rate_of_its_own_goes_to_the_servers_where_trainers_clip():
     assert sorted(op.type for server in result.servers for op in server.global_block().ops) == ["scale", "sgd", "sgd"]
 
 
-@pytest.mark.parametrize("mode", ["sync", "sync(fewer)", "sync(backups=1)"])
+@pytest.mark.parametrize("mode", ["sync", "sync(degraded)", "sync(backups=1)"])
 def test_servers_that_make_the_same_updates_agree_on_the_global_norm(mode):
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         result = transpile(net(), 2, mode=modes.parse(mode))
@@ -173,11 +173,15 @@ def test_geo_keeps_the_optimizers_with_the_trainers():
 
 
 @pytest.mark.parametrize("text, message", [
-    ("asynch", "possible are sync"), ("sync(few)", "or fewer"), ("ssp", "ssp needs a number"),
+    ("asynch", "possible are sync"), ("sync(few)", "or degraded"), ("ssp", "ssp needs a number"),
     ("geo(0)", "a whole number from 1 to 1073741824"), ("async(compensation=nan)", "a number from 0 to 1000000")])
 def test_a_wrong_mode_is_explained(text, message):
     with pytest.raises(TriremeError, match=message):
         fluid.distributed.set_mode(text)
+
+
+def test_the_earlier_name_of_degraded_sync_means_the_same():
+    assert modes.parse("sync(fewer)") == modes.parse(" sync( degraded )") and modes.parse("sync(fewer)").text == "sync(degraded)"
 
 
 @pytest.mark.parametrize("word", [None, 3, b"sync"])

@@ -89,7 +89,7 @@ def test_the_place_of_a_value_does_not_hide_it(dtype):
 
 
 @marked(job)
-@pytest.mark.parametrize("mode", ["sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(2)", "geo(3)", "average(3)"])
+@pytest.mark.parametrize("mode", ["sync", "sync(degraded)", "sync(backups=1)", "async", "ssp(2)", "geo(3)", "average(3)"])
 def test_a_job_stops_at_the_first_gradient_that_is_nan(mode, tmp_path):
     code, text = Launched(2, 2, "--bad", 5, "--out", tmp_path / "r", script=NAN, options=("--mode", mode)).end()
     assert code == 1, text
@@ -112,8 +112,8 @@ def test_ignored_it_trains_on():
 
 
 @marked(job)
-@pytest.mark.parametrize("options", [(), ("--mode", "sync(fewer)"), ("--mode", "sync(backups=1)"), ("--compress", "int8"), ("--compress", "topk(0.1)")],
-                         ids=["sync", "fewer", "backups", "int8", "topk"])
+@pytest.mark.parametrize("options", [(), ("--mode", "sync(degraded)"), ("--mode", "sync(backups=1)"), ("--compress", "int8"), ("--compress", "topk(0.1)")],
+                         ids=["sync", "degraded", "backups", "int8", "topk"])
 def test_a_step_that_is_left_out_weighs_nothing(options, tmp_path):
     """As one of a batch without samples."""
     args = ("--bad", 4, 5, 9, "--table") if "topk(0.1)" not in options else ("--bad", 4, 5, 9)

@@ -57,7 +57,7 @@ def test_no_schedule_is_forgotten():
     assert not [name for name in schedules.__all__ if not re.search(rf"layers\.{name}\(", RATES.read_text())]
 
 
-@pytest.mark.parametrize("mode, updates", [("sync", STEPS), ("sync(fewer)", STEPS), ("async", TRAINERS * STEPS),
+@pytest.mark.parametrize("mode, updates", [("sync", STEPS), ("sync(degraded)", STEPS), ("async", TRAINERS * STEPS),
                                            ("ssp(1)", TRAINERS * STEPS), ("geo(4)", STEPS)])
 def test_schedules_count_updates_and_go_on_from_a_checkpoint(mode, updates, one_process, tmp_path):
     """In geo each trainer counts its own steps, and all together have gone as far as one."""
@@ -79,7 +79,7 @@ def check_staleness(mode, servers):
             continue
         assert bins.sum() == TRAINERS * STEPS          # each gradient once
         most = least(np.flatnonzero(bins)[-1])
-        bound = {"sync": 0, "sync(fewer)": 0, "ssp(1)": (TRAINERS - 1) * (2 * 1 + 1)}.get(mode, TRAINERS * STEPS)
+        bound = {"sync": 0, "sync(degraded)": 0, "ssp(1)": (TRAINERS - 1) * (2 * 1 + 1)}.get(mode, TRAINERS * STEPS)
         assert most <= bound, (mode, bins)
 
 

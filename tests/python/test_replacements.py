@@ -84,7 +84,7 @@ def test_more_trainers_that_die_at_once_than_there_are_standbys_are_a_new_start(
         assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
 
 
-@pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(3)", "sync(fewer)"])
+@pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(3)", "sync(degraded)"])
 def test_a_replacement_makes_the_steps_that_are_left(mode, tmp_path):
     job, ranks = start(tmp_path, options=("--mode", mode))
     os.kill(ranks.known[3].pid, signal.SIGKILL)

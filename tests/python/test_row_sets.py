@@ -31,7 +31,7 @@ def assert_same(path, one, trainers):
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize(("servers", "trainers", "mode"), [
-    (1, 1, "sync"), (2, 1, "ssp(2)"), (2, 2, "sync"), (1, 2, "sync(fewer)")])
+    (1, 1, "sync"), (2, 1, "ssp(2)"), (2, 2, "sync"), (1, 2, "sync(degraded)")])
 def test_rows_that_a_script_sets_are_those_of_one_process(servers, trainers, mode, one_process, tmp_path):
     launch(servers, trainers, "--out", tmp_path / "r", script=SCRIPT, options=("--mode", mode))
     assert_same(tmp_path / "r", one_process, trainers)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.mpi
 
 STOPS = SCRIPT.with_name("stops.py")
 HAS_FIVE = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
-TOGETHER = {"sync": 2, "sync(fewer)": 2, "ssp(1)": 4}  # steps from the one that stops to the end
+TOGETHER = {"sync": 2, "sync(degraded)": 2, "ssp(1)": 4}  # steps from the one that stops to the end
 
 
 def ends(text: str) -> dict[int, tuple[int, int]]:

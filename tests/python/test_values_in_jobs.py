@@ -40,7 +40,7 @@ def assert_same(path, trainers, want):
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize(("servers", "trainers", "mode"), [(1, 1, "sync"), (1, 2, "sync"), (2, 2, "sync(fewer)")])
+@pytest.mark.parametrize(("servers", "trainers", "mode"), [(1, 1, "sync"), (1, 2, "sync"), (2, 2, "sync(degraded)")])
 def test_what_a_script_sets_counts_as_in_one_process(servers, trainers, mode, one_process, tmp_path):
     launch(servers, trainers, "--out", tmp_path / "r", script=VALUES, options=("--mode", mode))
     assert_same(tmp_path / "r", trainers, one_process)

@@ -32,13 +32,13 @@ def test_where_a_trainer_waits_the_steps_of_the_others_are_those_of_one_process(
 
 
 @needs_mpi
-@pytest.mark.parametrize(("mode", "batches"), [("average(3)", "7,2"), ("average(3)", "0,7"), ("ssp(1)", "2,7"), ("ssp(1)", "7,0"), ("sync(fewer)", "7,2"),
+@pytest.mark.parametrize(("mode", "batches"), [("average(3)", "7,2"), ("average(3)", "0,7"), ("ssp(1)", "2,7"), ("ssp(1)", "7,0"), ("sync(degraded)", "7,2"),
                                                ("sync(backups=1)", "2,7"), ("async", "0,7"), ("geo(3)", "7,2")])
 def test_unequal_trainers_come_to_an_end_in_every_mode(tmp_path: Path, mode: str, batches: str) -> None:
     launch(1, 2, "--out", tmp_path / "out", "--batches", batches, "--end", "both", script=APART, options=("--mode", mode))
     found = own_of(tmp_path / "out", 2)
     assert all(np.isfinite(value).all() for value in found.values())
-    if mode == "sync(fewer)":
+    if mode == "sync(degraded)":
         for name, value in of_one_process(tmp_path, batches).items():
             np.testing.assert_allclose(found[0, name], value, rtol=2e-5, atol=1e-6, err_msg=name)
 

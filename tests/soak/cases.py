@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 from job_support import MPIS, environment  # noqa: E402
 
 JOBS = ROOT / "tests" / "python" / "jobs"
-MODES = {"sync": 6, "async": 2, "async(compensation=0.04)": 1, "ssp(1)": 1, "ssp(2)": 1, "geo(3)": 1, "geo(5)": 1, "sync(backups=1)": 2, "sync(fewer)": 1}
+MODES = {"sync": 6, "async": 2, "async(compensation=0.04)": 1, "ssp(1)": 1, "ssp(2)": 1, "geo(3)": 1, "geo(5)": 1, "sync(backups=1)": 2, "sync(degraded)": 1}
 WORKS = {"train": 4, "tables": 4, "optimizers": 1, "loops": 4, "saved": 3}
 KINDS = {"kill server": 5, "kill trainer": 4, "kill standby": 1, "kill two": 2, "kill mpirun": 2, "stop rank": 2, "nap": 3,
          "stop mpirun": 1, "damage": 2, "kill launcher": 1, "ask to stop": 2}

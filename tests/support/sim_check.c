@@ -122,7 +122,7 @@ void sim__check_agreement(const sim_job *job)
     }
 }
 
-/* Each step once at most, in order; in sync(fewer) of all until they leave: who died is there again in a new start. */
+/* Each step once at most, in order; in sync(degraded) of all until they leave: who died is there again in a new start. */
 static void check_history(const sim_job *job, const sim_place *all)
 {
     for (int i = 0; i < job->options.trainers; i++) {
@@ -195,7 +195,7 @@ static void replay(const sim_job *job, uint64_t updates, float *param, float *mo
     free(residual);
 }
 
-/* Does a trainer miss an update between two of its steps? In a new start of sync(fewer), trainers that wait in a collective are not waited for by one that is
+/* Does a trainer miss an update between two of its steps? In a new start of sync(degraded), trainers that wait in a collective are not waited for by one that is
  * behind. Their next step was computed with parameters that this check does not know. */
 static bool has_gap(const sim_job *job, const sim_place *all)
 {

@@ -162,7 +162,7 @@ static void check_moment(const sim_job *job, uint32_t number, const tr_places *p
     }
 }
 
-/* May servers' parts fail to make a checkpoint? In sync(fewer) an update may be made without an initiator that waits in a collective. */
+/* May servers' parts fail to make a checkpoint? In sync(degraded) an update may be made without an initiator that waits in a collective. */
 static bool may_be_given_up(const sim_job *job)
 {
     return strstr(tr_error(), "died while it was made") || (job->policy.goes_on && strstr(tr_error(), "copied its state after update"));

@@ -18,7 +18,7 @@ typedef struct form {
     bool        is_needed, is_whole;  /* the number is required; the number must be an integer */
     double      low, high;
     const char *what;                 /* the meaning of the number, for messages */
-    const char *word;                 /* a word that may stand in place of the number; or NULL */
+    const char *word, *old_word;      /* a word that may stand in place of the number, and its earlier name; or NULL */
     void      (*fill)(tr_policy *out, double number, bool has_suffix);
 } form;
 
@@ -35,6 +35,7 @@ static void fill_sync(tr_policy *out, double number, bool has_suffix)
     *out = together;
     out->backups = (int64_t)number;
     out->goes_on = has_suffix;
+    out->text = has_suffix ? "sync(degraded)" : NULL;
     out->decides = out->gathers_per_trainer = out->survives_trainers = decides;
     out->snapshots_all = number > 0;
 }
@@ -72,11 +73,12 @@ static void fill_average(tr_policy *out, double number, bool has_suffix)
 }
 
 static const form forms[] = {
-    {"sync, sync(fewer), sync(backups=N)", "sync", "backups", false, true, 0, 1 << 20, "trainers whose lateness nobody waits for", "fewer", fill_sync},
-    {"async, async(compensation=X)", "async", "compensation", false, false, 0, 1e6, "a factor of the squared gradient", NULL, fill_async},
-    {"ssp(N)", "ssp", "", true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer", NULL, fill_ssp},
-    {"geo(N)", "geo", "", true, true, 1, 1 << 30, "steps of a trainer by itself", NULL, fill_geo},
-    {"average(N)", "average", "", true, true, 1, 1 << 30, "steps of each trainer by itself", NULL, fill_average},
+    {"sync, sync(degraded), sync(backups=N)", "sync", "backups", false, true, 0, 1 << 20, "trainers whose lateness nobody waits for", "degraded", "fewer",
+     fill_sync},
+    {"async, async(compensation=X)", "async", "compensation", false, false, 0, 1e6, "a factor of the squared gradient", NULL, NULL, fill_async},
+    {"ssp(N)", "ssp", "", true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer", NULL, NULL, fill_ssp},
+    {"geo(N)", "geo", "", true, true, 1, 1 << 30, "steps of a trainer by itself", NULL, NULL, fill_geo},
+    {"average(N)", "average", "", true, true, 1, 1 << 30, "steps of each trainer by itself", NULL, NULL, fill_average},
 };
 
 /* == the text ===================================================================================== */
@@ -115,10 +117,10 @@ static tr_status read_number(double *out, const form *f, const char *at, const c
     return TR_OK;
 }
 
-static bool is_suffix(const form *f, const char *at)
+static bool is_suffix(const char *word, const char *at)
 {
-    const size_t length = f->word ? strlen(f->word) : 0;
-    return length && !strncmp(at, f->word, length) && !strcmp(at + length, ")");
+    const size_t length = word ? strlen(word) : 0;
+    return length && !strncmp(at, word, length) && !strcmp(at + length, ")");
 }
 
 tr_status tr_policy_parse(tr_policy *out, const char *text)
@@ -129,7 +131,7 @@ tr_status tr_policy_parse(tr_policy *out, const char *text)
         double       number = 0;
         if (strncmp(text, f->name, length) || (text[length] && text[length] != '('))
             continue;
-        const bool has_suffix = text[length] && is_suffix(f, text + length + 1);
+        const bool has_suffix = text[length] && (is_suffix(f->word, text + length + 1) || is_suffix(f->old_word, text + length + 1));
         if (text[length] && !has_suffix)
             TR_TRY(read_number(&number, f, text + length + 1, text));
         else if (f->is_needed && !has_suffix)

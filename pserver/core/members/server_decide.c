@@ -52,7 +52,7 @@ static bool decide_late(tr_server *server, const tr__report *reports, int traine
 }
 
 /* Does the trainer wait in a collective while others still make steps? That happens with backups, when its steps were dropped, and after a restart, when
- * some trainers are ahead. The others must not wait for this trainer, because this trainer waits for them. In sync(fewer) it may be an initiator whose
+ * some trainers are ahead. The others must not wait for this trainer, because this trainer waits for them. In sync(degraded) it may be an initiator whose
  * SNAPSHOT has not come to all servers yet. Then their parts are of two updates, and make no checkpoint (places.h). */
 static bool is_away(const tr_server *server, const tr__trainer *trainer)
 {

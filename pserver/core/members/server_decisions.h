@@ -2,7 +2,7 @@
  *
  * Servers hear of a step, a death or a snapshot at different moments, and of some they never hear. So they report to server 0, and server 0 decides for
  * all: which process each trainer is (server_members.h); where all trainers take part in snapshots, whether a snapshot is taken; in sync(backups) and
- * sync(fewer), which contributions make an update (server_decide.h). Every server, server 0 too, carries out exactly what is decided. A job with one
+ * sync(degraded), which contributions make an update (server_decide.h). Every server, server 0 too, carries out exactly what is decided. A job with one
  * server does the same without messages.
  *
  * Decisions are numbered. A decision contains everything of earlier decisions, so a server that missed some needs only the newest one.

@@ -9,7 +9,7 @@
  *   sync(backups)   The parts of each trainer are summed apart. When all trainers but `backups` have ended a step with the newest parameters, the
  *                   mean of these steps is applied. A step that was computed with older parameters is dropped, and its trainer pulls newer ones.
  *                   Server 0 decides for all servers (server_decisions.h).
- *   sync(fewer)     The same, with all living trainers.
+ *   sync(degraded)     The same, with all living trainers.
  *   async, ssp, geo Each trainer's step is applied alone, in the order in which the steps were ended.
  * A step is settled when it was applied or dropped; then it is acknowledged. A pull is answered when the trainer's own
  * steps are settled, and in ssp when no trainer is too far behind. A part is acknowledged when it is summed. So the window of a fast trainer limits
@@ -21,7 +21,7 @@
  * Invariants. Parameters are sent without a copy, and all bytes of a pulled block are of one update. In sync the update that would overwrite the
  * buffer needs the next gradient of the trainer that pulled, so it cannot come too early.
  * In async, ssp and geo that update does not begin while a living rank receives from the buffer (server_pulls.h). In sync(backups) and
- * sync(fewer) no update waits, because a step whose parameters are two updates old is dropped anyway. In all kinds of sync the blocks of several pulls
+ * sync(degraded) no update waits, because a step whose parameters are two updates old is dropped anyway. In all kinds of sync the blocks of several pulls
  * are of one update; in other modes only the blocks of one pull are. A trainer pushes nothing of a step before its last step is settled on all
  * servers, because pieces of an update are computed before it is complete, into the memory of the update before the last.
  *

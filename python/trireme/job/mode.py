@@ -3,7 +3,7 @@
 | mode | |
 |---|---|
 | ``sync`` | a step is the mean over all trainers, applied once: the default |
-| ``sync(fewer)`` | the same; when a trainer has died, the mean over all others |
+| ``sync(degraded)`` | the same; when a trainer has died, the mean over all others |
 | ``sync(backups=b)`` | the mean over all but the slowest ``b``, whose late gradients are dropped |
 | ``async`` | each trainer's step is an update of its own |
 | ``async(compensation=x)`` | the same; gradients are corrected for what others did meanwhile (DC-ASGD), ``x`` about 0.04 |
@@ -27,7 +27,7 @@ from .session import session
 
 @dataclass(frozen=True)
 class Mode:
-    """A parsed mode: ``text`` as it was written, and its meaning (``tr_policy`` in ``trireme_dist.h``)."""
+    """A parsed mode: ``text`` as it was written, or its present name, and its meaning (``tr_policy`` in ``trireme_dist.h``)."""
 
     text: str
     is_lockstep: bool
@@ -100,7 +100,7 @@ def parse(text: str) -> Mode:
     text = without_blanks("mode", text, "a text such as 'ssp(3)' is possible")
     out = ffi.new("tr_policy *")
     check_word(lib.tr_policy_parse(out, text.encode()), text, [one.partition("(")[0] for one in modes()])
-    return Mode(text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.backups, out.lead, out.period, out.compensation)
+    return Mode(ffi.string(out.text).decode() if out.text else text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.backups, out.lead, out.period, out.compensation)
 
 
 def set_mode(mode: str) -> None:

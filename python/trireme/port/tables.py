@@ -36,7 +36,7 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("profiler.profiler", "profiler.stop_profiler"), "without `profile_path` each process writes a file of its own in the folder for temporary files"),
     (("layers.While",), "loop-carried variables are differentiated without arrays"),
     (("layers.IfElse",), "both blocks run, on the rows that are theirs, perhaps none"),
-    (("optimizer.DGCMomentumOptimizer",), "only the zeros of gradients are left out on the wire; a job of several trainers keeps checkpoints with it in all modes but `sync(fewer)` ([checkpoints.md](checkpoints.md#what-each-trainer-has-of-its-own))"),
+    (("optimizer.DGCMomentumOptimizer",), "only the zeros of gradients are left out on the wire; a job of several trainers keeps checkpoints with it in all modes but `sync(degraded)` ([checkpoints.md](checkpoints.md#what-each-trainer-has-of-its-own))"),
     (("layers.py_func",), "the function gets copies of the values, and may not run a program; a saved model that holds one is not loaded"),
 )
 

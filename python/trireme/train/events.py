@@ -119,7 +119,7 @@ class TestResult(Event):
 class StopTraining(Exception):
     """Raised by a handler or a callback to end the training after this batch.
 
-    In a job it ends the training of all trainers. In modes ``sync``, ``sync(fewer)`` and ``ssp(s)`` all end after the same step: two steps
+    In a job it ends the training of all trainers. In modes ``sync``, ``sync(degraded)`` and ``ssp(s)`` all end after the same step: two steps
     (``ssp(s)``: ``s + 3``) after the one in which it was raised, if there is so much data. In the other modes the others end where they hear of
     it. Raised at the end of an epoch of a training with callbacks, it ends all trainers there. The handler that has raised it is called no more.
 

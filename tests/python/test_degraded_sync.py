@@ -44,7 +44,7 @@ def end_well(job, tmp_path, said):
 
 @needs_mpi
 def test_nobody_is_missing_to_the_bit(in_sync, tmp_path):
-    launch(2, 3, *ARGS, "--out", tmp_path / "r.npz", options=("--mode", "sync(fewer)"))
+    launch(2, 3, *ARGS, "--out", tmp_path / "r.npz", options=("--mode", "sync(degraded)"))
     for name, array in results(tmp_path / "r.npz").items():
         np.testing.assert_array_equal(array, in_sync[name], err_msg=name)
 
@@ -52,7 +52,7 @@ def test_nobody_is_missing_to_the_bit(in_sync, tmp_path):
 @each_mpi
 def test_a_dead_server_costs_no_bit(version, in_sync, tmp_path):
     victim = random.randrange(2)
-    job, ranks = begin(tmp_path, "sync(fewer)", version)
+    job, ranks = begin(tmp_path, "sync(degraded)", version)
     time.sleep(random.uniform(0.0, 0.3))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     text, got = end_well(job, tmp_path, f"rank {victim} (server {victim}) died; the others go on")
@@ -61,7 +61,7 @@ def test_a_dead_server_costs_no_bit(version, in_sync, tmp_path):
 
 
 @each_mpi
-@pytest.mark.parametrize("mode", ["sync(fewer)", "sync(backups=1)"])
+@pytest.mark.parametrize("mode", ["sync(degraded)", "sync(backups=1)"])
 def test_a_trainer_that_dies_at_any_moment_is_left_out(version, mode, tmp_path):
     job, ranks = begin(tmp_path, mode, version)
     time.sleep(random.uniform(0.0, 0.3))
@@ -90,7 +90,7 @@ def test_with_backups_nobody_waits_for_a_slow_trainer(version, tmp_path):
 
 @needs_mpi
 def test_started_again_it_goes_on_from_what_all_servers_have(in_sync, tmp_path):
-    job, ranks = begin(tmp_path, "sync(fewer)")
+    job, ranks = begin(tmp_path, "sync(degraded)")
     for victim in (0, 1):                              # there is one standby
         os.kill(ranks.known[victim].pid, signal.SIGKILL)
         time.sleep(0.2)
