@@ -4,6 +4,7 @@ import argparse
 
 import trireme as fluid
 from trireme._core import ffi, lib
+from trireme.distributed import transpiler
 from trireme.job.session import session
 
 parser = argparse.ArgumentParser()
@@ -19,6 +20,7 @@ parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--optimizer", default="adam")
 parser.add_argument("--dropout", type=float, default=0.0)
 parser.add_argument("--table", action="store_true")
+parser.add_argument("--by-variable", action="store_true", help="rows are looked up in the table's variable, as jobs of earlier have it")
 parser.add_argument("--width", type=int, default=9)
 parser.add_argument("--compress")
 parser.add_argument("--pipe")
@@ -26,6 +28,8 @@ parser.add_argument("--lease", type=float, default=300.0)
 parser.add_argument("--in-memory", action="store_true")
 args = parser.parse_args()
 
+if args.by_variable:
+    transpiler._pull_rows = lambda program, tables: None
 if args.compress:
     fluid.distributed.set_compression(args.compress)
 fluid.default_startup_program().random_seed = 5
