@@ -7,6 +7,7 @@
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/tools/cast.h"
 #include "pserver/ops/looked_up.h"
+#include "storage/table/pushed_rows.h"
 #include "storage/table/table_tile.h"
 #include "storage/table/table_var.h"
 
@@ -196,8 +197,8 @@ typedef struct update_attrs {
 
 static const tr_op_proto update_proto = {
     .doc = "Updates the rows of a sparse table that Grad names, by the operators of sub_block, some rows at a time. Repeated keys "
-           "add up first. On a server, where Grad is absent, the gradient is what the trainers sent.",
-    .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}, {"Grad", "[n, width] float32, selected rows", TR_SLOT_OPTIONAL | TR_SLOT_ROWS},
+           "add up first. On a server Grad may be what the trainers have pushed, as it came.",
+    .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}, {"Grad", "[n, width] float32, selected rows; or pushed rows", TR_SLOT_ANY_KIND},
                    {"Numbers", "[1]; what the operators read beside rows: learning rate, powers of beta", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(update_attrs, sub_block, BLOCK, "the optimizer's operators, on a tile of rows", .required = true),
                      TR_ATTR(update_attrs, param, STRING, "the tile's values in sub_block", .required = true),
@@ -225,15 +226,15 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
 }
 
 /* Find the table to update. In mode geo a trainer updates its own copy, which the job has; otherwise the variable's table. */
-static tr_status begin_update(tr_table **out, tr_table_var *tv, const tr_tensor *grad)
+static tr_status begin_update(tr_table **out, tr_table_var *tv, const tr_rows *rows)
 {
     struct tr_job *job = NULL;
 
     *out = NULL;
     if (tv->source)
         TR_TRY(tr_table_var_job(&job, tv));
-    if (job && grad)
-        TR_TRY(tv->source->own_table(out, job, tv->number, grad->rows->count, grad->rows->index));
+    if (job && rows)
+        TR_TRY(tv->source->own_table(out, job, tv->number, rows->count, rows->index));
     if (*out)
         return TR_OK;                              /* one update lasts from one exchange to the next */
     TR_TRY(tr_table_var_table(out, tv));
@@ -257,23 +258,23 @@ static tr_status run_update(const tr_run *io)
 {
     const update_attrs *a = io->attrs;
     const tr_tensor    *grad = io->in[U_GRAD];
+    const tr_pushed_rows *pushed = tr_pushed_rows_of(tr_var_of(io->in[U_GRAD]));
     tr_table_var       *tv;
     tr_table           *table;
     tr_table_tile      *tile = NULL;
 
     TR_TRY(table_of(&tv, io, U_W, "lookup_sparse_table_update"));
-    if (!grad && !tv->inbox)
-        return tr_fail(TR_EINVAL, "lookup_sparse_table_update: '%s' has no gradient", tr_run_in_name(io, U_W, 0));
-    if (grad && !grad->rows)
+    if (!pushed && !grad->rows)
         return tr_fail(TR_EINVAL, "lookup_sparse_table_update: gradient '%s' has no rows", tr_run_in_name(io, U_GRAD, 0));
     TR_TRY(tile_of(&tile, io, tv));
-    const tr_rows_part   mine = {.weight = 1, .count = grad ? grad->rows->count : 0, .keys = grad ? grad->rows->index : NULL,
-                                 .values = grad ? grad->data : NULL, .is_merged = a->is_merged};
+    const tr_rows       *rows = pushed ? NULL : grad->rows;
+    const tr_rows_part   mine = {.weight = 1, .count = rows ? rows->count : 0, .keys = rows ? rows->index : NULL, .values = grad->data,
+                                 .is_merged = a->is_merged};
     const tr_rows_update here = {1, &mine};
     for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
         TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));
-    TR_TRY(begin_update(&table, tv, grad));
-    const tr_status status = update_rows(tv, tile, table, grad ? &here : tv->inbox);
+    TR_TRY(begin_update(&table, tv, rows));
+    const tr_status status = update_rows(tv, tile, table, pushed ? pushed->update : &here);
     return status == TR_OK ? TR_OK : tr_context(status, "in an update of the sparse table '%s'", tr_run_in_name(io, U_W, 0));
 }
 
@@ -286,7 +287,7 @@ typedef struct pushed_attrs {
 static const tr_op_proto pushed_proto = {
     .doc = "On a server: the gradient of this update for a sparse table's rows that are here, as the trainers have pushed it, each row "
            "once. Stands where something is done to the gradient before lookup_sparse_table_update.",
-    .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}),
+    .in = TR_SLOTS({"X", "pushed rows", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "[n, width] float32, selected rows"}),
     .attr = TR_ATTRS(TR_ATTR(pushed_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1))),
     .attrs_size = sizeof(pushed_attrs),
@@ -302,19 +303,18 @@ static tr_status infer_pushed(const tr_infer *io)
 
 static tr_status run_pushed(const tr_run *io)
 {
-    tr_table_var *tv;
-    int64_t      *keys;
+    tr_pushed_rows *pushed = tr_pushed_rows_of(tr_var_of(io->in[0]));
+    const int64_t   width = ((const pushed_attrs *)io->attrs)->width;
+    int64_t        *keys;
 
-    TR_TRY(table_of(&tv, io, W, "pushed_rows"));
-    const int64_t width = tv->config.width;
-    if (!tv->inbox)
-        return tr_fail(TR_EINVAL, "pushed_rows: nobody pushes rows of '%s': this is no server", tr_run_in_name(io, W, 0));
-    TR_TRY(tr_rows_merge_run(&tv->merge, tv->inbox, width));
-    const int64_t count = tv->merge.set.count;
+    if (!pushed)
+        return tr_fail(TR_EINVAL, "pushed_rows: nobody pushes rows to '%s': this is no server", tr_run_in_name(io, 0, 0));
+    TR_TRY(tr_rows_merge_run(&pushed->merge, pushed->update, width));
+    const int64_t count = pushed->merge.set.count;
     TR_TRY(make_rows(&keys, io, count, width));
     if (count) {
-        memcpy(keys, tv->merge.set.keys, (size_t)count * sizeof *keys);
-        memcpy(io->out[OUT]->data, tv->merge.values, (size_t)(count * width) * sizeof(float));
+        memcpy(keys, pushed->merge.set.keys, (size_t)count * sizeof *keys);
+        memcpy(io->out[OUT]->data, pushed->merge.values, (size_t)(count * width) * sizeof(float));
     }
     return TR_OK;
 }

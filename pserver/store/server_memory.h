@@ -35,6 +35,7 @@ struct tr_server_program {
     tr_state    *state;               /* the memory that outlives the process */
     uint32_t     table_count;
     tr_table_var **table;             /* borrowed from the scope */
+    struct tr_pushed_rows **pushed;   /* of each table: its gradient; likewise */
     tr_job_table *about;              /* of each table: its description */
     tr_segment  *tasks;               /* memory for the state of tasks; NULL: there is none that outlives the process */
     tr_segment  *board;               /* memory for the board; NULL: there is none that outlives the process */

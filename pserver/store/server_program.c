@@ -10,6 +10,7 @@
 #include "pserver/store/frozen.h"
 #include "pserver/store/server_memory.h"
 #include "pserver/util/wake.h"
+#include "storage/table/pushed_rows.h"
 #include "storage/table/table_report.h"
 
 #include <stdio.h>
@@ -38,6 +39,7 @@ static void deinit(tr_server_program *sp)
     tr_state_free(sp->left_state, false);
     tr__server_memory_free(sp);
     free(sp->table);
+    free(sp->pushed);
     free(sp->about);
     free(sp->value);
     free(sp->param);
@@ -99,6 +101,30 @@ static tr_status make_block(tr_server_program *sp, uint32_t index, const Trireme
     return TR_OK;
 }
 
+/* Make the variable of a table's gradient. Where an operator of the program does not name it, as in jobs that were saved before there was one, let it do so. */
+static tr_pushed_rows *make_pushed(tr_server_program *sp, const char *table)
+{
+    tr_block       *block = tr_program_block(sp->program, 0);
+    char           *name = tr__must_format("%s" TR_PUSHED, table);
+    tr_pushed_rows *pushed = tr_pushed_rows_new(tr__scope_var(sp->scope, name));
+    tr_var_desc    *var = tr__block_var(block, name);
+
+    tr_var_desc_set_kind(var, TR_KIND_RAW);
+    tr_var_desc_set_persistable(var, true);
+    for (int i = 0; i < block->op_count; i++) {
+        tr_op_desc *op = block->op[i];
+        const char *of = tr_op_desc_input(op, "W", 0);
+        if (of && !strcmp(of, table) && !strcmp(op->type, "lookup_sparse_table_update") && !tr_op_desc_input_count(op, "Grad"))
+            tr_op_desc_set_input(op, "Grad", 1, (const char *const *)&name);
+        if (of && !strcmp(of, table) && !strcmp(op->type, "pushed_rows")) {
+            tr_op_desc_set_input(op, "X", 1, (const char *const *)&name);
+            tr_op_desc_set_input(op, "W", 0, NULL);
+        }
+    }
+    free(name);
+    return pushed;
+}
+
 static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Table *from, const char *name,
                             bool resume)
 {
@@ -121,6 +147,7 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
         config.state_value[i] = from->state_values[i];
     TR_TRY(tr_table_var_set(var, &config, &place));
     TR_TRY(tr_table_var_of(&sp->table[index], var, "setup", from->name));
+    sp->pushed[index] = make_pushed(sp, from->name);
     sp->table[index]->before = sp->table[index]->updates = from->updates;
     if (resume)
         return tr_table_var_attach(sp->table[index], from->updates + tr_state_committed(sp->state).updates);
@@ -163,6 +190,7 @@ tr_status tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
     sp->table = tr__must_array(setup->n_tables + 1, sizeof *sp->table);
+    sp->pushed = tr__must_array(setup->n_tables + 1, sizeof *sp->pushed);
     if (!resume)
         tr__server_memory_remove(sp);              /* the segments of an earlier job that is not resumed */
     sp->about = tr__must_array(setup->n_tables + 1, sizeof *sp->about);
@@ -268,7 +296,7 @@ static tr_status run(tr_server_program *sp, const tr_update *update)
     for (uint32_t i = 0; update->compensation > 0 && i < sp->block_count; i++)
         tr_compensate(sp->param[i]->dtype, update->grad[i], sp->param[i]->data, update->pulled[i], tr_tensor_count(sp->param[i]), update->compensation);
     for (uint32_t i = 0; i < sp->table_count; i++) {
-        sp->table[i]->inbox = &update->rows[i];
+        sp->pushed[i]->update = &update->rows[i];
         sp->table[i]->updates = sp->table[i]->before + update->number - 1;
     }
     return tr_update_plan_run(sp->plan, update->grad);

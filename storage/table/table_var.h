@@ -1,8 +1,7 @@
 /* table_var.h - a sparse table as a variable of a scope: the object of kind RAW that lookup_sparse_table_init makes.
  *
- * In one process it holds the table. On a server it holds the server's shards, and the trainers' rows for the update that is being applied.
- * On a trainer it holds the description alone, because the servers have the rows: then it knows whom to ask (tr_table_source). So operators and files
- * ask the variable, and nobody asks where the process is. */
+ * In one process it holds the table. On a server it holds the server's shards. On a trainer it holds the description alone, because the servers have the
+ * rows: then it knows whom to ask (tr_table_source). So operators and files ask the variable, and nobody asks where the process is. */
 #ifndef TR_STORAGE_TABLE_VAR_H
 #define TR_STORAGE_TABLE_VAR_H
 
@@ -32,7 +31,6 @@ typedef struct tr_table_var {
     char                 *name;       /* name of its segments, or NULL */
     uint64_t              updates;    /* number of updates that were begun */
     uint64_t              before;     /* of these: updates before this job */
-    const tr_rows_update *inbox;      /* on a server: the trainers' rows; NULL elsewhere */
     tr_rows_merge         merge;
     tr_table_tile        *tile;       /* its optimizer, planned for this program */
     uint64_t              tile_program, tile_revision;

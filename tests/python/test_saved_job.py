@@ -60,14 +60,15 @@ def test_beside_servers_it_is_a_script_to_the_bit(data, tmp_path, how, monkeypat
 @needs_mpi
 @pytest.mark.mpi
 def test_a_trainers_program_finds_the_servers_rows_by_its_tables_variable_too(data, tmp_path):
-    """Jobs that were saved before there was pull_sparse have it so."""
+    """Jobs that were saved before there was pull_sparse have it so, and their servers' programs do not name the pushed gradient."""
     how = ("--table", "--optimizer", "sgd", "--servers", 2)
     for name, more in (("job", ()), ("old", ("--by-variable",))):
         script(data, "--write", tmp_path / name, "--save", tmp_path / f"of_{name}", *how, *more)
         code, out, err = mpirun(2, 2, trainer_program(), tmp_path / name)
         assert code == 0, out + err
     assert_holds(tmp_path / "of_old", tmp_path / "of_job")
-    assert b"pull_sparse" in (tmp_path / "job").read_bytes() and b"pull_sparse" not in (tmp_path / "old").read_bytes()
+    new, old = ((tmp_path / name).read_bytes() for name in ("job", "old"))
+    assert b"pull_sparse" in new and b"@PUSHED" in new and b"pull_sparse" not in old
 
 
 @needs_mpi

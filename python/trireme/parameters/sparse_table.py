@@ -320,12 +320,22 @@ def _tell_startup(states: dict[str, list[str]]) -> None:
 # -- in a job: see distributed/transpiler.py --------------------------------------------------------------------
 
 
+def _object(name: str, block: Block) -> str:
+    """Declare a variable of a server that is no tensor, if it is new."""
+    if not block.has_var(name):
+        block.create_var(name=name, type=VarType.RAW, persistable=True)
+    return name
+
+
+def _pushed(table: str, block: Block) -> str:
+    """Return the variable with what the trainers have pushed of a table's gradient: storage/table/pushed_rows.h."""
+    return _object(table + "@PUSHED", block)
+
+
 def take_pushed(table: str, grad: str, width: int, program: Program) -> None:
     """Let a server's program begin what it does to a table's gradient with the one that the trainers have pushed."""
     block = program.global_block()
-    if not block.has_var(table):
-        block.create_var(name=table, type=VarType.RAW, persistable=True)
-    block._append_anywhere(PUSHED, {"W": [table]}, {"Out": [grad]}, {"width": width, "op_role": OpRole.Optimize})
+    block._append_anywhere(PUSHED, {"X": [_pushed(table, block)]}, {"Out": [grad]}, {"width": width, "op_role": OpRole.Optimize})
 
 
 def copy_update(op: Operator | OpView, program: Program, rename: Any, is_clipped: bool) -> None:
@@ -334,9 +344,7 @@ def copy_update(op: Operator | OpView, program: Program, rename: Any, is_clipped
     The gradient is that of ``op`` if it was clipped on the servers, else what the trainers have pushed.
     """
     source, block = op.block.program.block(op.attr("sub_block")), program.global_block()
-    table = op.input("W")[0]
-    if not block.has_var(table):
-        block.create_var(name=table, type=VarType.RAW, persistable=True)
+    table = _object(op.input("W")[0], block)
     numbers = [rename(name) for name in op.input("Numbers")]
     sub = program._create_block(0)
     program._rollback()
@@ -344,7 +352,7 @@ def copy_update(op: Operator | OpView, program: Program, rename: Any, is_clipped
         sub.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype)
     for inner in source.ops:
         sub.desc.insert_op(-1, copy_of(inner))
-    grads = [rename(name) for name in op.input("Grad")] if is_clipped else []
+    grads = [rename(name) for name in op.input("Grad")] if is_clipped else [_pushed(table, block)]
     attrs = {name: op.attr(name) for name in ("param", "grad", "states", "is_merged")}
     block._append_anywhere(UPDATE, {"W": [table], "Grad": grads, "Numbers": numbers}, {},
                            {"sub_block": sub.idx, "op_role": OpRole.Optimize, **attrs})
@@ -357,8 +365,8 @@ def add_update(op: Operator | OpView, program: Program) -> None:
     """
     tile, grad, states = op.attr("param"), op.attr("grad"), op.attr("states")
     shape = op.block.program.block(op.attr("sub_block")).var(tile).desc.shape()
-    table, block = op.input("W")[0], program.global_block()
-    block.create_var(name=table, type=VarType.RAW, persistable=True)
+    block = program.global_block()
+    table = _object(op.input("W")[0], block)
     sub = program._create_block(0)
     for name in (tile, grad, *states):
         sub.create_var(name=name, shape=shape, dtype=VarType.FP32)
@@ -366,5 +374,5 @@ def add_update(op: Operator | OpView, program: Program) -> None:
     for name in states:
         sub._append_anywhere("scale", {"X": name}, {"Out": name}, {"scale": 1.0})
     program._rollback()
-    block._append_anywhere(UPDATE, {"W": [table]}, {}, {"sub_block": sub.idx, "param": tile, "grad": grad, "states": states,
+    block._append_anywhere(UPDATE, {"W": [table], "Grad": [_pushed(table, block)]}, {}, {"sub_block": sub.idx, "param": tile, "grad": grad, "states": states,
                                                        "op_role": OpRole.Optimize})

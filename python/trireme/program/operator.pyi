@@ -805,9 +805,8 @@ def lookup_sparse_table_init(*, Out: Output = ..., dtype: DTypeLike = 5, width: 
                              keep_count: int = 0, max_rows: int = 0, **common: Unpack[Common]) -> Variable:
     """Makes an empty sparse table of rows by int64 keys."""
 
-def lookup_sparse_table_update(W: Slot, Grad: Slot | None = None, Numbers: Slot | None = None, *,
-                               sub_block: Block | int, param: str, grad: str, states: Sequence[str] = (),
-                               is_merged: bool = False, **common: Unpack[Common]) -> None:
+def lookup_sparse_table_update(W: Slot, Grad: Slot, Numbers: Slot | None = None, *, sub_block: Block | int, param: str,
+                               grad: str, states: Sequence[str] = (), is_merged: bool = False, **common: Unpack[Common]) -> None:
     """Updates the rows of a sparse table that Grad names, by the operators of sub_block, some rows at a time."""
 
 def lookup_table(W: Slot, Ids: Slot, *, Out: Output = ..., is_sparse: bool = False, is_distributed: bool = False,
@@ -1049,7 +1048,7 @@ def pull_sparse(Ids: Slot, *, Out: Output = ..., table: str, padding_idx: int = 
 def push_sparse(Grad: Slot, *, table: str, **common: Unpack[Common]) -> None:
     """Pushes the rows of a sparse table's gradient to the servers, repeated keys added up."""
 
-def pushed_rows(W: Slot, *, Out: Output = ..., width: int, **common: Unpack[Common]) -> Variable:
+def pushed_rows(X: Slot, *, Out: Output = ..., width: int, **common: Unpack[Common]) -> Variable:
     """On a server: the gradient of this update for a sparse table's rows that are here, as the trainers have pushed it, each row once."""
 
 def py_func(X: Slot | None = None, Like: Slot | None = None, *, Out: Output = ..., forward_callable_id: int = 0,

@@ -20,7 +20,7 @@ parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--optimizer", default="adam")
 parser.add_argument("--dropout", type=float, default=0.0)
 parser.add_argument("--table", action="store_true")
-parser.add_argument("--by-variable", action="store_true", help="rows are looked up in the table's variable, as jobs of earlier have it")
+parser.add_argument("--by-variable", action="store_true", help="the text of earlier jobs: rows are looked up in the table's variable, and a server's gradient has no name")
 parser.add_argument("--width", type=int, default=9)
 parser.add_argument("--compress")
 parser.add_argument("--pipe")
@@ -30,6 +30,14 @@ args = parser.parse_args()
 
 if args.by_variable:
     transpiler._pull_rows = lambda program, tables: None
+    copy_update = transpiler.copy_update
+
+    def without_gradient(op, program, *how):
+        copy_update(op, program, *how)
+        block = program.global_block()
+        block.desc.op(block.desc.op_size() - 1).set_input("Grad", [])
+
+    transpiler.copy_update = without_gradient
 if args.compress:
     fluid.distributed.set_compression(args.compress)
 fluid.default_startup_program().random_seed = 5
