@@ -223,7 +223,11 @@ def _shaped(feed: _Feed, array: np.ndarray) -> np.ndarray:
     inner = feed.shape[1:]
     if feed.lod_level:
         inner = [-1, *inner]
-    return array.reshape(inner)
+    try:
+        return array.reshape(inner)
+    except ValueError:
+        wanted = " x ".join("?" if size < 0 else str(size) for size in inner)
+        raise ValueError(f"{feed.name!r} has {array.size} values; a line is one sample, of {wanted or 'one'}") from None
 
 
 def predict(predictor: Predictor, rows: Sequence[Sequence[np.ndarray]]) -> Iterable[str]:
