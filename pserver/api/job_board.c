@@ -109,7 +109,7 @@ tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
     drop_answer(job->call);
     uint8_t *packed = pack(job, post, &size);
     job->call->post = (tr_client_post){.packed = packed, .size = size, .until = (tr_wire_until)post->until, .of = (uint32_t)post->of};
-    const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__POST, .data = &job->call->post, .is_urgent = true},
+    const tr_status status = tr__job_call(job, &(tr__command){.head = {TR__POST, .is_urgent = true}, .post = &job->call->post},
                                           &job->call->ticket);
     if (status != TR_OK)
         free(packed);

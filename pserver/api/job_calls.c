@@ -30,9 +30,9 @@ tr_status tr__job_check_block(const tr_job *job, int block, const char *call)
     return TR_OK;
 }
 
-tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket)
+tr_status tr__job_call(tr_job *job, const tr__command *command, tr_ticket *ticket)
 {
-    TR_TRY(tr_comm_post(job->rank.comm, command));
+    TR_TRY(tr__rank_post(&job->rank, command));
     job->last_ticket++;
     if (ticket)
         *ticket = job->last_ticket;

@@ -297,7 +297,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     TR_TRY(check_order(job, spec));
     TR_TRY(tr_job_finish_pulls(job));
     if (atomic_load(&job->rank.is_replacement) && job->step == job->joined_at)
-        TR_TRY(tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__EVEN, .is_urgent = true}));
+        TR_TRY(tr__rank_post(&job->rank, &(tr__command){.head = {TR__EVEN, .is_urgent = true}}));
     TR_TRY(wait_for_replacements(job));
     tr_background_join(&m->background);
     tr_checkpoint_item *states = tr__must_array((size_t)spec->count + 1, sizeof *states);
@@ -311,7 +311,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     atomic_store(&m->is_answered, false);
     place.index = tr_job_index(job);
     tr__snapshot_call *call = make_call(m, &place);
-    TR_TRY(tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__SNAPSHOT, .data = call, .is_urgent = true}));
+    TR_TRY(tr__rank_post(&job->rank, &(tr__command){.head = {TR__SNAPSHOT, .is_urgent = true}, .snapshot = call}));
     return tr_background_begin(&m->background, run_order, m, "write a checkpoint");
 }
 

@@ -49,7 +49,7 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
         atomic_store(&job->block[blocks[i]].pull, job->last_ticket + 1);
         atomic_store(&job->block[blocks[i]].to, data[i]);
     }
-    const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__PULL, .data = call}, ticket);
+    const tr_status status = tr__job_call(job, &(tr__command){.head = {TR__PULL}, .pull = call}, ticket);
     if (status != TR_OK) {                         /* the job has failed */
         free(call);
         return status;
@@ -97,7 +97,7 @@ tr_status tr__job_pull_again(tr_job *job)
 tr_status tr_job_flush(tr_job *job)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_flush"));
-    return tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__FLUSH, .is_urgent = true});
+    return tr__rank_post(&job->rank, &(tr__command){.head = {TR__FLUSH, .is_urgent = true}});
 }
 
 tr_status tr_job_finish_pulls(tr_job *job)

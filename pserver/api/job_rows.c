@@ -177,7 +177,7 @@ static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool k
     transfer->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? transfer->missing : transfer->first, .keys = transfer->keys,
                                  .to = transfer->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &transfer->clock,
                                  .is_rounded = job->rounds && t->dtype == TR_FP32};
-    return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &transfer->call, .is_urgent = true}, &transfer->ticket);
+    return tr__job_call(job, &(tr__command){.head = {TR__PULL_ROWS, .is_urgent = true}, .pull_rows = &transfer->call}, &transfer->ticket);
 }
 
 /* The rows that were asked for at the end of the last step are those of this step. */

@@ -35,14 +35,14 @@ tr_status tr__job_send_block(tr_job *job, int block, const void *data, double we
 {
     tr__job_block *b = &job->block[block];
     const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->rank.options.chunk_bytes);
-    tr_command     command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
-                              .has_more = is_last && tr__job_pulls_after_steps(job)};
+    tr__command    command = {.head = {TR__PUSH, .is_urgent = !is_small, .has_more = is_last && tr__job_pulls_after_steps(job)},
+                              .push = {(uint32_t)block, data, weight}};
 
     if (b->coder) {
         const tr_client_pieces *pieces;
         TR_TRY(tr__job_compress(&pieces, job, b, data, weight));
-        command.kind = TR__PUSH_COMPRESSED;
-        command.data = (void *)(uintptr_t)pieces;
+        command.head.kind = TR__PUSH_COMPRESSED;
+        command.push_compressed = (tr__push_compressed){(uint32_t)block, pieces, weight};
     }
     TR_TRY(tr__job_call(job, &command, ticket));
     atomic_store_explicit(&b->from, b->coder ? NULL : data, memory_order_release);
@@ -53,5 +53,5 @@ tr_status tr__job_send_rows(tr_job *job, int table)
 {
     tr__rows_transfer *transfer = job->table[table].push;
 
-    return tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &transfer->call, .is_urgent = true}, &transfer->ticket);
+    return tr__job_call(job, &(tr__command){.head = {TR__PUSH_ROWS, .is_urgent = true}, .push_rows = &transfer->call}, &transfer->ticket);
 }

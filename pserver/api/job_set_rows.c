@@ -43,7 +43,7 @@ static tr_status send(tr_ticket *ticket, tr_job *job, int server, const tr_clien
     tr__write_call *call = tr__must_alloc(sizeof *call);
 
     *call = (tr__write_call){server, clears, clock, *rows};
-    const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__WRITE_ROWS, .data = call, .is_urgent = true}, ticket);
+    const tr_status status = tr__job_call(job, &(tr__command){.head = {TR__WRITE_ROWS, .is_urgent = true}, .write_rows = call}, ticket);
     if (status != TR_OK) {
         free(call->rows.data);
         free(call);

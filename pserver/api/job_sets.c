@@ -294,19 +294,14 @@ static tr_status check_set(const tr_job *job, const owned *var)
 
 static tr_status send_part(tr_job *job, const owned *var, const part *p)
 {
-    tr__set_call *call = tr__must_alloc(sizeof *call);
+    const tr__set set = {p->server, p->value, tr__array_alloc((size_t)p->bytes), (uint64_t)p->bytes};
 
-    *call = (tr__set_call){p->server, p->value, tr__array_alloc((size_t)p->bytes), (uint64_t)p->bytes};
-    if (!call->bytes) {
-        free(call);
+    if (!set.bytes)
         return tr_fail(TR_ENOMEM, "no memory to send '%s' of %lld bytes, which was set", var->name, (long long)p->bytes);
-    }
-    memcpy(call->bytes, (const char *)tr_var_tensor(var->var)->data + p->begin, (size_t)p->bytes);
-    const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__SET, .data = call}, NULL);
-    if (status != TR_OK) {
-        free(call->bytes);
-        free(call);
-    }
+    memcpy(set.bytes, (const char *)tr_var_tensor(var->var)->data + p->begin, (size_t)p->bytes);
+    const tr_status status = tr__job_call(job, &(tr__command){.head = {TR__SET}, .set = set}, NULL);
+    if (status != TR_OK)
+        free(set.bytes);
     return status;
 }
 

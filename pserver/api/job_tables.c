@@ -234,7 +234,7 @@ static tr_status read_from_servers(tr__read_call *call, int count, tr_job *job)
     tr_ticket ticket = 0;
 
     for (int i = 0; i < count; i++)
-        TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = &call[i], .is_urgent = i + 1 == count}, &ticket));
+        TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__READ_ROWS, .is_urgent = i + 1 == count}, .read_rows = &call[i]}, &ticket));
     return tr_job_wait(job, ticket);
 }
 

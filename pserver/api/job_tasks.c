@@ -15,7 +15,7 @@ static tr_status post(tr_job *job, const tr_client_task *what, tr_ticket *ticket
     tr_client_task *call = tr__must_bytes(sizeof *call);
 
     *call = *what;
-    const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__TASK, .data = call, .is_urgent = true}, ticket);
+    const tr_status status = tr__job_call(job, &(tr__command){.head = {TR__TASK, .is_urgent = true}, .task = call}, ticket);
     if (status != TR_OK)
         free(call);
     return status;

@@ -80,7 +80,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr__job_choose_on_nan(job, spec));
     TR_TRY(tr_job_wait(job, 1));                   /* ticket 1: the setup depends on whether the servers have state */
     TR_TRY(tr__job_make_setup(&call, job, spec));
-    status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call, .is_urgent = true}, &ticket);
+    status = tr__job_call(job, &(tr__command){.head = {TR__SETUP, .is_urgent = true}, .setup = &call}, &ticket);
     if (status != TR_OK) {
         tr__job_free_setup(&call, false);
         return status;
@@ -219,7 +219,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     bool is_idle;
     TR_TRY(tr_job_finish_pulls(job));              /* for a step without a push */
     TR_TRY(tr__job_release_gradients(job, &is_idle));
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = tr__job_pulls_after_steps(job)}, ticket));
+    TR_TRY(tr__job_call(job, &(tr__command){.head = {is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = tr__job_pulls_after_steps(job)}}, ticket));
     tr_trainer_meter_end(job->rank.meter, tr__clock());
     job->rank.last_end = job->last_ticket;
     job->step++;
@@ -250,7 +250,7 @@ tr_status tr_job_step_idle(tr_job *job)
     TR_TRY(tr__job_settle(job));
     TR_TRY(tr__job_sets_send(job));                /* all trainers set the same values before the same step */
     tr_trainer_vars_stay(job->own, (uint64_t)job->step, (uint64_t)job->step + 1);
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_IDLE, .is_urgent = true}, NULL));
+    TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__STEP_IDLE, .is_urgent = true}}, NULL));
     job->rank.last_end = job->last_ticket;
     job->step++;
     return tr__job_tables_ended(job);
@@ -264,7 +264,7 @@ tr_ticket tr_job_last_ticket(const tr_job *job)
 tr_status tr_job_rest(tr_job *job)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_rest"));
-    return tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__REST, .is_urgent = true});
+    return tr__rank_post(&job->rank, &(tr__command){.head = {TR__REST, .is_urgent = true}});
 }
 
 int64_t tr_job_step(const tr_job *job)
@@ -299,7 +299,7 @@ tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
         TR_TRY(finish_steps(job, "tr_job_stay"));
         tell_left(job);
         tr__checkpointer_finish(job->checkpointer);
-        TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
+        TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__STAY, .is_urgent = true}}, NULL));
         job->is_draining = true;
         tr_trainer_meter_does(job->rank.meter, TR_DOES_LEFT);
     }
@@ -316,7 +316,7 @@ tr_status tr_job_goodbye(tr_job *job)
     TR_TRY(finish_steps(job, "tr_job_goodbye"));
     tell_left(job);
     tr__checkpointer_finish(job->checkpointer);                  /* its failure is reported by tr_job_checkpoint_wait, if the caller asks */
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
+    TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__GOODBYE, .is_urgent = true}}, &ticket));
     job->has_left = true;
     tr_trainer_meter_does(job->rank.meter, TR_DOES_LEFT);
     return tr_job_wait(job, ticket);
@@ -339,7 +339,7 @@ tr_status tr_job_abort(tr_job *job, const char *why)
         return tr_fail(TR_EINVAL, "tr_job_abort: it is a trainer's; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
     text = tr__must_strdup(why);
     job->has_left = true;
-    const tr_status status = tr_comm_post(job->rank.comm, &(tr_command){.kind = TR__ABORT, .data = text});
+    const tr_status status = tr__rank_post(&job->rank, &(tr__command){.head = {TR__ABORT}, .abort = text});
     if (status != TR_OK) {
         free(text);
         return status;

@@ -164,11 +164,10 @@ static void pull(tr_client *client, tr__pull_call *call)
     free(call);
 }
 
-static void set(tr_client *client, tr__set_call *call)
+static void set(tr_client *client, const tr__set *set)
 {
-    tr_client_set(client, call->server, call->value, call->bytes, call->size);
-    free(call->bytes);
-    free(call);
+    tr_client_set(client, set->server, set->value, set->bytes, set->size);
+    free(set->bytes);
 }
 
 static void write_rows(tr_client *client, tr__write_call *call)
@@ -203,74 +202,78 @@ static void begin_snapshot(tr_client *client, tr__snapshot_call *call)
     free(call);
 }
 
-static void trainer_command(tr__driver *d, const tr_command *command)
+static void client_command(tr_client *client, const tr__command *c)
 {
-    tr_client     *client = d->client;
-    const uint32_t block = (uint32_t)command->block;
-
-    switch ((tr__command)command->kind) {
-    case TR__SETUP:           set_up(client, command->data); break;
-    case TR__SET:             set(client, command->data); break;
-    case TR__PUSH:            tr_client_push(client, block, command->data, command->weight); break;
-    case TR__PUSH_COMPRESSED: tr_client_push_compressed(client, block, command->data, command->weight); break;
+    switch ((tr__command_kind)c->head.kind) {
+    case TR__SETUP:           set_up(client, c->setup); break;
+    case TR__SET:             set(client, &c->set); break;
+    case TR__PUSH:            tr_client_push(client, c->push.block, c->push.data, c->push.weight); break;
+    case TR__PUSH_COMPRESSED: tr_client_push_compressed(client, c->push_compressed.block, c->push_compressed.pieces, c->push_compressed.weight); break;
     case TR__STEP_END:        tr_client_step_end(client); break;
     case TR__STEP_IDLE:       tr_client_step_idle(client); break;
-    case TR__PULL:            pull(client, command->data); break;
-    case TR__PULL_ROWS:       tr_client_pull_rows(client, command->data); break;
-    case TR__READ_ROWS:       read_rows(client, command->data); break;
-    case TR__WRITE_ROWS:      write_rows(client, command->data); break;
-    case TR__PUSH_ROWS:       tr_client_push_rows(client, command->data); break;
+    case TR__PULL:            pull(client, c->pull); break;
+    case TR__PULL_ROWS:       tr_client_pull_rows(client, c->pull_rows); break;
+    case TR__READ_ROWS:       read_rows(client, c->read_rows); break;
+    case TR__WRITE_ROWS:      write_rows(client, c->write_rows); break;
+    case TR__PUSH_ROWS:       tr_client_push_rows(client, c->push_rows); break;
     case TR__STAY:            tr_client_drain(client); break;
     case TR__GOODBYE:         tr_client_goodbye(client); break;
-    case TR__ABORT:           abort_job(client, command->data); break;
+    case TR__ABORT:           abort_job(client, c->abort); break;
     case TR__REST:            tr_client_rest(client); break;
-    case TR__SNAPSHOT:        begin_snapshot(client, command->data); break;
-    case TR__TASK:            request_task(client, command->data); break;
+    case TR__SNAPSHOT:        begin_snapshot(client, c->snapshot); break;
+    case TR__TASK:            request_task(client, c->task); break;
     case TR__EVEN:            tr_client_send_even(client); break;
-    case TR__POST:            tr_client_post_request(client, command->data); break;
+    case TR__POST:            tr_client_post_request(client, c->post); break;
     case TR__FLUSH:           break;               /* it is urgent, and commands that were gathering leave with it */
-    case TR__APPLIED:                              /* a server's commands */
-    case TR__SNAPPED:
-    case TR__FROZEN:
-    case TR__WRITTEN:
-    case TR__SHARE:           break;
+#define IGNORE(kind, ...) case TR__##kind:
+    TR__SERVER_COMMANDS(IGNORE)
+    TR__PLAIN_SERVER_COMMANDS(IGNORE) break;
+#undef IGNORE
     }
 }
 
-static void share(tr__driver *d, const tr_command *command)
+static void share(tr__driver *d, const tr__share *share)
 {
     if (d->replica)
         tr_replica_share(d->replica, d->rank->share);
     else
-        tr_server_share(d->server, command->data, (uint32_t)command->block, d->rank->share);
+        tr_server_share(d->server, share->own, share->bytes, d->rank->share);
 }
 
-static void applied(tr__driver *d, const tr_command *command)
+static void applied(tr__driver *d, const tr__applied *applied)
 {
-    if (command->data)
-        tr_fail((tr_status)command->block, "%s", (char *)command->data);
-    tr__rank_tell_applied(d, (tr_status)command->block);
-    free(command->data);
+    if (applied->why)
+        tr_fail(applied->status, "%s", applied->why);
+    tr__rank_tell_applied(d, applied->status);
+    free(applied->why);
 }
 
-static void server_command(tr__driver *d, const tr_command *command)
+static void written(tr_server *server, const tr__written *written)
 {
-    switch ((tr__command)command->kind) {
-    case TR__APPLIED: applied(d, command); break;
-    case TR__SHARE:   share(d, command); break;
-    case TR__FROZEN:  tr_server_frozen(d->server, (tr_status)command->block); break;
-    case TR__SNAPPED:
-    case TR__WRITTEN: tr__saving_command(d->server, command); break;
-    default:          break;                       /* a trainer's commands */
+    tr_server_written(server, written->part, written->size, written->error);
+    free(written->part);
+    free(written->error);
+}
+
+static void server_command(tr__driver *d, const tr__command *c)
+{
+    switch ((tr__command_kind)c->head.kind) {
+    case TR__APPLIED: applied(d, &c->applied); break;
+    case TR__SHARE:   share(d, &c->share); break;
+    case TR__FROZEN:  tr_server_frozen(d->server, c->frozen); break;
+    case TR__SNAPPED: tr_server_snapped(d->server, tr__clock()); break;
+    case TR__WRITTEN: written(d->server, &c->written); break;
+    default:          break;                       /* a client's commands */
     }
 }
 
-static void on_command(void *self, const tr_command *command)
+static void on_command(void *self, const tr_command *head)
 {
-    tr__driver *d = self;
+    tr__driver        *d = self;
+    const tr__command *command = (const tr__command *)(const void *)head;
 
     if (d->client)
-        trainer_command(d, command);
+        client_command(d->client, command);
     else
         server_command(d, command);
 }

@@ -22,13 +22,6 @@ struct tr__saving {
     char        *error;
 };
 
-/* The data of TR__WRITTEN. */
-typedef struct written {
-    uint8_t *part;
-    size_t   size;
-    char    *error;
-} written;
-
 tr__saving *tr__saving_new(tr__rank *rank)
 {
     tr__saving *s = tr__must_alloc(sizeof *s);
@@ -126,15 +119,14 @@ static tr_status take(tr__saving *s)
 
 static tr_status tell_written(tr__saving *s)
 {
-    written *w = tr__must_alloc(sizeof *w);
+    tr__command c = {.head = {TR__WRITTEN, .is_urgent = true}, .written = {.error = s->error}};
 
     if (s->part)
-        w->part = tr_part_pack(&w->size, s->part);
-    w->error = s->error;
+        c.written.part = tr_part_pack(&c.written.size, s->part);
     s->error = NULL;
     tr_part_free(s->part);
     s->part = NULL;
-    return tr_comm_post(s->rank->comm, &(tr_command){.kind = TR__WRITTEN, .data = w, .is_urgent = true});
+    return tr__rank_post(s->rank, &c);
 }
 
 static tr_status copy_and_write(tr__saving *s)
@@ -143,7 +135,7 @@ static tr_status copy_and_write(tr__saving *s)
     const tr_status taken = take(s);
     if (taken != TR_OK)
         s->error = tr__must_strdup(tr_error());
-    TR_TRY(tr_comm_post(s->rank->comm, &(tr_command){.kind = TR__SNAPPED, .is_urgent = true}));
+    TR_TRY(tr__rank_post(s->rank, &(tr__command){.head = {TR__SNAPPED, .is_urgent = true}}));
     if (taken == TR_OK && begin(s, run_write) == TR_OK) {
         s->is_writing = true;
         return TR_OK;
@@ -165,18 +157,4 @@ tr_status tr__saving_serve(tr__saving *s)
         TR_TRY(tell_written(s));
     }
     return atomic_exchange(&s->is_wanted, false) ? copy_and_write(s) : TR_OK;
-}
-
-void tr__saving_command(tr_server *server, const tr_command *command)
-{
-    written *w = command->data;
-
-    if (command->kind == TR__SNAPPED) {
-        tr_server_snapped(server, tr__clock());
-        return;
-    }
-    tr_server_written(server, w->part, w->size, w->error);
-    free(w->part);
-    free(w->error);
-    free(w);
 }

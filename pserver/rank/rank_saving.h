@@ -21,7 +21,5 @@ void        tr__saving_begin(tr__saving *saving, const Trireme__Pserver__Snapsho
 tr_status   tr__saving_serve(tr__saving *saving);
 /* Does tr__saving_serve have work at this moment? */
 bool        tr__saving_is_due(const tr__saving *saving);
-/* Carry out the commands TR__SNAPPED and TR__WRITTEN. */
-void        tr__saving_command(tr_server *server, const tr_command *command);
 
 #endif

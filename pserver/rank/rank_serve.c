@@ -13,24 +13,24 @@
 static tr_status apply(tr__rank *rank)
 {
     const tr_status status = tr_server_program_run(rank->program, &rank->update);
-    tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
+    tr__command     command = {.head = {TR__APPLIED, .is_urgent = true}, .applied = {.status = status}};
 
     if (status != TR_OK)
-        command.data = tr__must_strdup(tr_error());
+        command.applied.why = tr__must_strdup(tr_error());
     atomic_store(&rank->has_update, false);
-    return tr_comm_post(rank->comm, &command);
+    return tr__rank_post(rank, &command);
 }
 
 tr_status tr__rank_share(const uint8_t **all, tr__rank *rank, const void *own, uint32_t bytes)
 {
-    const tr_command command = {.kind = TR__SHARE, .block = (int)bytes, .data = (void *)(uintptr_t)own, .is_urgent = true};
-    const tr_roster *roster = tr_comm_roster(rank->comm);
+    const tr__command command = {.head = {TR__SHARE, .is_urgent = true}, .share = {own, bytes}};
+    const tr_roster  *roster = tr_comm_roster(rank->comm);
 
     if (rank->role == TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "job: servers share what they have in an update; this is %s", tr_roster_name(roster, roster->self));
     if (!rank->share)
         rank->share = tr__must_bytes((size_t)roster->servers * TR_GATHER_MAX);
-    TR_TRY(tr_comm_post(rank->comm, &command));
+    TR_TRY(tr__rank_post(rank, &command));
     *all = rank->share;
     return tr_comm_wait(NULL, rank->comm, ++rank->gatherings, tr__seconds(rank->options.wait_timeout));
 }
@@ -45,7 +45,7 @@ static tr_status serve_frozen(tr__rank *rank)
     const tr_status status = tr_server_program_freeze(rank->program);
     if (status != TR_OK)
         fprintf(stderr, "trireme-pserver: %s; server %d goes on without a replica\n", tr_error(), rank->server_index);
-    return tr_comm_post(rank->comm, &(tr_command){.kind = TR__FROZEN, .block = (int)status, .is_urgent = true});
+    return tr__rank_post(rank, &(tr__command){.head = {TR__FROZEN, .is_urgent = true}, .frozen = status});
 }
 
 tr_status tr__rank_serve(tr__rank *rank)

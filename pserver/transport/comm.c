@@ -4,6 +4,7 @@
 #include "framework/base/memory.h"
 #include "framework/threads/interrupt.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,7 @@ static void drive_once(tr_comm *comm, bool has_more)
         tr_comm_carry_on(comm);
 }
 
-tr_status tr_comm_post(tr_comm *comm, const tr_command *command)
+tr_status tr_comm_post(tr_comm *comm, const tr_command *command, size_t bytes)
 {
     const unsigned tail = atomic_load_explicit(&comm->ring_tail, memory_order_relaxed);
 
@@ -127,7 +128,8 @@ tr_status tr_comm_post(tr_comm *comm, const tr_command *command)
     }
     if (atomic_load_explicit(&comm->state, memory_order_acquire) == TR__FAILED)
         return tr_comm_status(comm);
-    comm->ring[tail % TR__RING] = *command;
+    assert(bytes <= TR_COMMAND_BYTES);
+    memcpy(&comm->ring[tail % TR__RING], command, bytes);
     atomic_store(&comm->ring_tail, tail + 1);
     if (command->is_urgent)
         drive_once(comm, command->has_more);

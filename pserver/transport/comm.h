@@ -32,15 +32,15 @@ typedef struct tr_comm_options {
     const char *transport;            /* path of the shared object */
 } tr_comm_options;
 
+/* The head of a command. A command with data is a struct that begins with its head; the core knows the struct by the kind. */
 typedef struct tr_command {
-    int      kind;                    /* what it asks of the core; the core's `command` knows the meaning */
-    int      block;
-    void    *data;
-    double   weight;
+    int      kind;                    /* what it asks of the core */
     bool     is_urgent;               /* send at once. Other commands gather until a turn: of an owner that waits or posts an urgent command, or of the
                                        * thread after its nap */
     bool     has_more;                /* another command follows directly: do not ring ranks that would wake on this processor before it */
 } tr_command;
+
+enum { TR_COMMAND_BYTES = 40 };       /* the largest command */
 
 /* The core of this rank, made when all ranks are known. The driver makes all these calls. */
 typedef struct tr_comm_core {
@@ -59,8 +59,8 @@ typedef struct tr_span { int64_t from, to; } tr_span;
 /* Start the thread and wait until all ranks are known. */
 tr_status        tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core);
 const tr_roster *tr_comm_roster(const tr_comm *comm);
-/* Hand over a command. Waits only while the ring is full. Fails when the job has failed. */
-tr_status        tr_comm_post(tr_comm *comm, const tr_command *command);
+/* Hand over a command of `bytes` bytes, which are copied. Waits only while the ring is full. Fails when the job has failed. */
+tr_status        tr_comm_post(tr_comm *comm, const tr_command *command, size_t bytes);
 /* Wait until `done` reaches this. TR_ETIMEOUT: the text says what is missing. *waited: begin and end of the wait; may be NULL. */
 tr_status        tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t timeout);
 /* The same on another thread than the owner's: it only looks, and never drives. */

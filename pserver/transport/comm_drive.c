@@ -29,9 +29,9 @@ static int take_commands(tr_comm *comm)
     bool           is_urgent = atomic_load(&comm->owner_drives);
 
     for (; head != tail; head++) {
-        is_urgent |= comm->ring[head % TR__RING].is_urgent;
+        is_urgent |= comm->ring[head % TR__RING].head.is_urgent;
         tr__comm_away(comm);
-        comm->core.command(comm->core.self, &comm->ring[head % TR__RING]);
+        comm->core.command(comm->core.self, &comm->ring[head % TR__RING].head);
         tr__comm_back(comm);
         atomic_store_explicit(&comm->ring_head, head + 1, memory_order_release);
     }

@@ -35,6 +35,11 @@ typedef struct tr__early {
     void             *payload;
 } tr__early;
 
+typedef union tr__command_slot {
+    tr_command head;
+    void      *aligned[TR_COMMAND_BYTES / sizeof(void *)];
+} tr__command_slot;
+
 struct tr_comm {
     tr_comm_options options;
     tr_comm_core    core;
@@ -55,7 +60,7 @@ struct tr_comm {
     atomic_bool      thread_sleeps;
     int64_t          gathers_since;               /* driver's: when the commands came that are not flushed yet; 0: there are none */
     atomic_uint      ring_head, ring_tail;        /* head: next command for the driver; tail: next free place for the owner */
-    tr_command       ring[TR__RING];
+    tr__command_slot ring[TR__RING];
     atomic_bool      is_leaving, is_parked;
     atomic_int       inside;                      /* TR__DRIVER, TR__AWAY or TR__PULSE */
     atomic_llong     pulsed_at;                   /* when heartbeats were sent while the driver was away; 0: never */

@@ -350,13 +350,18 @@ static void check_snapshot(trainer *t)
 
 /* -- a trainer's program -------------------------------------------------------------------------------- */
 
+typedef struct request {
+    tr_command head;
+    int        step;
+} request;
+
 /* `operations`: how many the core makes of it. */
 static void ask(trainer *t, op what, int operations)
 {
-    const tr_command command = {.kind = (int)what, .block = t->step};
+    const request command = {{(int)what}, t->step};
 
     t->ticket += (uint64_t)operations;
-    tr_comm_post(tr_sim_comm(t->job->sim, t->job->servers + t->index), &command);
+    tr_comm_post(tr_sim_comm(t->job->sim, t->job->servers + t->index), &command.head, sizeof command);
 }
 
 static void push_and_pull(trainer *t)
@@ -377,7 +382,7 @@ static void trainer_command(void *self, const tr_command *command)
     case OP_STEP:     push_and_pull(t); break;
     case OP_STAY:     tr_client_drain(t->client); break;
     case OP_GOODBYE:  tr_client_goodbye(t->client); break;
-    case OP_SNAPSHOT: snapshot(t, (uint64_t)command->block); break;
+    case OP_SNAPSHOT: snapshot(t, (uint64_t)((const request *)(const void *)command)->step); break;
     }
 }
 

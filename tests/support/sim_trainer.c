@@ -323,19 +323,24 @@ static void leave(sim_trainer *t)
 
 /* == commands ================================================================================= */
 
+typedef struct request {
+    tr_command head;
+    uint32_t   of;
+} request;
+
 uint64_t sim__ask(sim_trainer *t, sim_op op, uint32_t of)
 {
-    const tr_command command = {.kind = (int)op, .block = (int)of};
+    const request command = {.head = {(int)op}, .of = of};
 
     t->posted += op < SIM_OP_SNAPSHOT;
-    tr_comm_post(tr_sim_comm(t->job->sim, t->rank), &command);     /* a failure ends the program, by its loop */
+    tr_comm_post(tr_sim_comm(t->job->sim, t->rank), &command.head, sizeof command);     /* a failure ends the program, by its loop */
     return t->posted;
 }
 
 void sim__ask_now(sim_trainer *t, sim_op op)
 {
-    const tr_command command = {.kind = (int)op, .is_urgent = true};
-    tr_comm_post(tr_sim_comm(t->job->sim, t->rank), &command);
+    const request command = {.head = {(int)op, .is_urgent = true}};
+    tr_comm_post(tr_sim_comm(t->job->sim, t->rank), &command.head, sizeof command);
 }
 
 /* Send what this trainer has set of a block: the parameter, and (`of` is odd) its momentum. These are values n and n + count of their server. */
@@ -383,7 +388,7 @@ static void make_request(sim_trainer *t, sim_op op, uint32_t of)
 
 void sim__trainer_command(sim_trainer *t, const tr_command *command)
 {
-    make_request(t, (sim_op)command->kind, (uint32_t)command->block);
+    make_request(t, (sim_op)command->kind, ((const request *)(const void *)command)->of);
     t->made += command->kind < SIM_OP_SNAPSHOT;
 }
 

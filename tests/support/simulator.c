@@ -28,6 +28,12 @@ static tr_node make(void *self, const tr_roster *roster)
     return r->program.core.make(r->program.core.self, roster);
 }
 
+/* A command that carries a call instead. */
+typedef struct carrier {
+    tr_command head;
+    call      *what;
+} carrier;
+
 static void command(void *self, const tr_command *c)
 {
     tr__sim_rank *r = self;
@@ -36,8 +42,9 @@ static void command(void *self, const tr_command *c)
         r->program.core.command(r->program.core.self, c);
         return;
     }
-    const call todo = *(call *)c->data;
-    free(c->data);
+    call *const what = ((const carrier *)(const void *)c)->what;
+    const call  todo = *what;
+    free(what);
     todo.call(todo.payload);
 }
 
@@ -114,9 +121,11 @@ static void free_rank(tr__sim_rank *r)
 
     if (!comm)
         return;
-    for (unsigned i = comm->ring_head; i != comm->ring_tail; i++)
-        if (comm->ring[i % TR__RING].kind == CALL_KIND)
-            free(comm->ring[i % TR__RING].data);
+    for (unsigned i = comm->ring_head; i != comm->ring_tail; i++) {
+        const void *posted = &comm->ring[i % TR__RING];
+        if (((const tr_command *)posted)->kind == CALL_KIND)
+            free(((const carrier *)posted)->what);
+    }
     while (comm->early) {
         tr__early *early = comm->early;
         comm->early = early->next;
@@ -366,8 +375,8 @@ static void post_call(tr_sim *sim, const tr__event *e)
     *todo = (call){e->call, e->payload};
     sim->running = e->rank;
     if (setjmp(sim->turn) == 0) {
-        const tr_command c = {.kind = CALL_KIND, .data = todo, .is_urgent = true};
-        if (tr_comm_post(r->comm, &c) != TR_OK)
+        const carrier c = {.head = {CALL_KIND, .is_urgent = true}, .what = todo};
+        if (tr_comm_post(r->comm, &c.head, sizeof c) != TR_OK)
             free(todo);
     }
     sim->running = -1;
