@@ -1,10 +1,13 @@
 """train_from_dataset and infer_from_dataset: what the core does without Python is what Executor.run does with it."""
 
+import re
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from job_support import launch, needs_mpi
 
 import trireme as fluid
 
@@ -104,6 +107,17 @@ def test_inference_leaves_the_parameters_alone(table, exe, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 6
     for name, value in parameters().items():
         np.testing.assert_array_equal(value, before[name])
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_loop_that_trains_nothing_leaves_the_weight_of_a_jobs_steps(tmp_path):
+    said = launch(1, 2, tmp_path / "data", script=Path(__file__).parent / "jobs" / "beside_loop.py")
+
+    want = 0.0
+    for _ in range(2):                                 # 4 samples of 1.0 and 12 of 2.0
+        want -= 0.1 * (4 * 2 * (want - 1) + 12 * 4 * (2 * want - 1)) / 16
+    assert [float(value) for value in re.findall(r"^w (\S+)", said, re.M)] == pytest.approx([want] * 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("in_memory", [False, True])

@@ -112,9 +112,10 @@ class JobSteps(Steps):
     def before_loop(self, executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
         """Return the LoopPart of a loop over ``program``: the program to run instead, and its settings."""
         training = self._find(executor, program, scope)
+        if self.training is not None:
+            self.training._last = -1.0                     # the loop sets the weight, also one that trains nothing
         if training is None:
             return LoopPart(program, None, names, None, False)
-        training._last = -1.0                              # the loop sets the weight
         manager, replay = training.manager, training.replay
         if replay is not None:                             # the runs of skipped batches do not write to these variables
             training.load_own()
