@@ -13,9 +13,13 @@ import sys
 import cffi
 
 
-# Functions in Python that the core calls: trireme/feeding/tables.py defines them. Their types are those of tr_table_reader.
+# Functions in Python that the core calls: trireme/feeding/tables.py defines those of tr_table_reader, trireme/distributed/core_manager.py those of
+# tr_checkpoint_contents.
 CALLBACKS = """
 extern "Python" {
+    tr_status tr_py_checkpoint_position(const void **bytes, size_t *size, void *payload);
+    tr_status tr_py_checkpoint_digest(const char **text, void *payload);
+    void      tr_py_checkpoint_say(const char *text, bool is_warning, void *payload);
     tr_status tr_py_table_open(void *payload, const char *path, int64_t begin, int64_t end, char *error);
     tr_status tr_py_table_next(void *payload, tr_table_block *out, char *error);
     void      tr_py_table_close(void *payload);

@@ -157,6 +157,11 @@ TR_API int         tr_checkpoint_find_own(const tr_checkpoint *checkpoint, const
 TR_API tr_status   tr_checkpoint_read_own(const tr_checkpoint *checkpoint, const char *name, int trainer, int trainers, void *data,
                                           int64_t bytes);
 
+/* Give variables of `scope` the values of these names, for this trainer of so many `trainers` (tr_checkpoint_read_own): all of them, or none where one
+ * does not fit what `program` declares. With `scope` NULL nothing is read. TR_ENOTFOUND: there is no such array. TR_ESHAPE, TR_EDTYPE: it is another one. */
+TR_API tr_status   tr_checkpoint_restore(tr_scope *scope, const tr_checkpoint *checkpoint, tr_program *program, int count, const char *const *names,
+                                         int trainer, int trainers);
+
 /* -- the place where a launch began: see beginning.c -- */
 
 /* When servers begin without state: trainer 0 notes where the job begins, at this checkpoint of the folder, or (NULL) at its beginning.

@@ -1,49 +1,132 @@
-/* checkpoint_manager.h - checkpoints of a saved job: where it goes on from, and what a checkpoint of it holds. checkpoint_policy.h decides when one is
- * due. Scripts behave alike: docs/checkpoints.md.
+/* checkpoint_manager.h - the checkpoints of one training: the place where it goes on, the contents of a checkpoint, and when one is written.
+ * Scripts and saved jobs, alone and as trainers of a job, have the same manager (docs/adr/0055). checkpoint_policy.h decides when one is due.
  *
- * What must stay true: a process has one manager. The loop asks it between two steps. */
+ *     manager = tr_checkpoint_manager_new(&options, job);
+ *     status = tr_checkpoint_manager_begin(manager, &contents);          // after the startup program: where does the training go on?
+ *     status = tr_checkpoint_manager_load(manager);                      // the scope's variables get the values of the checkpoint
+ *     status = tr_checkpoint_manager_begin_step(&stops, manager);        // before each step; or in a loop:
+ *     status = tr_checkpoint_manager_look(&stops, manager, steps);       //   between two of its steps
+ *     while ((status = tr_checkpoint_manager_end(manager, 0.1)) == TR_ETIMEOUT) ...     // after the last step: the last checkpoint
+ *
+ * What must stay true: a process has one manager for a training. One thread uses it at a time, between two steps. */
 #ifndef TR_TRAINER_CHECKPOINT_MANAGER_H
 #define TR_TRAINER_CHECKPOINT_MANAGER_H
 
-#include "framework/tensors/scope.h"
-#include "trainer/trireme_trainer.h"
+#include "trainer/checkpoint_policy.h"
 
-typedef struct tr_checkpoint_manager {
-    const tr_saved_job_desc  *desc;
-    const tr_saved_partition *partition;      /* NULL: one process */
-    tr_job                   *job;
-    const tr_policy          *policy;         /* of the job's mode; NULL: one process */
-    tr_scope                 *scope;
-    tr_checkpoint            *from;           /* the checkpoint to read values from, or NULL */
-    tr_checkpoint_origin      origin;
-    tr_checkpoint_policy     *checkpoints;    /* when one is due; NULL: the job keeps none */
-    int64_t                   first;          /* steps of this trainer before this launch of the job */
-    int64_t                   steps_on_servers; /* further steps, which an earlier start of the launch left with the servers */
-    int64_t                   made;           /* steps of this process */
-    char                      why[1024];      /* why the last checkpoint was not written */
-    tr_job_fact              *facts;          /* made by tr_checkpoint_manager_fill, with the two texts */
-    char                     *origin_text, *folder_text;
-    bool                      has_told;       /* the launcher knows that a signal asked for the end */
-} tr_checkpoint_manager;
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-/* Find where this trainer goes on, and listen to signals. Where the servers hold the state (tr_checkpoint_origin), the trainer goes on
- * from the place where the launch began, plus the steps that the servers have had since. Otherwise it goes on from the newest
- * checkpoint, or from the beginning. Does nothing for a job without checkpoints. */
-tr_status tr_checkpoint_manager_init(tr_checkpoint_manager *manager, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
-                         tr_scope *scope);
-void      tr_checkpoint_manager_deinit(tr_checkpoint_manager *manager);
-/* After the startup program: give the scope's variables the values of the checkpoint. */
-tr_status tr_checkpoint_manager_load(const tr_checkpoint_manager *manager);
-/* Fill in the parts of the setup's spec that concern checkpoints. `values` are the spec's values, to be changed. The spec points into the
- * manager then. To be called once. */
-void      tr_checkpoint_manager_fill(tr_checkpoint_manager *manager, tr_job_spec *spec, tr_job_value *values);
+typedef struct tr_checkpoint_manager tr_checkpoint_manager;
+
+/* The user's choices. */
+typedef struct tr_checkpoint_options {
+    const char *folder;               /* NULL: no checkpoints are kept; the manager counts steps */
+    int64_t     every_steps;          /* as in a tr_checkpoint_start */
+    double      every_seconds;
+    int         keep;                 /* how many of the newest stay; 0: all */
+    bool        resume;               /* go on from the newest valid one, if there is one */
+    tr_checkpoint_entry entry;        /* of a training that begins or resumes */
+    const char *command;              /* the script or job and its arguments, as in tr_checkpoint_claim; may be NULL */
+} tr_checkpoint_options;
+
+/* A variable that a checkpoint holds, as in a tr_checkpoint_item. */
+typedef struct tr_checkpoint_variable {
+    const char   *name, *param;
+    tr_state_kind kind;
+    bool          is_on_servers;      /* the servers write it; a table always is, in a job */
+    bool          is_pulled;          /* trainers other than trainer 0 need no value of the checkpoint: it comes from the servers, or nobody reads it */
+} tr_checkpoint_variable;
+
+/* The contents of the checkpoints of a training, and what the manager asks its caller. All of it must outlive the manager. */
+typedef struct tr_checkpoint_contents {
+    tr_program       *program;        /* declares the variables */
+    tr_scope         *scope;
+    int               count;
+    const tr_checkpoint_variable *variables;
+    const char       *mode;           /* of the job, as for tr_policy_parse; NULL: one process */
+    const char       *exchange_count; /* a mode that trains copies: the int64 variable that is 0 right after an exchange; else NULL */
+    /* Set *bytes, the place in the data, valid until the next call. NULL: nobody knows it. */
+    tr_status       (*position)(const void **bytes, size_t *size, void *payload);
+    /* Set *text, a digest of the program. It is asked for when it is first needed. NULL: checkpoints have none. */
+    tr_status       (*digest)(const char **text, void *payload);
+    /* Tell the user a line. NULL: on standard error. */
+    void            (*say)(const char *text, bool is_warning, void *payload);
+    void             *payload;
+} tr_checkpoint_contents;
+
+/* The place where a training begins. */
+typedef struct tr_checkpoint_beginning {
+    tr_checkpoint_origin origin;
+    const tr_checkpoint *checkpoint;  /* of origin TR_ORIGIN_CHECKPOINT: borrowed from the manager. Else NULL */
+    const char          *refused;     /* a line for each newer checkpoint that was refused; NULL: none */
+    int64_t              steps, runs; /* of this trainer until then */
+    const void          *position;    /* of this trainer in its data, as the checkpoint has it; NULL: unknown */
+    size_t               position_size;
+} tr_checkpoint_beginning;
+
+TR_API tr_checkpoint_manager *tr_checkpoint_manager_new(const tr_checkpoint_options *options, tr_job *job);
+TR_API void      tr_checkpoint_manager_free(tr_checkpoint_manager *manager);
+
+/* Find where the training begins; the place is found once. Where the servers hold the state (tr_checkpoint_origin), it is the place where
+ * the launch began. Otherwise it is the newest checkpoint, or the beginning. */
+TR_API tr_status tr_checkpoint_manager_find(tr_checkpoint_beginning *out, tr_checkpoint_manager *manager);
+
+/* The training begins: claim the folder, find the place, and tell the user of a checkpoint that the training goes on from. */
+TR_API tr_status tr_checkpoint_manager_begin(tr_checkpoint_manager *manager, const tr_checkpoint_contents *contents);
+/* Give the scope's variables the values of the checkpoint, if the training goes on from one. */
+TR_API tr_status tr_checkpoint_manager_load(tr_checkpoint_manager *manager);
+/* Has `load` given this variable a value that is older than the servers' state? Statistics are better old than new. */
+TR_API bool      tr_checkpoint_manager_has_old(const tr_checkpoint_manager *manager, const char *name);
+
+/* -- steps ------------------------------------------------------------------------------------------- */
+
+/* Steps of this trainer that have ended, those of earlier starts included; and runs of its program. */
+TR_API int64_t   tr_checkpoint_manager_steps(const tr_checkpoint_manager *manager);
+TR_API int64_t   tr_checkpoint_manager_runs(const tr_checkpoint_manager *manager);
+/* How many of these steps an earlier start of this launch has left with the servers. */
+TR_API int64_t   tr_checkpoint_manager_steps_on_servers(const tr_checkpoint_manager *manager);
+
+/* A step begins: do the work that is due before it. It counts from now on. *stops: a signal asked for the end, and the last checkpoint
+ * is written. Then no step begins, and the process ends with TR_STOPPED. */
+TR_API tr_status tr_checkpoint_manager_begin_step(bool *stops, tr_checkpoint_manager *manager);
+/* So many steps were made without a run of the program. */
+TR_API void      tr_checkpoint_manager_count_idle(tr_checkpoint_manager *manager, int64_t steps);
+/* A run has failed, and the job has retracted its step. has_begun: the step had begun here, too. */
+TR_API void      tr_checkpoint_manager_retract(tr_checkpoint_manager *manager, bool has_begun);
+
+/* A loop begins; until its end the job counts the steps. `runs`: of its program until now, -1: as many as the manager has counted. */
+TR_API tr_status tr_checkpoint_manager_begin_loop(bool *stops, tr_checkpoint_manager *manager, int64_t runs);
 /* Steps until the next look, where checkpoints depend on the number of steps; 0: they do not. */
-int64_t   tr_checkpoint_manager_steps_to_pause(tr_checkpoint_manager *manager);
-/* The loop has made so many steps in this process: do the work that is due. *stops: a signal asked for the end, and the checkpoint is
- * written. */
-tr_status tr_checkpoint_manager_look(bool *stops, tr_checkpoint_manager *manager, int64_t made);
-/* The training is over. Wait until all trainers have made their steps, and make the last checkpoint if that is this trainer's task.
- * Fails if that checkpoint could not be written. */
-tr_status tr_checkpoint_manager_end(tr_checkpoint_manager *manager);
+TR_API int64_t   tr_checkpoint_manager_steps_to_pause(tr_checkpoint_manager *manager);
+/* The loop has made so many steps: do the work that is due. *stops: as above. */
+TR_API tr_status tr_checkpoint_manager_look(bool *stops, tr_checkpoint_manager *manager, int64_t made);
+/* The loop is over, after so many steps. */
+TR_API void      tr_checkpoint_manager_end_loop(tr_checkpoint_manager *manager, int64_t made);
 
+/* The training is over. Wait until all trainers have made their steps, and make the last checkpoint if that is this trainer's task.
+ * TR_ETIMEOUT: others still make steps, after so many seconds; call it again. Any other failure: the last checkpoint was not written. */
+TR_API tr_status tr_checkpoint_manager_end(tr_checkpoint_manager *manager, double seconds);
+
+/* "stopped by SIGTERM after step 12; the checkpoint is DIR/step-000000012", or that there is none; free it by tr_free. */
+TR_API char     *tr_checkpoint_manager_stop_text(const tr_checkpoint_manager *manager);
+
+/* -- a checkpoint on request --------------------------------------------------------------------------- */
+
+typedef struct tr_checkpoint_request {
+    const char *folder;
+    int         keep;                 /* how many of the newest stay; 0: all */
+    int64_t     step;                 /* in its name; -1: the trainer's steps */
+    bool        without_tables;
+    const void *position;             /* of this trainer in its data; NULL: unknown */
+    size_t      position_size;
+} tr_checkpoint_request;
+
+/* In a job: make a checkpoint now, and wait for it. One that a rank's death costs is made again when the rank is replaced. */
+TR_API tr_status tr_checkpoint_manager_take_whole(tr_checkpoint_manager *manager, const tr_checkpoint_request *request);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

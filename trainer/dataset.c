@@ -9,6 +9,7 @@
 
 #include "trainer/batch.h"
 #include "trainer/feed_threads.h"
+#include "pserver/util/wake.h"
 #include "trainer/pieces.h"
 
 #include "framework/base/memory.h"
@@ -149,10 +150,10 @@ static tr_status count_chunk(tr_dataset *dataset, const tr_chunk *chunk)
 /* Take the next chunk. Afterwards dataset->chunk is NULL if the pass has ended. */
 static tr_status next_chunk(tr_dataset *dataset, double seconds)
 {
-    const int64_t from = tr__now();
+    const int64_t from = tr__clock();
     tr_status     status = tr_feed_take(&dataset->chunk, dataset->feed, from + (int64_t)(seconds * 1e9));
 
-    dataset->counts.wait_nanoseconds += tr__now() - from;
+    dataset->counts.wait_nanoseconds += tr__clock() - from;
     if (status == TR_ETIMEOUT)
         return tr_fail(TR_ETIMEOUT, "data: no line has come in the time given; the files, or '%s', are slow",
                        dataset->spec.pipe_command ? dataset->spec.pipe_command : "their disk");
@@ -303,7 +304,7 @@ tr_status tr_dataset_next(bool *got, tr_batch *batch, tr_dataset *dataset, doubl
 
 static tr_status load_some(bool *done, tr_dataset *dataset, double seconds)
 {
-    const int64_t deadline = tr__now() + (int64_t)(seconds * 1e9);
+    const int64_t deadline = tr__clock() + (int64_t)(seconds * 1e9);
 
     do {
         TR_TRY(next_chunk(dataset, seconds));
@@ -311,7 +312,7 @@ static tr_status load_some(bool *done, tr_dataset *dataset, double seconds)
         if (dataset->chunk && !tr_columns_append(&dataset->memory, &dataset->chunk->columns, 0, dataset->chunk->columns.lines))
             return tr_fail(TR_ENOMEM, "data: no memory for all lines; after %lld of them", (long long)dataset->memory.lines);
         drop_chunk(dataset);
-    } while (!*done && tr__now() < deadline);
+    } while (!*done && tr__clock() < deadline);
     return TR_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "framework/base/memory.h"
+#include "pserver/util/wake.h"
 #include "trainer/command.h"
 
 typedef struct piece_node {
@@ -35,14 +36,6 @@ struct tr_feed_threads {
     int64_t             wanted;       /* number of the next chunk to be taken */
     int                 working;      /* chunks that have a number and are not ready */
 };
-
-int64_t tr__now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* == life ===================================================================================== */
 

@@ -41,6 +41,5 @@ void      tr_feed_stop(tr_feed_threads *feed);
 tr_status tr_feed_take(tr_chunk **out, tr_feed_threads *feed, int64_t deadline);
 void      tr_feed_give_back(tr_feed_threads *feed, tr_chunk *chunk);
 
-int64_t tr__now(void);                /* CLOCK_MONOTONIC, nanoseconds */
 
 #endif

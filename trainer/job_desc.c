@@ -197,7 +197,7 @@ static tr_status read_training(tr_loop_options *to, tr_job_desc_memory *memory, 
 
 /* == partitions ===================================================================================== */
 
-static void write_lists(Trireme__Trainer__Partition *to, tr_job_desc_memory *memory, const tr_saved_partition *partition)
+static void write_lists(Trireme__Trainer__Partition *to, tr_job_desc_memory *memory, const tr_partition *partition)
 {
     const tr_job_spec *spec = &partition->spec;
 
@@ -237,30 +237,30 @@ static void write_lists(Trireme__Trainer__Partition *to, tr_job_desc_memory *mem
 
 static void write_kept(Trireme__Trainer__Job *to, tr_job_desc_memory *memory, const tr_saved_job_desc *desc)
 {
-    to->n_states = (size_t)desc->state_count;
-    NEW_MESSAGES(to->states, memory, desc->state_count, Trireme__Trainer__SavedState, trireme__trainer__saved_state__init);
-    for (int i = 0; i < desc->state_count; i++) {
-        to->states[i]->name = text(desc->states[i].name);
-        to->states[i]->param = text(desc->states[i].param);
-        to->states[i]->kind = (uint32_t)desc->states[i].kind;
+    to->n_states = (size_t)desc->variable_count;
+    NEW_MESSAGES(to->states, memory, desc->variable_count, Trireme__Trainer__SavedState, trireme__trainer__saved_state__init);
+    for (int i = 0; i < desc->variable_count; i++) {
+        to->states[i]->name = text(desc->variables[i].name);
+        to->states[i]->param = text(desc->variables[i].param);
+        to->states[i]->kind = (uint32_t)desc->variables[i].kind;
     }
 }
 
 static tr_status read_states(tr_saved_job_desc *out, tr_job_desc_memory *memory, const Trireme__Trainer__Job *job)
 {
-    tr_saved_state *states = keep(memory, job->n_states, sizeof *states);
+    tr_checkpoint_variable *variables = keep(memory, job->n_states, sizeof *variables);
 
     for (size_t i = 0; i < job->n_states; i++) {
         if (job->states[i]->kind >= TR_STATE_KIND_COUNT)
             return tr_fail(TR_EFORMAT, "'%s' is of kind %u", job->states[i]->name, job->states[i]->kind);
-        states[i] = (tr_saved_state){job->states[i]->name, job->states[i]->param, (tr_state_kind)job->states[i]->kind};
+        variables[i] = (tr_checkpoint_variable){.name = job->states[i]->name, .param = job->states[i]->param, .kind = (tr_state_kind)job->states[i]->kind};
     }
-    out->states = states;
-    out->state_count = (int)job->n_states;
+    out->variables = variables;
+    out->variable_count = (int)job->n_states;
     return TR_OK;
 }
 
-static void write_partition(Trireme__Trainer__Partition *to, tr_job_desc_memory *memory, const tr_saved_partition *partition,
+static void write_partition(Trireme__Trainer__Partition *to, tr_job_desc_memory *memory, const tr_partition *partition,
                       const tr_loop_options *loop)
 {
     to->mode = text(partition->spec.mode);
@@ -292,10 +292,10 @@ static tr_job_program program_of(protobuf_c_boolean has, ProtobufCBinaryData dat
     return has ? (tr_job_program){data.data, data.len} : (tr_job_program){0};
 }
 
-static tr_status read_blocks(tr_saved_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition)
+static tr_status read_blocks(tr_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition)
 {
     tr_job_block  *blocks = keep(memory, partition->n_blocks, sizeof *blocks);
-    tr_saved_rows *rows = keep(memory, partition->n_blocks, sizeof *rows);
+    tr_partition_rows *rows = keep(memory, partition->n_blocks, sizeof *rows);
 
     for (size_t i = 0; i < partition->n_blocks; i++) {
         const Trireme__Trainer__Block *b = partition->blocks[i];
@@ -303,7 +303,7 @@ static tr_status read_blocks(tr_saved_partition *to, tr_job_desc_memory *memory,
             return tr_fail(TR_EFORMAT, "block '%s' of %llu bytes, from row %lld, is for server %u of %zu", b->param,
                            (unsigned long long)b->bytes, (long long)b->begin, b->server, partition->n_servers);
         blocks[i] = (tr_job_block){b->param, b->grad, (int)b->server, (tr_dtype)b->dtype, (int64_t)b->bytes, b->exact, b->may_be_nan};
-        rows[i] = (tr_saved_rows){b->source, b->begin, -1};
+        rows[i] = (tr_partition_rows){b->source, b->begin, -1};
     }
     to->spec.block_count = (int)partition->n_blocks;
     to->spec.blocks = blocks;
@@ -311,10 +311,10 @@ static tr_status read_blocks(tr_saved_partition *to, tr_job_desc_memory *memory,
     return TR_OK;
 }
 
-static tr_status read_values(tr_saved_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition)
+static tr_status read_values(tr_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition)
 {
     tr_job_value  *values = keep(memory, partition->n_values, sizeof *values);
-    tr_saved_rows *rows = keep(memory, partition->n_values, sizeof *rows);
+    tr_partition_rows *rows = keep(memory, partition->n_values, sizeof *rows);
 
     for (size_t i = 0; i < partition->n_values; i++) {
         const Trireme__Trainer__Value *v = partition->values[i];
@@ -322,7 +322,7 @@ static tr_status read_values(tr_saved_partition *to, tr_job_desc_memory *memory,
             return tr_fail(TR_EFORMAT, "the first value of '%s', rows %lld to %lld, is for server %u of %zu", v->name,
                            (long long)v->begin, (long long)v->end, v->server, partition->n_servers);
         values[i] = (tr_job_value){.server = (int)v->server, .name = v->name};
-        rows[i] = (tr_saved_rows){v->source, v->has_begin ? v->begin : -1, v->end};
+        rows[i] = (tr_partition_rows){v->source, v->has_begin ? v->begin : -1, v->end};
     }
     to->spec.value_count = (int)partition->n_values;
     to->spec.values = values;
@@ -330,7 +330,7 @@ static tr_status read_values(tr_saved_partition *to, tr_job_desc_memory *memory,
     return TR_OK;
 }
 
-static tr_status read_partition(tr_saved_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition, int fetch_count)
+static tr_status read_partition(tr_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition, int fetch_count)
 {
     tr_job_program *servers = keep(memory, partition->n_servers, sizeof *servers);
     tr_job_fact    *facts = keep(memory, partition->n_facts, sizeof *facts);
@@ -342,7 +342,7 @@ static tr_status read_partition(tr_saved_partition *to, tr_job_desc_memory *memo
     if (partition->n_fetches != (size_t)fetch_count)
         return tr_fail(TR_EFORMAT, "the programs for %zu servers fetch %zu variables, the job %d", partition->n_servers,
                        partition->n_fetches, fetch_count);
-    *to = (tr_saved_partition){
+    *to = (tr_partition){
         .spec = {.mode = partition->mode, .compress = partition->compress, .compress_parameters = partition->compress_parameters,
                  .on_nan = partition->on_nan, .program_count = (int)partition->n_servers, .programs = servers,
                  .fact_count = (int)partition->n_facts, .facts = facts, .cache_rows = partition->cache_rows,
@@ -421,7 +421,7 @@ const Trireme__Trainer__Job *tr_job_desc_write(tr_job_desc_memory *memory, const
 
 tr_status tr_job_desc_read(tr_saved_job_desc *out, tr_job_desc_memory *memory, const Trireme__Trainer__Job *message)
 {
-    tr_saved_partition *partitions = keep(memory, message->n_partitions, sizeof *partitions);
+    tr_partition *partitions = keep(memory, message->n_partitions, sizeof *partitions);
 
     TR_TRY(check_job(message));
     *out = (tr_saved_job_desc){

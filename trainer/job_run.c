@@ -10,23 +10,25 @@
 #include "framework/base/memory.h"
 #include "framework/tensors/scope.h"
 #include "framework/base/status.h"
-#include "trainer/accumulators.h"
-#include "trainer/feed_threads.h"
-#include "trainer/checkpoint_manager.h"
+#include "pserver/util/wake.h"
+#include "trainer/stop_signal.h"
 
-enum { SEED_OF_TRAINER = 1000003 };   /* the same in python/trireme/distributed/transpiler.py */
+/* The same in python/trireme/distributed: transpiler.py and geo.py. */
+enum { SEED_OF_TRAINER = 1000003 };
+static const char EXCHANGE_COUNT[] = "exchange_deltas@COUNT";
 
 typedef struct running {
     const tr_saved_job_desc *desc;
-    const tr_saved_partition      *partition;     /* NULL: alone */
+    const tr_partition      *partition;     /* NULL: alone */
     tr_policy   policy;               /* of the partition's mode */
     tr_job     *job;
     tr_scope   *scope;
-    tr_program *program, *idle, *flush;
+    tr_program *main;                 /* of one process */
+    tr_program *program, *idle, *flush;       /* that run here */
     tr_dataset *data;
     tr_loop    *loop;
-    tr_checkpoint_manager   manager;
-    int64_t     made;                 /* steps */
+    tr_checkpoint_manager  *manager;
+    tr_checkpoint_variable *variables;        /* that checkpoints hold */
     bool        is_stopped;
 } running;
 
@@ -53,117 +55,6 @@ static tr_status run_once(const running *r, const tr_job_program *bytes, const c
 
 /* == in a job of several ======================================================================= */
 
-static tr_status find_tensor(tr_tensor **out, const running *r, const char *name)
-{
-    tr_var *var = tr_scope_find(r->scope, name);
-
-    if (!var || !var->tensor.data)
-        return tr_fail(TR_ENOTFOUND, "'%s' has no value: the job's startup program does not make it", name);
-    *out = &var->tensor;
-    return TR_OK;
-}
-
-/* Find the memory of some rows of a variable. */
-static tr_status find_rows(char **out, const running *r, const char *name, int64_t begin, int64_t bytes)
-{
-    tr_tensor *t = NULL;
-
-    TR_TRY(find_tensor(&t, r, name));
-    const int64_t all = tr_tensor_bytes(t), rows = t->shape.rank ? t->shape.dim[0] : 1;
-    if (begin < 0 || begin > rows || rows == 0 || bytes < 0 || bytes > all - begin * (all / rows))
-        return tr_fail(TR_ESHAPE, "'%s' has %lld rows of %lld bytes; the job speaks of %lld bytes from row %lld on", name,
-                       (long long)rows, (long long)(rows ? all / rows : 0), (long long)bytes, (long long)begin);
-    *out = (char *)t->data + begin * (all / rows);
-    return TR_OK;
-}
-
-/* The first values of the servers are parts of the variables that the startup program made here. */
-static tr_status fill_value(tr_job_value *value, const running *r, const tr_saved_rows *rows, int64_t *dims)
-{
-    tr_tensor *t = NULL;
-    char      *data;
-
-    TR_TRY(find_tensor(&t, r, rows->source));
-    memcpy(dims, t->shape.dim, (size_t)t->shape.rank * sizeof *dims);
-    value->dtype = t->dtype;
-    value->rank = t->shape.rank;
-    value->dims = dims;
-    value->data = t->data;
-    if (rows->begin < 0)
-        return TR_OK;
-    if (!t->shape.rank || rows->end > dims[0])
-        return tr_fail(TR_ESHAPE, "'%s' is %s; the job speaks of rows %lld to %lld", rows->source, TR_SHAPE_STR(t->shape),
-                       (long long)rows->begin, (long long)rows->end);
-    const int64_t row = dims[0] ? tr_tensor_bytes(t) / dims[0] : 0;
-    TR_TRY(find_rows(&data, r, rows->source, rows->begin, (rows->end - rows->begin) * row));
-    dims[0] = rows->end - rows->begin;
-    value->data = data;
-    return TR_OK;
-}
-
-static tr_status set_up(running *r, tr_job_value *values, int64_t (*dims)[TR_MAX_RANK], tr_job_table *tables)
-{
-    tr_job_spec spec = r->partition->spec;
-
-    for (int i = 0; i < r->partition->table_count; i++)
-        TR_TRY(tr_job_describe_table(&tables[i], r->scope, r->partition->tables[i]));
-    spec.table_count = r->partition->table_count;
-    spec.tables = tables;
-
-    for (int i = 0; i < spec.value_count; i++) {
-        values[i] = spec.values[i];
-        TR_TRY(fill_value(&values[i], r, &r->partition->value_rows[i], dims[i]));
-    }
-    tr_checkpoint_manager_fill(&r->manager, &spec, values);
-    spec.values = values;
-    tr_checkpoint_item *own;
-    TR_TRY(tr_accumulators_list(&own, &spec.own_count, r->program, r->scope));
-    spec.own = own;
-    const tr_status status = tr_job_setup(r->job, &spec);
-    free(own);
-    return status;
-}
-
-/* Pull the parameters, which trainer 0 has set. */
-static tr_status pull_all(const running *r, int *blocks, void **places)
-{
-    const tr_job_spec *spec = &r->partition->spec;
-    tr_ticket          ticket;
-
-    for (int i = 0; i < spec->block_count; i++) {
-        const tr_saved_rows *rows = &r->partition->block_rows[i];
-        char                *place;
-        TR_TRY(find_rows(&place, r, rows->source, rows->begin, spec->blocks[i].bytes));
-        places[i] = place;
-        blocks[i] = i;
-    }
-    TR_TRY(tr_job_pull(r->job, spec->block_count, blocks, places, &ticket));
-    return tr_job_wait(r->job, ticket);
-}
-
-static tr_status join(running *r)
-{
-    const tr_job_spec *spec = &r->partition->spec;
-    tr_job_value      *values = tr__must_alloc((size_t)spec->value_count * sizeof *values);
-    int64_t          (*dims)[TR_MAX_RANK] = tr__must_alloc((size_t)spec->value_count * sizeof *dims);
-    int               *blocks = tr__must_alloc((size_t)spec->block_count * sizeof *blocks);
-    void             **places = tr__must_alloc((size_t)spec->block_count * sizeof *places);
-
-    tr_job_table      *tables = tr__must_alloc((size_t)r->partition->table_count * sizeof *tables);
-
-    tr_status status = set_up(r, values, dims, tables);
-    for (int i = 0; status == TR_OK && i < r->partition->table_count; i++)
-        status = tr_job_bind_table(r->job, r->scope, &tables[i]);     /* from now on the servers have the rows */
-    if (status == TR_OK)
-        status = pull_all(r, blocks, places);
-    free(values);
-    free(dims);
-    free(tables);
-    free(blocks);
-    free(places);
-    return status;
-}
-
 static tr_status find_partition(running *r)
 {
     char   known[128] = "";
@@ -188,26 +79,49 @@ static bool has_leases(const running *r)
     return r->partition && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory && r->policy.leases_tasks;
 }
 
-/* Steps that an earlier start of this job has left with its servers. In mode geo the servers count exchanges. */
-static int64_t steps_before(const running *r)
+/* == preparing ================================================================================ */
+
+static bool is_held_by_servers(const running *r, const tr_checkpoint_variable *variable)
 {
-    return r->partition ? tr_job_step(r->job) * r->policy.period : 0;
+    for (int i = 0; r->partition && i < r->partition->spec.value_count; i++)
+        if (!strcmp(r->partition->value_rows[i].source, variable->name))
+            return true;
+    return r->partition && variable->kind == TR_STATE_TABLE;
 }
 
-/* == preparing ================================================================================ */
+/* Find where the training goes on, and take the values from there. */
+static tr_status prepare_checkpoints(running *r)
+{
+    const tr_saved_job_desc *desc = r->desc;
+
+    if (desc->checkpoints.folder && !desc->variable_count)
+        return tr_fail(TR_EUNSUPPORTED, "the job does not say what a checkpoint of it holds: save it anew");
+    r->variables = tr__must_array((size_t)desc->variable_count + 1, sizeof *r->variables);
+    for (int i = 0; i < desc->variable_count; i++) {
+        r->variables[i] = desc->variables[i];
+        r->variables[i].is_on_servers = is_held_by_servers(r, &desc->variables[i]);
+    }
+    r->manager = tr_checkpoint_manager_new(&desc->checkpoints, r->job);
+    const tr_checkpoint_contents contents = {.program = r->main, .scope = r->scope, .count = desc->variable_count, .variables = r->variables,
+                                             .mode = r->partition ? r->partition->spec.mode : NULL,
+                                             .exchange_count = r->policy.trains_copies ? EXCHANGE_COUNT : NULL};
+    TR_TRY(tr_checkpoint_manager_begin(r->manager, &contents));
+    if (desc->checkpoints.folder)
+        tr_stop_signal_listen();
+    return tr_checkpoint_manager_load(r->manager);
+}
 
 static tr_status prepare_programs(running *r)
 {
-    const tr_job_program *main = r->partition ? &r->partition->trainer : &r->desc->main;
-    int                   loaded;
+    int loaded;
 
     r->scope = tr_scope_new(NULL);
+    TR_TRY(tr_program_parse(&r->main, r->desc->main.bytes, r->desc->main.size));
     TR_TRY(run_once(r, &r->desc->startup, "startup"));
-    TR_TRY(tr_checkpoint_manager_init(&r->manager, r->desc, r->partition, r->partition ? &r->policy : NULL, r->job, r->scope));
-    TR_TRY(tr_checkpoint_manager_load(&r->manager));
-    TR_TRY(tr_program_parse(&r->program, main->bytes, main->size));
+    TR_TRY(prepare_checkpoints(r));
     if (!r->partition)
         return TR_OK;
+    TR_TRY(tr_program_parse(&r->program, r->partition->trainer.bytes, r->partition->trainer.size));
     /* Each trainer draws its own random numbers. The saved seed is trainer 0's. */
     const int64_t seed = (int64_t)SEED_OF_TRAINER * tr_job_index(r->job);
     tr_program_set_random_seed(r->program, tr_program_random_seed(r->program) + seed);
@@ -218,7 +132,8 @@ static tr_status prepare_programs(running *r)
     if (r->partition->flush.bytes)
         TR_TRY(tr_program_parse(&r->flush, r->partition->flush.bytes, r->partition->flush.size));
     TR_TRY(run_once(r, &r->partition->prepare, "first"));
-    TR_TRY(join(r));
+    TR_TRY(tr_partition_join(r->partition, r->job, r->manager, r->scope, r->program));
+    TR_TRY(tr_partition_pull(r->partition, r->job, r->scope, false));
     TR_TRY(run_once(r, &r->partition->begin, "second"));
     TR_TRY(tr_job_load_own(r->job, r->scope, &loaded));
     return loaded ? run_once(r, &r->partition->after, "third") : TR_OK;     /* what was kept was kept before the step's new parameters came */
@@ -247,24 +162,48 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
     options.idle = r->idle;
     options.flush = r->flush;
     options.has_leases = has_leases(r);
-    options.runs = r->manager.first + (options.has_leases ? 0 : steps_before(r));
-    options.skip = options.has_leases ? 0 : options.runs;
+    options.runs = tr_checkpoint_manager_runs(r->manager);
+    options.skip = options.has_leases ? 0 : tr_checkpoint_manager_steps(r->manager);
     if (r->partition)
         options.fetches = r->partition->fetches;
-    TR_TRY(tr_loop_new(&r->loop, r->program, r->scope, r->data, &options));
-    const int64_t from = tr__now();
+    TR_TRY(tr_loop_new(&r->loop, r->program ? r->program : r->main, r->scope, r->data, &options));
+    const int64_t from = tr__clock();
     while (!report.is_at_end && !r->is_stopped) {
-        const int64_t left = report.step >= options.skip ? tr_checkpoint_manager_steps_to_pause(&r->manager) : 0;
+        const int64_t left = report.step >= options.skip ? tr_checkpoint_manager_steps_to_pause(r->manager) : 0;
         tr_loop_pause_at(r->loop, left ? report.step + left : 0);
         TR_TRY(tr_loop_run(r->loop, 0.2, &report));
         if (watcher && (report.is_due || report.is_at_end))
-            watcher(&report, (double)(tr__now() - from) / 1e9, payload);
+            watcher(&report, (double)(tr__clock() - from) / 1e9, payload);
         /* With one worker the caller's thread runs the steps, so it is between two steps here. */
         if ((report.is_paused || options.threads <= 1) && !report.is_at_end && report.step >= options.skip)
-            TR_TRY(tr_checkpoint_manager_look(&r->is_stopped, &r->manager, report.step - options.skip));
+            TR_TRY(tr_checkpoint_manager_look(&r->is_stopped, r->manager, report.step - options.skip));
     }
-    r->made = report.step > options.skip ? report.step - options.skip : 0;
+    tr_checkpoint_manager_end_loop(r->manager, report.step > options.skip ? report.step - options.skip : 0);
     return TR_OK;
+}
+
+/* A signal asked for the end: it is the end of the whole job. */
+static tr_status stop(const running *r)
+{
+    char *text = tr_checkpoint_manager_stop_text(r->manager);
+    char *said = r->job ? tr__must_format("%s %s", tr_job_rank_name(r->job, tr_job_rank(r->job)), text) : tr__must_strdup(text);
+
+    const tr_status status = r->job ? tr_job_stop(r->job, said, TR_STOPPED) : TR_OK;
+    if (!r->job)
+        fprintf(stderr, "trireme: %s\n", said);
+    free(text);
+    free(said);
+    return status;
+}
+
+static tr_status wait_for_others(const running *r)
+{
+    tr_status status;
+
+    do
+        status = tr_checkpoint_manager_end(r->manager, TR_CHECKPOINT_LOOK_MILLISECONDS / 1e3);
+    while (status == TR_ETIMEOUT);
+    return status;
 }
 
 static bool is_on_servers(const running *r, const char *name)
@@ -277,14 +216,15 @@ static bool is_on_servers(const running *r, const char *name)
 
 static tr_status save_one(const running *r, const char *name)
 {
-    tr_tensor *t = NULL;
-    char      *path;
+    tr_var *var = tr_scope_find(r->scope, name);
+    char   *path;
 
-    TR_TRY(find_tensor(&t, r, name));
+    if (!var || !var->tensor.data)
+        return tr_fail(TR_ENOTFOUND, "'%s' has no value: the job's startup program does not make it", name);
     TR_TRY(tr_path_inside(&path, r->desc->save_folder, name));
     tr_status status = tr__make_folders(path);
     if (status == TR_OK)
-        status = tr_tensor_save(t, path);
+        status = tr_tensor_save(&var->tensor, path);
     free(path);
     return status;
 }
@@ -310,12 +250,11 @@ static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload
     TR_TRY(prepare_programs(r));
     TR_TRY(train(r, watcher, payload));
     if (r->is_stopped)
-        return TR_OK;
+        return stop(r);
     if (r->partition)
         TR_TRY(run_once(r, &r->partition->flush, "last"));
-    r->manager.made = r->made;
     TR_TRY(save(r));
-    return tr_checkpoint_manager_end(&r->manager);
+    return wait_for_others(r);
 }
 
 tr_status tr_saved_job_run(bool *is_stopped, const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher,
@@ -325,10 +264,12 @@ tr_status tr_saved_job_run(bool *is_stopped, const tr_saved_job_desc *desc, tr_j
 
     const tr_status status = run_all(&r, watcher, payload);
     *is_stopped = r.is_stopped;
-    tr_checkpoint_manager_deinit(&r.manager);
+    tr_checkpoint_manager_free(r.manager);
+    free(r.variables);
     tr_loop_free(r.loop);
     tr_dataset_free(r.data);
     tr_scope_free(r.scope);
+    tr_program_free(r.main);
     tr_program_free(r.program);
     tr_program_free(r.idle);
     tr_program_free(r.flush);

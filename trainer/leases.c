@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "framework/base/memory.h"
-#include "trainer/feed_threads.h"
+#include "pserver/util/wake.h"
 #include "trainer/pieces.h"
 
 enum {
@@ -83,10 +83,10 @@ void tr_leases_free(tr_leases *leases)
 static tr_status take_answer(tr_leases *leases)
 {
     leases->is_asking = false;
-    leases->look_at = tr__now() + LOOK_AGAIN;
+    leases->look_at = tr__clock() + LOOK_AGAIN;
     leases->is_early = leases->answer.answer == TR_TASK_LATER;
     if (leases->is_early || leases->answer.answer == TR_TASK_WAIT) {
-        leases->ask_at = tr__now() + ASK_AGAIN;
+        leases->ask_at = tr__clock() + ASK_AGAIN;
         return TR_OK;
     }
     leases->is_over = leases->answer.answer == TR_TASK_END;
@@ -111,13 +111,13 @@ tr_status tr_leases_pump(bool *is_over, tr_leases *leases)
 {
     if (leases->is_asking && tr_job_is_done(leases->job, leases->ticket))
         TR_TRY(take_answer(leases));
-    if (!leases->is_asking && !leases->is_over && leases->held < MOST_HELD && tr__now() >= leases->ask_at) {
+    if (!leases->is_asking && !leases->is_over && leases->held < MOST_HELD && tr__clock() >= leases->ask_at) {
         if (leases->is_early)
             TR_TRY(tr_job_tasks_again(leases->job, &leases->spec));
         TR_TRY(tr_job_task_ask(leases->job, &leases->answer, &leases->ticket));
         leases->is_asking = true;
     }
-    if (!leases->is_asking && !leases->is_over && leases->held == MOST_HELD && tr__now() >= leases->look_at) {
+    if (!leases->is_asking && !leases->is_over && leases->held == MOST_HELD && tr__clock() >= leases->look_at) {
         TR_TRY(tr_job_task_look(leases->job, &leases->answer, &leases->ticket));
         leases->is_asking = true;
     }

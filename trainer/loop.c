@@ -3,7 +3,7 @@
  * What must stay true: with several workers `lock` guards all fields that change. A worker never holds it while it computes or waits for
  * data. */
 #include "trainer/dataset.h"
-#include "trainer/feed_threads.h"
+#include "pserver/util/wake.h"
 #include "trainer/leases.h"
 #include "trainer/worker.h"
 
@@ -282,7 +282,7 @@ static const int64_t INTERRUPT_LOOK = 100000000;
 
 static void wait_for_change(tr_loop *loop, int64_t deadline)
 {
-    const int64_t         soon = tr__now() + INTERRUPT_LOOK, at = soon < deadline ? soon : deadline;
+    const int64_t         soon = tr__clock() + INTERRUPT_LOOK, at = soon < deadline ? soon : deadline;
     const struct timespec until = {at / 1000000000, at % 1000000000};
 
     pthread_cond_timedwait(&loop->changed, &loop->lock, &until);
@@ -293,7 +293,7 @@ static tr_status watch_hands(tr_loop *loop, int64_t deadline)
 {
     TR_TRY(start_hands(loop));
     pthread_mutex_lock(&loop->lock);
-    while (!loop->notes && !is_over(loop) && !is_paused(loop) && !tr__is_interrupted() && tr__now() < deadline)
+    while (!loop->notes && !is_over(loop) && !is_paused(loop) && !tr__is_interrupted() && tr__clock() < deadline)
         wait_for_change(loop, deadline);
     const bool ends = is_over(loop);
     pthread_mutex_unlock(&loop->lock);
@@ -392,7 +392,7 @@ static tr_status run_alone(tr_loop *loop, int64_t deadline)
         if (tr__is_interrupted())
             return tr__fail_interrupted("the loop");
         TR_TRY(do_step(loop, &loop->hand[0].worker, 0.05));
-        if (tr__now() >= deadline)
+        if (tr__clock() >= deadline)
             break;
     }
     return TR_OK;
@@ -444,7 +444,7 @@ void tr_loop_means(const tr_loop *loop, double *means, double *samples)
 
 tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report)
 {
-    const int64_t deadline = tr__now() + (int64_t)((seconds < 1e8 ? seconds : 1e8) * 1e9);
+    const int64_t deadline = tr__clock() + (int64_t)((seconds < 1e8 ? seconds : 1e8) * 1e9);
 
     if (goes_on(loop)) {
         tr__interruptible_begin();

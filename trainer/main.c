@@ -259,7 +259,7 @@ static bool any_touches_files(const tr_saved_job_desc *desc)
     bool does = touches_files(&desc->startup) || touches_files(&desc->main);
 
     for (int c = 0; !does && c < desc->partition_count; c++) {
-        const tr_saved_partition *partition = &desc->partitions[c];
+        const tr_partition *partition = &desc->partitions[c];
         does = touches_files(&partition->trainer) || touches_files(&partition->idle) || touches_files(&partition->prepare) ||
                touches_files(&partition->begin) || touches_files(&partition->flush) || touches_files(&partition->after);
         for (int s = 0; !does && s < partition->spec.program_count; s++)

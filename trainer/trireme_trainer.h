@@ -13,7 +13,7 @@
 #define TRIREME_TRAINER_H
 
 #include "pserver/trireme_dist.h"
-#include "trainer/checkpoint_policy.h"
+#include "trainer/partition.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -229,42 +229,6 @@ TR_API tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *repo
 
 /* == saved jobs ============================================================================== */
 
-/* Rows [begin, end) of a trainer's variable; begin < 0: all of it. */
-typedef struct tr_saved_rows {
-    const char *source;
-    int64_t     begin, end;
-} tr_saved_rows;
-
-/* The programs and blocks of a job with a certain number of servers. The comments of Partition in proto/job.proto explain them. */
-typedef struct tr_saved_partition {
-    tr_job_spec          spec;        /* only server and name of the values are used */
-    const tr_saved_rows *block_rows;  /* the rows of the trainers' variables that each block holds */
-    const tr_saved_rows *value_rows;
-    tr_job_program       trainer, idle, prepare, begin, flush, after;     /* bytes NULL: there is none */
-    int                  table_count;
-    const char *const   *tables;      /* sparse tables: variables of the trainers */
-    const char *const   *fetches;     /* names of the fetches in the trainer's program, as many as the loop fetches */
-    int                  on_server_count;
-    const char *const   *on_servers;
-} tr_saved_partition;
-
-/* A variable that a checkpoint holds, as in a tr_checkpoint_item. */
-typedef struct tr_saved_state {
-    const char   *name, *param;
-    tr_state_kind kind;
-} tr_saved_state;
-
-/* Choices of the user who runs the job; they are not saved with it. */
-typedef struct tr_checkpoint_options {
-    const char *folder;               /* NULL: no checkpoints are kept */
-    int64_t     every_steps;          /* as in a tr_checkpoint_start */
-    double      every_seconds;
-    int         keep;                 /* how many of the newest stay; 0: all */
-    bool        resume;               /* go on from the newest valid one, if there is one */
-    tr_checkpoint_entry entry;        /* of a training that begins or resumes */
-    const char *command;              /* the job and its arguments, as in tr_checkpoint_claim; may be NULL */
-} tr_checkpoint_options;
-
 typedef struct tr_saved_job_desc {
     tr_job_program      startup, main;
     tr_data_spec        data;
@@ -274,10 +238,10 @@ typedef struct tr_saved_job_desc {
     int                 saved_count;
     const char *const  *saved;
     int                 partition_count;
-    const tr_saved_partition *partitions;
-    int                 state_count;
-    const tr_saved_state *states;
-    tr_checkpoint_options checkpoints;
+    const tr_partition *partitions;
+    int                 variable_count;
+    const tr_checkpoint_variable *variables;  /* that checkpoints hold; name, param and kind are used */
+    tr_checkpoint_options checkpoints;        /* choices of the user who runs the job; they are not saved with it */
 } tr_saved_job_desc;
 
 typedef struct tr_saved_job tr_saved_job;

@@ -121,17 +121,18 @@ def test_the_parent_goes_on(busy):
 def test_a_child_of_a_process_that_keeps_checkpoints_ends_when_it_is_asked_to():
     script = """
         import multiprocessing, signal, time
-        from trireme.distributed import schedule
-        schedule.listen()
+        from trireme._core import lib
+        from trireme.distributed import stop_signals
+        stop_signals.listen()
         ready = multiprocessing.get_context("fork").Event()
         child = multiprocessing.get_context("fork").Process(target=lambda: (ready.set(), time.sleep(1000)), daemon=True)
         child.start()
         ready.wait()
         child.terminate()
         child.join()
-        assert child.exitcode == -signal.SIGTERM and not schedule.asked, (child.exitcode, schedule.asked)
+        assert child.exitcode == -signal.SIGTERM and not lib.tr_stop_signal_came(), child.exitcode
         signal.raise_signal(signal.SIGTERM)
-        assert schedule.asked == [signal.SIGTERM]
+        assert lib.tr_stop_signal_came()
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=LIMIT)
 

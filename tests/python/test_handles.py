@@ -91,12 +91,12 @@ class World:
         next(iter(data))
         return data
 
-    def schedule(self):
-        from trireme.distributed.checkpoints import Settings
-        from trireme.distributed.schedule import Schedule
-        settings = Settings()
-        settings.folder, settings.every_steps = str(self.folder / "none"), 5
-        return Schedule(settings)
+    def manager(self):
+        from trireme.distributed.core_manager import CoreManager
+        from trireme.job.checkpoint_settings import Settings
+        manager = CoreManager(Settings(), None)
+        manager.begin(self.program, fluid.Scope(), {}, [])
+        return manager
 
 
 def opened(world):
@@ -121,7 +121,9 @@ MAKERS = {
     "Predictor": (lambda world: fluid.serving.Predictor(world.folder / "model"), lambda it: (it.run(FEED), it.version, it.refresh())),
     "Checkpoint": (opened, lambda it: (it.verify(), [it[name].sum() for name in it.arrays])),
     "Checksums": (lambda world: Checksums(str(world.folder / "model")), lambda it: it.check(["__model__"])),
-    "Schedule": (World.schedule, lambda it: (it.look(1), it.is_pending)),
+    "CoreManager": (World.manager, lambda it: (it.begin_loop(0), it.look_in_loop(1), it.end_loop(2), it.steps, it.steps_to_pause(), it.at_end())),
+    "CheckpointManager": None,                         # a CoreManager of a job, which lasts as long as the process
+    "LocalCheckpointManager": None,                    # a CoreManager that train_from_dataset keeps
 }
 
 

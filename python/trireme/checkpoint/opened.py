@@ -75,12 +75,13 @@ class Checkpoint(Handle):
 
     _instead = "Open its folder again: Checkpoint(checkpoint.folder)"
 
-    def __init__(self, folder: str | os.PathLike[str], _ptr: Any = None) -> None:
+    def __init__(self, folder: str | os.PathLike[str], _ptr: Any = None, _owner: Native | None = None) -> None:
+        """``_owner``: ``_ptr`` belongs to this."""
         if _ptr is None:
             out = ffi.new("tr_checkpoint **")
             check(lib.tr_checkpoint_open(out, path_chars(folder)))
             _ptr = out[0]
-        self._native = Native(_ptr, lib.tr_checkpoint_free, owner="Checkpoint")
+        self._native = Native(_ptr, lib.tr_checkpoint_free if _owner is None else lambda ptr: None, (_owner,) if _owner is not None else (), "Checkpoint")
         self.folder = text_of(lib.tr_checkpoint_folder(_ptr))
         self.step: int = lib.tr_checkpoint_step(_ptr)
         self.mode = text_of(lib.tr_checkpoint_mode(_ptr))

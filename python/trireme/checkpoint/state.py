@@ -10,8 +10,8 @@ import numpy as np
 
 from .._core import ffi, lib
 from ..native.dtypes import VarType
-from ..native.errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check
-from ..native.names import name_chars
+from ..native.errors import NotFoundError, UnsupportedError, check
+from ..native.names import name_array, name_chars
 from ..native.tensor import LoDTensor
 from ..native.scope import Scope
 from ..parameters.sparse_table import is_table
@@ -130,35 +130,21 @@ def value_in(scope: Scope, name: str) -> LoDTensor:
     return tensor
 
 
-def restore(checkpoint: Checkpoint, scope: Scope, variables: Iterable[Variable], tables: Iterable[str] = (), trainer: int = 0,
-            trainers: int = 1) -> None:
-    """Give variables and sparse tables their values of a checkpoint: all of them, or none when a variable does not fit.
+def restore(checkpoint: Checkpoint, scope: Scope, program: Program, tables: Iterable[str] = (), trainer: int = 0, trainers: int = 1) -> None:
+    """Give the program's variables and sparse tables their values of a checkpoint: all of them, or none when a variable does not fit.
 
     What each trainer of a job has values of its own of, this ``trainer`` of so many ``trainers`` gets its own of; of another number of trainers their mean.
     """
-    variables, tables = list(variables), sorted(tables)            # in a job all trainers load tables in one order
-    for var in variables:
-        _check_fit(checkpoint, var)
+    count, names, keep = name_array(var.name for var in state_variables(program))
+    tables = sorted(tables)                            # in a job all trainers load tables in one order
+
+    def restore_arrays(to: Any) -> None:
+        check(lib.tr_checkpoint_restore(to, checkpoint._native.ptr, program.desc._native.ptr, count, names, trainer, trainers))
+
+    restore_arrays(ffi.NULL)                           # do they fit?
     for name in tables:
         checkpoint.find_table(name)
     for name in tables:
         checkpoint.load_table(name, scope)
-    loaded = []
-    for var in variables:
-        tensor = LoDTensor()
-        checkpoint.read_into(var.name, tensor, trainer, trainers)
-        loaded.append(tensor)
-    for var, tensor in zip(variables, loaded):
-        scope.var(var.name).get_tensor()._share(tensor)
-
-
-def _check_fit(checkpoint: Checkpoint, var: Variable) -> None:
-    array = checkpoint.find_array(var.name)
-    if array is None:
-        raise NotFoundError(f"the checkpoint {checkpoint.folder!r} of step {checkpoint.step} has no {var.name!r}, which the "
-                            "program keeps: was it written by another program?")
-    want = var.desc.shape()
-    if len(want) != len(array.shape) or any(a >= 0 and a != b for a, b in zip(want, array.shape)):
-        raise ShapeError(f"{var.name} in {checkpoint.folder!r} has the shape {list(array.shape)}, the program wants {want}")
-    if var.dtype is not None and array.dtype != var.dtype:
-        raise DTypeError(f"{var.name} in {checkpoint.folder!r} is {array.dtype}, the program wants {var.dtype}")
+    restore_arrays(scope._native.ptr)
+    del keep

@@ -1,7 +1,6 @@
 """A script's settings of checkpoints, and the place where its training begins (docs/checkpoints.md).
 
-checkpoint_manager.py makes the checkpoints of a job's trainer, local_checkpoints.py those of a single process. The policy in trainer/checkpoint_policy.h
-decides when they are due; schedule.py calls it.
+The core makes the checkpoints (core_manager.py): checkpoint_manager.py has those of a job's trainer, train/local_checkpoints.py those of a single process.
 """
 
 from __future__ import annotations
@@ -11,34 +10,13 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .._core import ffi, lib
-from ..checkpoint import Checkpoint, claim, newest, say, steps
+from ..checkpoint import Checkpoint, claim, say
 from ..job import job as jobs
 from ..job.checkpoint_settings import Settings
-from ..job.job import Job
 from ..job.session import session
 from ..native.checks import path_text, plain
 from ..native.errors import InvalidArgumentError, check_whole
-from ..native.names import path_chars
-
-
-class Beginning:
-    """The place where this trainer of a job begins: its steps and runs until then, and the checkpoint that it goes on from, if there
-    is one.
-    """
-
-    def __init__(self, settings: Settings, job: Job) -> None:
-        self.origin: int = lib.TR_ORIGIN_BEGINNING
-        self.checkpoint: Checkpoint | None = None
-        place = ffi.new("tr_trainer_state *")
-        if settings.folder is not None:
-            self.origin = lib.tr_checkpoint_origin_of(job.has_servers_state, settings.resume, bool(steps(settings.folder)))
-            if self.origin == lib.TR_ORIGIN_SERVERS:       # where the servers began to count
-                lib.tr_beginning_read(place, path_chars(settings.folder), job.index)
-            elif self.origin == lib.TR_ORIGIN_CHECKPOINT:
-                self.checkpoint = newest(settings.folder)
-                lib.tr_checkpoint_place(place, self.checkpoint._native.ptr, job.index)
-        self.steps, self.runs = place.steps, place.runs
+from .checkpoint_manager import beginning_of
 
 
 def settings_now() -> Settings:
@@ -50,20 +28,6 @@ def claim_folder(folder: str, entry: int) -> None:
     """Reserve this folder for the checkpoints of this process while it lives, and for its run: see tr_checkpoint_claim."""
     if line := claim(folder, entry):
         say(line)
-
-
-def is_skipped_by_script() -> bool:
-    """Return whether the script leaves out the batches that were trained on before."""
-    return session.skips_itself
-
-
-def beginning_of(job: Job) -> Beginning:
-    """Find the place where this job begins. If the job was started again and its servers have their state, it is the place of the
-    first start.
-    """
-    if session.beginning is None:
-        session.beginning = Beginning(settings_now(), job)
-    return session.beginning
 
 
 def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None, every_seconds: float | None = None,
@@ -99,7 +63,7 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
     jobs.say_in_time(f"checkpoint({path_text(folder)!r})")
     session.checkpoints.__dict__.update(folder=path_text(folder), every_steps=every_steps, every_seconds=every_seconds, keep=keep,
                               resume=resume, anew=anew, position=position)
-    session.beginning = None
+    session.manager = None
 
 
 def resumed_from() -> Checkpoint | None:

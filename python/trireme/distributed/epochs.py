@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..job import job as jobs
-from .checkpoints import beginning_of, settings_now
+from .checkpoint_manager import beginning_of
+from .checkpoints import settings_now
 from .collectives import meet
 from .reached import is_replaying, steps_made
 

@@ -7,7 +7,7 @@ such as a standby in a dead trainer's place, gets them, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from .._core import ffi, lib
@@ -15,7 +15,6 @@ from ..job.compression import accumulators
 from ..job.job import Job
 from ..native.dtypes import VarType
 from ..native.errors import check
-from ..native.names import name_chars
 from ..native.tensor import LoDTensor
 from ..native.scope import Scope
 from .transpiled import Transpiled, Value
@@ -50,7 +49,8 @@ class OwnValues:
         rows = (tensor.shape() or [1])[0]
         count = min(servers, rows) if lib.tr_tensor_bytes(tensor._ptr) > _CUT_BYTES else 1
         for i in range(count):
-            yield Value((number + i) % servers, f"{name}{_SUFFIX}.{i}", name, rows * i // count, rows * (i + 1) // count)
+            begin, end = (rows * i // count, rows * (i + 1) // count) if tensor.shape() else (-1, -1)
+            yield Value((number + i) % servers, f"{name}{_SUFFIX}.{i}", name, begin, end)
 
     def names(self) -> list[str]:
         return list(self._tensors)
@@ -59,24 +59,15 @@ class OwnValues:
         """Return what trainers must agree on: the variables that have values."""
         return [(f"value of {name}", f"{tensor._dtype()}{tensor.shape()}") for name, tensor in self._tensors.items()]
 
-    def _memory(self, value: Value) -> tuple[Any, int]:
-        """Return the address of a part, and the bytes of a row."""
+    def _memory(self, value: Value) -> Any:
+        """Return the address of a part."""
         tensor = self._tensors[value.source]
         row = lib.tr_tensor_bytes(tensor._ptr) // (tensor.shape() or [1])[0]
-        return ffi.cast("char *", lib.tr_tensor_data(tensor._ptr)) + value.begin * row, row
+        return ffi.cast("char *", lib.tr_tensor_data(tensor._ptr)) + max(value.begin, 0) * row
 
-    def describe(self, native: Any, keep: list[Any]) -> None:
-        """Fill in the descriptions of the values, for tr_job_setup."""
-        for one, value in zip(native, self.values):
-            tensor = self._tensors[value.source]
-            dims = ffi.new("int64_t[]", [value.end - value.begin, *tensor.shape()[1:]])
-            keep += [dims, name := ffi.new("char[]", name_chars(value.name))]
-            one.server, one.name, one.dtype, one.rank, one.dims = value.server, name, lib.tr_tensor_dtype(tensor._ptr), max(len(tensor.shape()), 1), dims
-            one.data, one.for_trainers = self._memory(value)[0], True
-
-    def pull(self, job: Job, but: Collection[str]) -> None:
-        """Get trainer 0's values, but not those of the variables ``but``."""
-        places = ffi.new("void *[]", [ffi.NULL if value.source in but else self._memory(value)[0] for value in self.values])
+    def pull(self, job: Job, is_left_out: Callable[[str], bool]) -> None:
+        """Get trainer 0's values, but not those of some variables."""
+        places = ffi.new("void *[]", [ffi.NULL if is_left_out(value.source) else self._memory(value) for value in self.values])
         ticket = ffi.new("tr_ticket *")
         check(lib.tr_job_pull_first(job.ptr, len(self.values), places, ticket))
         check(lib.tr_job_wait(job.ptr, ticket[0]))

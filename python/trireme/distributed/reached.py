@@ -6,7 +6,7 @@ from ..job import job as jobs
 from ..job.mode import Mode
 from ..job.mode import current as current_mode
 from ..job.session import session
-from .checkpoints import beginning_of, is_skipped_by_script
+from .checkpoint_manager import beginning_of
 
 
 def is_replaying() -> bool:
@@ -18,7 +18,7 @@ def is_replaying() -> bool:
     if session.training is not None:
         return session.training.is_replaying()
     job = jobs.current()
-    return job is not None and bool(job.resumed or (beginning_of(job).steps and not is_skipped_by_script()))
+    return job is not None and bool(job.resumed or (beginning_of(job).steps and not session.skips_itself))
 
 
 def steps_made() -> int:

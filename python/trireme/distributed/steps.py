@@ -119,7 +119,7 @@ class JobSteps(Steps):
         manager, replay = training.manager, training.replay
         if replay is not None:                             # the runs of skipped batches do not write to these variables
             training.load_own()
-        manager.before_loop()
+        manager.begin_loop()
         fetched = training.fetched(names)
         return TrainersPart(training.program, training.result.idle, fetched, session.batch_weight,
                             not training.result.mode.is_lockstep, replay.steps - replay.made if replay else 0,

@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..checkpoint import States, say, value_in, warn
-from ..checkpoint.opened import SCHEDULE
-from ..job import compression, on_nan
-from ..job.compression import accumulators, sends_largest
+from ..checkpoint import say, warn
+from ..job.compression import sends_largest
 from ..job.job import Job
 from ..job.session import session
-from ..native.dtypes import FROM_NUMPY
 from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError, check
 from ..native.names import name_chars
 from ..native.precision import precision_name
@@ -29,12 +26,13 @@ from ..native.scope import Scope
 from ..program import Program
 from ..program.op_view import text_of
 from ..run.runner import Runner
-from .checkpoint_manager import CheckpointManager
+from .checkpoint_manager import manager_of
 from .fetched import Fetched, hand_out
 from .first_feeds import FirstFeeds
 from .first_values import facts_of_first_values, noted
 from .geo import BASE, COUNT
 from .own_values import OwnValues
+from .partition import Keep, fill_partition
 from .replay import Replay
 from .transpiled import Transpiled
 from .transpiler import losses, transpile
@@ -80,16 +78,15 @@ class Training:
             scope.var(name).get_tensor().set(np.zeros([dim if dim > 0 else 1 for dim in var.desc.shape()], var.dtype.dtype))
         self._kept |= self.result.fed
         self._taken = frozenset(value.source for value in self.result.values) if not self.result.mode.trains_copies else frozenset()
-        self.manager = CheckpointManager.of(job, self.result, scope)
-        self.manager.load()
+        self.manager = manager_of(job)
+        self.manager.begin_training(self.result, scope)
         self._own = OwnValues(self.result, scope, self.manager.kinds, job.servers)
-        self._set_up()
+        self._partition = self._join()
         if job.index == 0 and not job.resumes:
             _say_idle(self.result, job.servers)
-        job.has_work = True
         self._pull()
         if job.index > 0 or job.resumes or job.is_replacement:
-            self._own.pull(job, self.manager.old_statistics)
+            self._own.pull(job, self.manager.has_old)
         if self.result.flush is not None:
             self._keep_bases()
         steps = self.manager.steps_to_replay()
@@ -112,87 +109,19 @@ class Training:
             raise NotFoundError(f"{name!r} has no value yet: run the startup program before the first step")
         return np.ascontiguousarray(var.get_tensor().numpy())
 
-    def _set_up(self) -> None:
-        result, keep = self.result, []
-        spec = ffi.new("tr_job_spec *")
+    def _join(self) -> Any:
+        """Agree on the setup with the servers and the other trainers, and get the parameters of trainer 0. Return the ``tr_partition``."""
+        partition, keep = ffi.new("tr_partition *"), Keep()
+        fill_partition(partition, keep, self.result, [*facts_of(self.result, noted(self.scope), self._own.names()), *self._own.facts(),
+                                                      ("matmul precision", precision_name(self.precision))], self._own.values)
+        self._keep = keep                              # the partition points into it
+        check(lib.tr_partition_join(partition, self.job.ptr, self.manager.ptr, self.scope._native.ptr, self.program.desc._native.ptr))
+        self.job.has_work = True
+        return partition
 
-        def chars(text: str) -> Any:
-            keep.append(ffi.new("char[]", name_chars(text)))
-            return keep[-1]
-
-        programs = ffi.new("tr_job_program[]", len(result.servers))
-        for i, one in enumerate(result.servers):
-            data = ffi.from_buffer(one.serialize_to_string())
-            keep.append(data)
-            programs[i].bytes, programs[i].size = data, len(data)
-        blocks = ffi.new("tr_job_block[]", len(result.blocks))
-        for i, block in enumerate(result.blocks):
-            blocks[i].param, blocks[i].grad = chars(block.param), chars(block.grad)
-            blocks[i].server, blocks[i].dtype, blocks[i].bytes = block.server, int(block.dtype), block.bytes
-            blocks[i].is_exact = block.source in result.means
-            blocks[i].may_be_nan = block.source in result.read_alone
-        kinds = self.manager.kinds
-        values = ffi.new("tr_job_value[]", len(result.values) + len(self._own.values))
-        self._own.describe(values[len(result.values):len(values)], keep)
-        for i, value in enumerate(result.values):
-            array = self._array(value.source)
-            if value.source in kinds or value.source in result.fed:
-                kind, param = kinds.get(value.source, (SCHEDULE, None))
-                values[i].source, values[i].state = chars(value.source), kind
-                values[i].param = chars(param) if param else ffi.NULL
-            if value.begin >= 0:
-                values[i].row, values[i].rows = value.begin, array.shape[0]
-                array = array[value.begin:value.end]
-            dims, data = ffi.new("int64_t[]", list(array.shape)), ffi.from_buffer(array)
-            keep.extend([dims, data])
-            values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
-            values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = [*facts_of(result, noted(self.scope), self._own.names()), *self._own.facts(), *self.manager.facts(), ("matmul precision", precision_name(self.precision))]
-        facts = ffi.new("tr_job_fact[]", len(told))
-        for i, (key, text) in enumerate(told):
-            facts[i].key, facts[i].value = chars(key), chars(text)
-        spec.mode, spec.compress = chars(result.mode.text), chars(compression.chosen_for(result.original, result.mode))
-        spec.compress_parameters, spec.on_nan = chars(compression.parameters()), chars(on_nan.current())
-        spec.programs, spec.program_count = programs, len(result.servers)
-        spec.blocks, spec.block_count = blocks, len(result.blocks)
-        spec.values, spec.value_count = values, len(values)
-        spec.facts, spec.fact_count = facts, len(told)
-        tables = ffi.new("tr_job_table[]", len(result.tables))
-        for i, name in enumerate(result.tables):
-            check(lib.tr_job_describe_table(ffi.addressof(tables, i), self.scope._native.ptr, chars(name)))
-        spec.tables, spec.table_count = tables, len(result.tables)
-        spec.cache_rows, spec.cache_staleness = session.row_cache
-        spec.checkpoints = chars(self.manager.folder) if self.manager.folder else ffi.NULL
-        own = States(len(names := accumulators(result.original)))
-        for name in names:
-            own.add(name, *kinds[name], value_in(self.scope, name))
-        spec.own, spec.own_count = own.native, own.count
-        spec.first_step, spec.first_run = self.manager.first - self.manager.steps_on_servers, self.manager.runs - self.manager.steps_on_servers
-        position = self.manager.first_position()
-        if position is not None:
-            keep.append(ffi.from_buffer(position))
-            spec.first_position, spec.first_position_size = keep[-1], len(position)
-        if self.manager.tasks is not None:
-            keep.append(ffi.from_buffer(self.manager.tasks))
-            spec.tasks, spec.tasks_size = keep[-1], len(self.manager.tasks)
-        check(lib.tr_job_setup(self.job.ptr, spec))
-        for i in range(len(result.tables)):            # from now on the servers have the loaded rows
-            check(lib.tr_job_bind_table(self.job.ptr, self.scope._native.ptr, ffi.addressof(tables, i)))
-
-    def _pull(self, kept: frozenset[str] = frozenset()) -> None:
-        """Get the servers' parameters: before the first step, trainer 0's. Variables in ``kept`` stay as they are."""
-        wanted, places = [], []
-        for i, block in enumerate(self.result.blocks):
-            name = self.result.means.get(block.source, block.source)
-            if name in kept:
-                continue
-            array = self._array(name)
-            data = lib.tr_tensor_data(self.scope.find_var(name).get_tensor()._ptr)
-            wanted.append(i)
-            places.append(ffi.cast("char *", data) + block.begin * (array.nbytes // max(len(array), 1)))
-        ticket = ffi.new("tr_ticket *")
-        check(lib.tr_job_pull(self.job.ptr, len(wanted), wanted, ffi.new("void *[]", places), ticket))
-        check(lib.tr_job_wait(self.job.ptr, ticket[0]))
+    def _pull(self, keeps_set: bool = False) -> None:
+        """Get the servers' parameters: before the first step, trainer 0's. With ``keeps_set`` what the script has set stays as it is."""
+        check(lib.tr_partition_pull(self._partition, self.job.ptr, self.scope._native.ptr, keeps_set))
 
     def refresh(self, lead: int) -> None:
         """Take the parameters that the servers have, if this trainer has made steps without a gradient, or where others make updates
@@ -204,11 +133,7 @@ class Training:
             if is_left_out and not mode.snapshots_all and lead > self._lead:       # sync(backups) refuses such values
                 self._leave_sets()
             self._lead = max(lead, self._lead)
-            names = {block.source for block in self.result.blocks}
-            kept = frozenset(name for name in names if lib.tr_job_is_set(self.job.ptr, name_chars(name)))
-            self._pull(kept)                           # what the script has set travels with the next step
-            for name in names - kept:
-                lib.tr_job_unset(self.job.ptr, name_chars(name))
+            self._pull(keeps_set=True)                 # what the script has set travels with the next step
             if self.result.flush is not None:
                 self._keep_bases()
         self.is_behind = False
@@ -361,7 +286,7 @@ class Training:
             self.replay.made += skipped
         if leased:
             self.end_replay()
-        self.manager.after_loop(steps)
+        self.manager.end_loop(steps)
 
     def save_by_servers(self, folder: str, step: int, keep: int, position: bytes | None) -> None:
         """Trainer 0: make a checkpoint with the rows of tables, which the servers write."""

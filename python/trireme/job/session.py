@@ -14,7 +14,7 @@ from .._core import ffi
 from .checkpoint_settings import Settings
 
 if TYPE_CHECKING:
-    from ..distributed.checkpoints import Beginning
+    from ..distributed.checkpoint_manager import CheckpointManager
     from ..distributed.training import Training
     from ..train.local_checkpoints import LocalCheckpointManager
     from .job import Job
@@ -68,7 +68,7 @@ class Session:
         self.checkpoints = Settings()
         self.skips_itself = False                          # the script itself skips the batches of earlier steps
 
-        self.beginning: Beginning | None = None            # where this trainer begins, once somebody has looked
+        self.manager: CheckpointManager | None = None            # of this trainer's checkpoints, once somebody has asked where it begins
         self.trainings = 0                                 # loops with epochs that the script has begun
         self.collectives = 0                               # that this trainer has made
         self.saves: dict[str, int] = {}                    # to each path, by this trainer

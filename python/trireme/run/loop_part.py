@@ -27,7 +27,7 @@ class LoopPart:
         """The loop is over, after so many steps. ``leased``: its tasks were leased."""
         skipped = min(steps, self.skip)
         if self.manager is not None:
-            self.manager.after_loop(skipped, steps - skipped)
+            self.manager.end(skipped, steps - skipped)
 
     def fail(self, error: BaseException) -> None:
         """A step of the loop has failed."""

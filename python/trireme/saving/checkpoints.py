@@ -139,7 +139,7 @@ def load_checkpoint(executor: Runner | Scope, checkpoint_dir: str, main_program:
     checkpoint = find(checkpoint_dir, step)
     lib.tr_checkpoint_follow(checkpoint._native.ptr)
     say_rates(checkpoint, program, scope)
-    restore(checkpoint, scope, state_variables(program), table_names(program), jobs.trainer_index(), jobs.trainer_count())
+    restore(checkpoint, scope, program, table_names(program), jobs.trainer_index(), jobs.trainer_count())
     if isinstance(executor, Runner):
         runs = checkpoint.trainer()[1]
         check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr, runs))

@@ -87,7 +87,7 @@ class _DatasetCourse:
 
 def _manager_of(asked: Asked) -> Any:
     """Return what keeps checkpoints in one process, if anybody asked for any."""
-    return in_one_process(asked.executor, asked.program, asked.scope)[0]
+    return in_one_process(asked.executor, asked.program, asked.scope)
 
 
 class _EpochLines(LoopLines):

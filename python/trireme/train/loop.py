@@ -154,8 +154,6 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
     with dataset._looped() as lines_of:
         check(lib.tr_loop_new(out, native.ptr, place.ptr, lines_of, options))
         try:
-            if part.manager is not None:
-                part.manager.begin_loop(part.runs)
             report = _run(out[0], part, lines, heard, is_lone=asked.thread <= 1)
             weight = _take_means(out[0], means, len(part.fetches))
         finally:
@@ -186,8 +184,9 @@ def _part(executor: Runner, program: Program, scope: Scope, names: tuple[str, ..
         made: LoopPart = executor._steps.before_loop(executor, program, scope, names)
         return made
     part = LoopPart(program, None, names, None, False)
-    if trains:
-        part.manager, part.skip = in_one_process(executor, program, scope)
+    if trains and (manager := in_one_process(executor, program, scope)) is not None:
+        part.manager, part.skip = manager, manager.left
+        manager.begin_loop(lib.tr_executor_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr))
     return part
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from .._core import ffi, lib
 from ..checkpoint.opened import TABLE
 from ..checkpoint.state import kinds_of
+from ..distributed.partition import Keep, fill_partition
 from ..feeding.feeds import Dataset
 from ..feeding.tables import TABLE_FORMATS
-from ..job.session import session
 from ..native.checks import path_text, plain
 from ..native.dtypes import VarType
 from ..native.errors import InvalidArgumentError, UnsupportedError, check, check_whole
@@ -26,32 +26,6 @@ from .loop import _check, _check_slots, _options
 
 if TYPE_CHECKING:
     from ..job.mode import Mode
-
-
-class _Keep:
-    """Makes C values of Python's, and keeps them alive."""
-
-    def __init__(self) -> None:
-        self.items: list[Any] = []
-
-    def chars(self, text: str | None) -> Any:
-        self.items.append(ffi.NULL if text is None else ffi.new("char[]", path_chars(text)))
-        return self.items[-1]
-
-    def texts(self, items: Sequence[str]) -> Any:
-        return self.array("char *[]", [self.chars(item) for item in items])
-
-    def array(self, kind: str, items: Any) -> Any:
-        self.items.append(ffi.new(kind, items))
-        return self.items[-1]
-
-    def program(self, program: Program | None) -> Any:
-        """A tr_job_program."""
-        if program is None:
-            return [ffi.NULL, 0]
-        data = ffi.from_buffer(program.serialize_to_string())
-        self.items.append(data)
-        return [data, len(data)]
 
 
 def save_job(path: str, dataset: Dataset, program: Program | None = None, startup_program: Program | None = None,
@@ -102,7 +76,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     names = [var if isinstance(var, str) else var.name for var in fetches]
     for name in names:
         program.global_block().var(name)
-    keep = _Keep()
+    keep = Keep()
     desc = ffi.new("tr_saved_job_desc *")
     startup = startup_program or default_startup_program()
     desc.startup, desc.main = keep.program(startup), keep.program(program)
@@ -118,9 +92,9 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     desc.saved, desc.saved_count = keep.texts(saved), len(saved)
     states = [(name, param, kind) for name, (kind, param) in kinds_of(program).items()]
     states += [(name, None, TABLE) for name in sorted(table_names(program))]
-    desc.states = keep.array("tr_saved_state[]", [[keep.chars(name), keep.chars(param), kind] for name, param, kind in states])
-    desc.state_count = len(states)
-    partitions = keep.array("tr_saved_partition[]", len(counts))
+    desc.variables = keep.array("tr_checkpoint_variable[]", [[keep.chars(name), keep.chars(param), kind] for name, param, kind in states])
+    desc.variable_count = len(states)
+    partitions = keep.array("tr_partition[]", len(counts))
     for i, count in enumerate(counts):
         _fill_partition(partitions[i], keep, program, startup, count, chosen, names, dataset)
     desc.partitions, desc.partition_count = partitions, len(counts)
@@ -128,13 +102,12 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     del kept, kept_too
 
 
-def _fill_partition(partition: Any, keep: _Keep, program: Program, startup: Program, servers: int, mode: Mode | None,
+def _fill_partition(partition: Any, keep: Keep, program: Program, startup: Program, servers: int, mode: Mode | None,
               names: Sequence[str], dataset: Dataset) -> None:
     """The programs for one number of servers, as a script in such a job would have them."""
     from ..distributed.first_values import first_values
     from ..distributed.training import facts_of
     from ..distributed.transpiler import transpile
-    from ..job import compression, on_nan
 
     result = transpile(program, servers, mode=mode)
     for name in names:
@@ -142,32 +115,14 @@ def _fill_partition(partition: Any, keep: _Keep, program: Program, startup: Prog
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
     if result.fed:
         raise UnsupportedError(f"save_job: {min(result.fed)!r} is fed to the optimizers, and a saved job has no script that feeds it; make it a variable of the program")
-    spec = partition.spec
-    spec.mode, spec.compress = keep.chars(result.mode.text), keep.chars(compression.chosen_for(result.original, result.mode))
-    spec.compress_parameters, spec.on_nan = keep.chars(compression.parameters()), keep.chars(on_nan.current())
-    spec.cache_rows, spec.cache_staleness = session.row_cache
-    spec.programs = keep.array("tr_job_program[]", [keep.program(one) for one in result.servers])
-    spec.program_count = len(result.servers)
-    spec.blocks = keep.array("tr_job_block[]", [[keep.chars(one.param), keep.chars(one.grad), one.server, int(one.dtype),
-                                                 one.bytes, one.source in result.means, one.source in result.read_alone] for one in result.blocks])
-    spec.block_count = len(result.blocks)
-    partition.block_rows = keep.array("tr_saved_rows[]", [[keep.chars(result.means.get(one.source, one.source)), one.begin, one.end]
-                                                    for one in result.blocks])
-    values = keep.array("tr_job_value[]", len(result.values))
-    for native, value in zip(values, result.values):
-        native.server, native.name = value.server, keep.chars(value.name)
-    spec.values, spec.value_count = values, len(result.values)
-    partition.value_rows = keep.array("tr_saved_rows[]", [[keep.chars(one.source), one.begin, one.end] for one in result.values])
     given = dataset._given
     facts = [*facts_of(result, first_values(startup)),
              ("data", f"{given['format']}, batches of {given['batch_size']}, split {given['split']!r}")]
-    spec.facts = keep.array("tr_job_fact[]", [[keep.chars(key), keep.chars(value)] for key, value in facts])
-    spec.fact_count = len(facts)
+    fill_partition(partition, keep, result, facts)
     prepare, begin = _own_variables(result)
     for field, one in (("trainer", result.trainer), ("idle", result.idle), ("prepare", prepare), ("begin", begin),
                        ("flush", result.flush), ("after", result.after)):
         setattr(partition, field, keep.program(one))
-    partition.tables, partition.table_count = keep.texts(result.tables), len(result.tables)
     partition.fetches = keep.texts([result.means.get(name, name) for name in names])
     on_servers = sorted(result.on_servers)
     partition.on_servers, partition.on_server_count = keep.texts(on_servers), len(on_servers)
