@@ -189,14 +189,14 @@ static void keep_parameters(tr_model *model)
     size_t       count;
     const char **written = written_names(model->program, &count);
 
-    model->kept = tr__kept_new();
+    model->kept = tr__weight_cache_new();
     for (int i = 0; i < tr_block_var_count(block); i++) {
         const tr_var_desc *var = tr_block_var_at(block, i);
         const char        *name = tr_var_desc_name(var);
         if (!is_parameter(model, var) || (count && bsearch(&name, written, count, sizeof *written, by_text)))
             continue;
         tr_tensor *tensor = tr_var_tensor(tr__scope_var(model->scope, name));
-        tr__kept_add(model->kept, tr_tensor_data(tensor), (size_t)tr_tensor_bytes(tensor));
+        tr__weight_cache_add(model->kept, tr_tensor_data(tensor), (size_t)tr_tensor_bytes(tensor));
     }
     free(written);
 }
@@ -295,7 +295,7 @@ void tr_model_free(tr_model *model)
 {
     if (!model)
         return;
-    tr__kept_free(model->kept);
+    tr__weight_cache_free(model->kept);
     tr_scope_free(model->scope);
     tr_map_deinit(&model->tables);
     tr_program_free(model->program);

@@ -72,9 +72,9 @@ tr_status tr_runner_run(tr_runner *runner, const tr_feed *feeds, tr_tensor *cons
         runner->feed[i] = feeds[i];
         runner->feed[i].name = model->feeds.name[i];
     }
-    tr_kept        *before = tr__kept_enter(model->kept);
+    tr_weight_cache        *before = tr__weight_cache_enter(model->kept);
     const tr_status status = tr_plan_run(runner->plan, runner->feed, runner->result);
-    tr__kept_enter(before);
+    tr__weight_cache_enter(before);
     TR_TRY(status);
     for (int i = 0; i < model->fetches.count; i++)
         TR_TRY(tr_tensor_copy(results[i], runner->result[i]));

@@ -72,7 +72,7 @@ typedef struct tr_workspace {
     tr_tensor     arena;              /* grows to the largest layout */
     tr_tensor     scratch;            /* of one operator (tr_run_scratch) */
     tr_tensor     loop_scratch;       /* of the outermost loop */
-    tr_tensor     widened;            /* arguments of 16 bits as floats, for one step (widened.h) */
+    tr_tensor     upcast;             /* arguments of 16 bits as floats, for one step (upcast.h) */
 } tr_workspace;
 
 struct tr_plan {
@@ -106,8 +106,8 @@ struct tr_plan {
     int          unset_count;
     bool         uses_scope;
     bool         is_random;           /* some of its own steps are */
-    bool         meets;               /* of the root: a step of it or of its sub-plans meets other replicas (meeting.h) */
-    bool         awaits;              /* its own steps wait for what comes late (late.h) before they read it */
+    bool         reduces;               /* of the root: a step of it or of its sub-plans needs values of other replicas (reduction.h) */
+    bool         awaits;              /* its own steps wait for pending values (pending_value.h) before they read them */
     tr_map       current;             /* name -> number of its latest version, plus 1 */
     /* running */
     tr_frame    *frame;               /* of the root */
@@ -116,9 +116,9 @@ struct tr_plan {
     uint64_t    *runs;                /* of the root: how often it and others like it have run (its binding's) */
     uint64_t     activations;         /* of a sub-plan: so that its random numbers differ each time */
     int64_t      allocations;         /* by runs so far */
-    struct tr_meeting *meeting;       /* of the root, while replicas run that meet; NULL: it runs alone */
+    struct tr_reduction *reduction;       /* of the root, while replicas run that reduce; NULL: it runs alone */
     int          replica;             /* its number among them */
-    struct tr_meeting *own_meeting;   /* where the replicas meet whose first plan this is; kept between runs */
+    struct tr_reduction *own_reduction;   /* of the replicas whose first plan this is; kept between runs */
     tr_plan     *next;                /* of the same binding */
 };
 

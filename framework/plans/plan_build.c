@@ -458,7 +458,7 @@ static tr_status sum_up(tr_plan *plan)
     for (int i = 0; i < plan->step_count; i++) {
         plan->awaits = plan->awaits || plan->step[i].op->awaits;
         plan->is_random = plan->is_random || plan->step[i].op->is_random;
-        plan->root->meets = plan->root->meets || plan->step[i].op->meets;
+        plan->root->reduces = plan->root->reduces || plan->step[i].op->reduces;
     }
     return TR_OK;
 }

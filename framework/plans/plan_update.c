@@ -66,7 +66,7 @@ static bool inputs_are_ready(const tr_step *update, const later *var, int param,
 /* Does the step, or one in the block that it runs, do more than write outputs? Such a step may fail by what is outside of the program. */
 static bool has_effect(const tr_step *step)
 {
-    if (step->op->has_effect || step->op->meets)
+    if (step->op->has_effect || step->op->reduces)
         return true;
     for (int i = 0; step->sub && i < step->sub->step_count; i++)
         if (has_effect(&step->sub->step[i]))

@@ -5,7 +5,7 @@
 #include "framework/runs/call.h"
 #include "framework/runs/frame.h"
 #include "framework/runs/plan_life.h"
-#include "framework/tensors/late.h"
+#include "framework/tensors/pending_value.h"
 #include "framework/tensors/watched.h"
 #include "framework/threads/interrupt.h"
 #include "framework/threads/precision.h"
@@ -24,7 +24,7 @@ static void for_memory(tr_workspace *workspace, void (*act)(tr_tensor *tensor))
     act(&workspace->arena);
     act(&workspace->scratch);
     act(&workspace->loop_scratch);
-    act(&workspace->widened);
+    act(&workspace->upcast);
 }
 
 tr_executor *tr_executor_new(void)
@@ -289,7 +289,7 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
     const uint64_t generation = tr__scope_generation(plan->scope);
 
     if (plan->uses_scope && !plan->awaits)         /* the variables' values may still be coming */
-        TR_TRY(tr__late_wait_all());
+        TR_TRY(tr__pending_wait_all());
     if (generation != plan->scope_generation) {
         TR_TRY(tr__frame_bind(plan->frame));
         plan->scope_generation = tr__scope_generation(plan->scope);

@@ -53,7 +53,7 @@ int tr_plan_var_at_end(const tr_plan *plan, const char *name)
     return (int)(intptr_t)tr_map_find(&plan->current, name) - 1;
 }
 
-/* Of a stand-in (widened.h). Where the shape of the output was known, it has its memory already. */
+/* Of a stand-in (upcast.h). Where the shape of the output was known, it has its memory already. */
 static tr_status resize_stand_in(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape)
 {
     const tr_dtype wide = tr_dtype_is_half(dtype) ? TR_FP32 : dtype;
@@ -68,7 +68,7 @@ tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, c
     if (index >= io->outs[slot].count || !io->outs[slot].item[index])
         return tr_fail(TR_EINVAL, "%s: output %s is missing", io->step->op->type, tr__op_proto(io->step->op)->out[slot].name);
     tr_tensor *tensor = io->outs[slot].item[index];
-    return io->is_widened ? resize_stand_in(tensor, dtype, shape) : tr__tensor_reserve(tensor, dtype, shape);
+    return io->is_upcast ? resize_stand_in(tensor, dtype, shape) : tr__tensor_reserve(tensor, dtype, shape);
 }
 
 static tr_status grown(void **out, tr_tensor *scratch, size_t bytes)

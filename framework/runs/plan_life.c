@@ -7,7 +7,7 @@
 
 #include "framework/plans/plan_build.h"
 #include "framework/runs/frame.h"
-#include "framework/runs/meeting.h"
+#include "framework/runs/reduction.h"
 #include "framework/threads/precision.h"
 #include "framework/threads/threadpool.h"
 
@@ -28,7 +28,7 @@ static void free_sub_plans(tr_plan *plan);
 static void clear(tr_plan *plan)
 {
     tr__plan_free_frames(plan);
-    tr__meeting_free(plan->own_meeting);
+    tr__reduction_free(plan->own_reduction);
     free_sub_plans(plan);
     for (int i = 0; i < plan->step_count; i++)
         tr__step_deinit(&plan->step[i]);

@@ -2,15 +2,15 @@
  *
  * Each plan is one slice of the thread pool, so its kernels run on one thread, and as many plans run at a time as there are
  * threads. What they compute does not depend on that: a kernel's slices depend on shapes alone. Plans with operators in which
- * replicas wait for each other (meeting.h) have a thread each. */
+ * replicas wait for each other (reduction.h) have a thread each. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/status.h"
 #include "framework/plans/plan.h"
-#include "framework/runs/meeting.h"
+#include "framework/runs/reduction.h"
+#include "framework/threads/gang.h"
 #include "framework/threads/threadpool.h"
-#include "framework/threads/together.h"
 
 enum { MAX_REPLICAS = 256 };
 
@@ -28,8 +28,8 @@ static void run_replica(void *payload, int64_t slice)
     replica *one = (replica *)payload + slice;
 
     one->status = tr_plan_run(one->plan, one->feeds, one->fetches);
-    if (one->plan->meeting)
-        tr__meeting_leave(one->plan->meeting, (int)slice);
+    if (one->plan->reduction)
+        tr__reduction_leave(one->plan->reduction, (int)slice);
     if (one->status != TR_OK)
         one->failure = strdup(tr_error());
 }
@@ -52,9 +52,9 @@ static tr_status fail_as(const replica *one, int number, int count)
 
 /* The first failure in the order of the plans, whichever came first. Where plans meet, the first one that left is the cause: the
  * others may have failed because they waited for it. */
-static tr_status first_failure(int count, const replica *all, const tr_meeting *meeting)
+static tr_status first_failure(int count, const replica *all, const tr_reduction *reduction)
 {
-    const int left = meeting ? tr__meeting_first_left(meeting) : -1;
+    const int left = reduction ? tr__reduction_first_left(reduction) : -1;
 
     if (left >= 0 && all[left].status != TR_OK)
         return fail_as(&all[left], left, count);
@@ -64,32 +64,32 @@ static tr_status first_failure(int count, const replica *all, const tr_meeting *
     return TR_OK;
 }
 
-/* The plans' meeting: NULL if they have none. */
-static tr_status begin_meeting(tr_meeting **out, int count, tr_plan *const *plans)
+/* The plans' reduction: NULL if they have none. */
+static tr_status begin_reduction(tr_reduction **out, int count, tr_plan *const *plans)
 {
     *out = NULL;
-    if (count < 2 || !plans[0]->meets)
+    if (count < 2 || !plans[0]->reduces)
         return TR_OK;
-    if (!plans[0]->own_meeting && !(plans[0]->own_meeting = tr__meeting_new()))
-        return tr_fail(TR_ENOMEM, "no memory for the meeting of %d replicas", count);
-    TR_TRY(tr__meeting_begin(plans[0]->own_meeting, count));
-    *out = plans[0]->own_meeting;
+    if (!plans[0]->own_reduction && !(plans[0]->own_reduction = tr__reduction_new()))
+        return tr_fail(TR_ENOMEM, "no memory for the reduction of %d replicas", count);
+    TR_TRY(tr__reduction_begin(plans[0]->own_reduction, count));
+    *out = plans[0]->own_reduction;
     return TR_OK;
 }
 
-static tr_status run_all(int count, replica *all, tr_meeting *meeting)
+static tr_status run_all(int count, replica *all, tr_reduction *reduction)
 {
-    if (!meeting) {
+    if (!reduction) {
         tr_parallel(count, run_replica, all);
         return TR_OK;
     }
     for (int i = 0; i < count; i++) {
-        all[i].plan->meeting = meeting;
+        all[i].plan->reduction = reduction;
         all[i].plan->replica = i;
     }
-    const bool have_run = tr_parallel_together(count, run_replica, all);
+    const bool have_run = tr_parallel_gang(count, run_replica, all);
     for (int i = 0; i < count; i++)
-        all[i].plan->meeting = NULL;
+        all[i].plan->reduction = NULL;
     return have_run ? TR_OK : tr_fail(TR_ENOMEM, "%d replicas that wait for each other need a thread each, and the system has no more; take "
                                       "fewer places", count);
 }
@@ -97,16 +97,16 @@ static tr_status run_all(int count, replica *all, tr_meeting *meeting)
 tr_status tr_plans_run(int count, tr_plan *const *plans, const tr_feed *const *feeds, tr_tensor *const *const *fetches)
 {
     replica     all[MAX_REPLICAS];
-    tr_meeting *meeting;
+    tr_reduction *reduction;
 
     if (count < 0 || count > MAX_REPLICAS)
         return tr_fail(TR_EINVAL, "tr_plans_run: %d plans; 0 to %d are possible", count, MAX_REPLICAS);
     TR_TRY(check_workspaces(count, plans));
     for (int i = 0; i < count; i++)
         all[i] = (replica){.plan = plans[i], .feeds = feeds[i], .fetches = fetches[i]};
-    TR_TRY(begin_meeting(&meeting, count, plans));
-    TR_TRY(run_all(count, all, meeting));
-    const tr_status status = first_failure(count, all, meeting);
+    TR_TRY(begin_reduction(&reduction, count, plans));
+    TR_TRY(run_all(count, all, reduction));
+    const tr_status status = first_failure(count, all, reduction);
     for (int i = 0; i < count; i++)
         free(all[i].failure);
     return status;

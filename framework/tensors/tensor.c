@@ -9,7 +9,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/size.h"
 #include "framework/tensors/dtype.h"
-#include "framework/tensors/late.h"
+#include "framework/tensors/pending_value.h"
 #include "framework/tensors/watched.h"
 
 enum { ALIGNMENT = 64 };                     /* a cache line, and the widest vector */
@@ -60,7 +60,7 @@ static tr_buffer *buffer_new(size_t size)
 static void buffer_unref(tr_buffer *buffer)
 {
     if (buffer && atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) == 1) {
-        (void)tr__late_wait(buffer->data, (int64_t)buffer->capacity);      /* it failed: nothing comes any more */
+        (void)tr__pending_wait(buffer->data, (int64_t)buffer->capacity);      /* it failed: nothing comes any more */
         free(buffer->data);
         free(buffer);
     }
@@ -265,7 +265,7 @@ int64_t tr_tensor_numel(const tr_tensor *tensor) { return tr_tensor_count(tensor
 
 tr_status tr_tensor_await(const tr_tensor *tensor)
 {
-    return tr__late_wait(tensor->data, tr_tensor_bytes(tensor));
+    return tr__pending_wait(tensor->data, tr_tensor_bytes(tensor));
 }
 
 void *tr_tensor_data(tr_tensor *tensor)

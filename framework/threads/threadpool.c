@@ -380,7 +380,7 @@ void tr_parallel(int64_t slices, tr_slice_fn fn, void *payload)
         run_and_release(slices, fn, payload);
 }
 
-bool tr__pool_run_together(int slices, tr_slice_fn fn, void *payload)
+bool tr__pool_run_gang(int slices, tr_slice_fn fn, void *payload)
 {
     const int threads = tr_num_threads();
     if (threads < slices || !acquire(threads))

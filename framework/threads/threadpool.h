@@ -42,10 +42,10 @@ void tr_parallel_copy(void *to, const void *from, size_t bytes);
 typedef enum tr_scratch { TR_SCRATCH_COLUMNS, TR_SCRATCH_PACK, TR_SCRATCH_PARTIAL, TR_SCRATCH_ROUNDED, TR_SCRATCH_COUNT } tr_scratch;
 void *tr_thread_scratch(tr_scratch slot, size_t bytes);
 
-/* -- for together.c ------------------------------------------------------------------------------------ */
+/* -- for gang.c ------------------------------------------------------------------------------------ */
 
 /* Run all slices at the same time, each on a thread of the pool. False: the pool is too small, or busy; no slice has run. */
-bool tr__pool_run_together(int slices, tr_slice_fn fn, void *payload);
+bool tr__pool_run_gang(int slices, tr_slice_fn fn, void *payload);
 /* From here on this thread is inside of a slice, or not; returns what it was. */
 bool tr__slice_enter(bool inside);
 

@@ -20,7 +20,7 @@ static size_t room_of(const tr_tensor *value)
 {
     const int64_t rows = value->shape.dim[0], cols = tr_tensor_count(value) / rows;
 
-    return tr__kept_room(tr_factor_size_f32(cols, rows, TR_FACTOR_MOST_ROWS)) + tr__kept_room(tr_factor_size_f32(rows, cols, TR_FACTOR_MOST_ROWS));
+    return tr__weight_cache_room(tr_factor_size_f32(cols, rows, TR_FACTOR_MOST_ROWS)) + tr__weight_cache_room(tr_factor_size_f32(rows, cols, TR_FACTOR_MOST_ROWS));
 }
 
 static tr_status begin(tr_loop_products *loop, const tr_frame *frame)
@@ -31,7 +31,7 @@ static tr_status begin(tr_loop_products *loop, const tr_frame *frame)
     void          *memory;
 
     loop->is_begun = true;
-    if (tr__kept_is_entered())
+    if (tr__weight_cache_is_entered())
         return TR_OK;
     for (int v = 0; v < sub->var_count; v++)
         if (stays(&sub->var[v], tr__frame_tensor(frame, v)) && room_of(tr__frame_tensor(frame, v)) > 0) {
@@ -40,12 +40,12 @@ static tr_status begin(tr_loop_products *loop, const tr_frame *frame)
         }
     if (count == 0)
         return TR_OK;
-    TR_TRY(tr_run_loop_scratch(&memory, loop->io, tr__kept_bytes(count, room)));
-    loop->kept = tr__kept_new_in(memory, count, room);
+    TR_TRY(tr_run_loop_scratch(&memory, loop->io, tr__weight_cache_bytes(count, room)));
+    loop->kept = tr__weight_cache_new_in(memory, count, room);
     for (int v = 0; v < sub->var_count; v++) {
         const tr_tensor *value = tr__frame_tensor(frame, v);
         if (stays(&sub->var[v], value) && room_of(value) > 0)
-            tr__kept_add(loop->kept, value->data, (size_t)tr_tensor_bytes(value));
+            tr__weight_cache_add(loop->kept, value->data, (size_t)tr_tensor_bytes(value));
     }
     return TR_OK;
 }
@@ -56,8 +56,8 @@ tr_status tr__loop_run(tr_loop_products *loop, tr_frame *frame)
         TR_TRY(begin(loop, frame));
     if (!loop->kept)
         return tr_frame_run(frame);
-    tr_kept        *before = tr__kept_enter(loop->kept);
+    tr_weight_cache        *before = tr__weight_cache_enter(loop->kept);
     const tr_status status = tr_frame_run(frame);
-    tr__kept_enter(before);
+    tr__weight_cache_enter(before);
     return status;
 }

@@ -8,7 +8,7 @@
  * A batch without elements has no statistics. It leaves the running ones as they are, and they are the ones that were used; so the gradients of
  * Scale and Bias are 0.
  *
- * sync_batch_norm is batch_norm whose batch is that of all replicas which run the program at the same time (meeting.h). Each replica offers
+ * sync_batch_norm is batch_norm whose batch is that of all replicas which run the program at the same time (reduction.h). Each replica offers
  * its number of elements and its statistics, in the gradient its two sums, and puts all of them together in the order of the replicas.
  * A program that runs alone computes the bits of batch_norm. */
 #ifndef T
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "framework/composites/grad_body.h"
-#include "framework/runs/meeting.h"
+#include "framework/runs/reduction.h"
 #include "kernels/base/check.h"
 #include "kernels/base/cut.h"
 #include "kernels/math/arrays/elementwise.h"
@@ -137,8 +137,8 @@ static double total_count(const double *const *offers, int replicas)
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .infer = infer_grad,                                     \
                    .kernels = TR_FLOAT_KERNELS(name##_grad), .inplace = {{G_DY, G_DX}}, .inplace_count = 1, __VA_ARGS__)
 
-BATCH_NORM(batch_norm, tr__second_body, .meets = false);
-BATCH_NORM(sync_batch_norm, NULL, .meets = true);
+BATCH_NORM(batch_norm, tr__second_body, .reduces = false);
+BATCH_NORM(sync_batch_norm, NULL, .reduces = true);
 
 #else /* the kernels, for each T */
 
@@ -162,7 +162,7 @@ static tr_status NAME(put_together)(const double *const **all, const tr_run *io,
         mine[1 + i] = (double)first[i];
         mine[1 + c->n + i] = (double)second[i];
     }
-    return tr_run_meet((const void *const **)all, io);
+    return tr_run_gather((const void *const **)all, io);
 }
 
 /* out = momentum * running + (1 - momentum) * now */

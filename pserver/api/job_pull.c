@@ -1,13 +1,13 @@
 /* job_pull.c - a trainer's parameters: asked for at the end of a step, waited for when they are needed.
  *
- * Memory that a pull will fill is "late" for all code that reads it (framework/tensors/late.h). The job's owner waits by driving the event loop.
+ * Memory that a pull will fill has pending values for all code that reads it (framework/tensors/pending_value.h). The job's owner waits by driving the event loop.
  * Other threads of the process wait until the pull is done.
  *
  * What must stay true: nothing is pushed while a pull is under way (client.h), so a push finishes the pulls first. */
 #include "pserver/api/job_pull.h"
 
 #include "framework/base/memory.h"
-#include "framework/tensors/late.h"
+#include "framework/tensors/pending_value.h"
 #include "pserver/api/job_calls.h"
 #include "pserver/api/job_view.h"
 #include "pserver/rank/rank_commands.h"
@@ -161,11 +161,11 @@ static tr_status wait_late(const void *data, int64_t bytes)
 void tr__job_pulls_begin(tr_job *job)
 {
     if (job->rank.role == TR_ROLE_TRAINER)
-        tr__late_set(wait_late);
+        tr__pending_set(wait_late);
 }
 
 void tr__job_pulls_end(tr_job *job)
 {
     if (job->rank.role == TR_ROLE_TRAINER)
-        tr__late_set(NULL);
+        tr__pending_set(NULL);
 }

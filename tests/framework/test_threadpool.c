@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/threads/gang.h"
 #include "framework/threads/threadpool.h"
-#include "framework/threads/together.h"
 #include "tests/support/expect.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -93,11 +93,11 @@ static void slices_may_wait_for_each_other(void **state)
             for (int round = 0; round < 20; round++) {
                 pthread_barrier_t barrier;
                 pthread_barrier_init(&barrier, NULL, (unsigned)slices);
-                assert_true(tr_parallel_together(slices, begin_together, &barrier));
+                assert_true(tr_parallel_gang(slices, begin_together, &barrier));
                 pthread_barrier_destroy(&barrier);
             }
     }
-    assert_false(tr_parallel_together(1000, begin_together, NULL));
+    assert_false(tr_parallel_gang(1000, begin_together, NULL));
 }
 
 static void jobs_after_a_pause_wake_the_workers(void **state)
@@ -315,7 +315,7 @@ static void a_worker_leaves_the_callers_cpu(void **state)
     tr_set_num_threads(2);
     for (int round = 0; round < 20; round++) {
         meeting m = {0};
-        assert_true(tr__pool_run_together(2, meet, &m));
+        assert_true(tr__pool_run_gang(2, meet, &m));
         const int caller = sched_getcpu();
         CPU_ZERO(&one);
         CPU_SET(m.cpu[0] == caller ? m.cpu[1] : m.cpu[0], &one);
@@ -324,7 +324,7 @@ static void a_worker_leaves_the_callers_cpu(void **state)
         int tries = 0;
         do {
             m = (meeting){0};
-            assert_true(tr__pool_run_together(2, meet, &m));
+            assert_true(tr__pool_run_gang(2, meet, &m));
         } while (m.cpu[0] == m.cpu[1] && ++tries < 10000);
         assert_int_not_equal(m.cpu[0], m.cpu[1]);
     }

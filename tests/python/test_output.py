@@ -14,7 +14,7 @@ import pytest
 from job_support import LIMIT, SCRIPT, Launched, each_mpi, environment, launch_command, listeners, needs_mpi
 
 from trireme.launch import pipes
-from trireme.launch.outlet import Outlet
+from trireme.launch.log_multiplexer import LogMultiplexer
 
 pytestmark = pytest.mark.mpi
 
@@ -27,75 +27,75 @@ SAYS = SCRIPT.with_name("says.py")
 @contextlib.contextmanager
 def written_to(path, flags=os.O_WRONLY | os.O_CREAT, is_live=False):
     fd = os.open(path, flags)
-    outlet = Outlet({1: fd, 2: fd}, is_live)
+    multiplexer = LogMultiplexer({1: fd, 2: fd}, is_live)
     try:
-        yield outlet
+        yield multiplexer
     finally:
-        outlet.close()
+        multiplexer.close()
         os.close(fd)
 
 
-def feed(outlet, source, text):
-    outlet.feed(source, text, lambda count: None)
+def feed(multiplexer, source, text):
+    multiplexer.feed(source, text, lambda count: None)
 
 
 def test_rows_of_several_ranks_are_not_mixed(tmp_path):
-    with written_to(tmp_path / "out") as outlet:
-        a, b = outlet.source(1), outlet.source(1)
+    with written_to(tmp_path / "out") as multiplexer:
+        a, b = multiplexer.source(1), multiplexer.source(1)
         for one, text in ((a, b"a be"), (b, b"b begins"), (a, b"gins\na2\n"), (b, b" and ends\nb2")):
-            feed(outlet, one, text)
-        outlet.drain(LIMIT)
+            feed(multiplexer, one, text)
+        multiplexer.drain(LIMIT)
     assert (tmp_path / "out").read_bytes() == b"a begins\na2\nb begins and ends\nb2"
 
 
 def test_a_row_without_an_end_is_shown_soon_and_others_begin_behind_it(tmp_path):
     out = tmp_path / "out"
-    with written_to(out) as outlet:
-        a, b = outlet.source(1, b"A: "), outlet.source(1, b"B: ")
-        feed(outlet, a, b"epoch 1 ...")
+    with written_to(out) as multiplexer:
+        a, b = multiplexer.source(1, b"A: "), multiplexer.source(1, b"B: ")
+        feed(multiplexer, a, b"epoch 1 ...")
         end = time.monotonic() + LIMIT
         while out.read_bytes() != b"A: epoch 1 ..." and time.monotonic() < end:
             time.sleep(0.01)
-        feed(outlet, a, b" done\n")
-        feed(outlet, a, b"epoch 2")
-        outlet.drain(LIMIT)
-        feed(outlet, b, b"x\ny\n")
-        outlet.drain(LIMIT)
+        feed(multiplexer, a, b" done\n")
+        feed(multiplexer, a, b"epoch 2")
+        multiplexer.drain(LIMIT)
+        feed(multiplexer, b, b"x\ny\n")
+        multiplexer.drain(LIMIT)
     assert out.read_bytes() == b"A: epoch 1 ... done\nA: epoch 2\nB: x\nB: y\n"
 
 
 def test_the_line_at_the_bottom_stays_below_rows(tmp_path):
-    with written_to(tmp_path / "out", is_live=True) as outlet:
-        a = outlet.source(1)
-        outlet.show(b"step 1")
-        feed(outlet, a, b"row\n")
-        feed(outlet, a, b"half")
-        outlet.drain(LIMIT)
-        outlet.show(b"step 2")                         # not after a row that has no end
-        feed(outlet, a, b" whole\n")
-        outlet.drain(LIMIT)
+    with written_to(tmp_path / "out", is_live=True) as multiplexer:
+        a = multiplexer.source(1)
+        multiplexer.show(b"step 1")
+        feed(multiplexer, a, b"row\n")
+        feed(multiplexer, a, b"half")
+        multiplexer.drain(LIMIT)
+        multiplexer.show(b"step 2")                         # not after a row that has no end
+        feed(multiplexer, a, b" whole\n")
+        multiplexer.drain(LIMIT)
     assert (tmp_path / "out").read_bytes() == b"\r\x1b[Kstep 1\r\x1b[Krow\nstep 1\r\x1b[Khalf whole\nstep 2"
 
 
 def test_what_nobody_takes_holds_up_nobody_and_is_counted(monkeypatch):
     ours, theirs = os.pipe()
-    outlet = Outlet({1: theirs, 2: theirs})
+    multiplexer = LogMultiplexer({1: theirs, 2: theirs})
     taken = []
-    one = outlet.source(1)
+    one = multiplexer.source(1)
     for _ in range(10):
-        outlet.feed(one, b"x" * 99_999 + b"\n", taken.append)
-    outlet.drain(0.3)
-    assert outlet.lost() == ["10 lines of stdout could not be written: nobody has read it for 0.3 s"]
-    outlet.close()
+        multiplexer.feed(one, b"x" * 99_999 + b"\n", taken.append)
+    multiplexer.drain(0.3)
+    assert multiplexer.lost() == ["10 lines of stdout could not be written: nobody has read it for 0.3 s"]
+    multiplexer.close()
     os.close(ours)
     os.close(theirs)
 
 
 def test_a_rank_waits_while_nobody_reads_and_nothing_is_lost(tmp_path):
     ours, theirs = os.pipe()
-    outlet = Outlet({1: theirs, 2: theirs})
+    multiplexer = LogMultiplexer({1: theirs, 2: theirs})
     for fd, (_, number) in pipes.make(tmp_path, [0]).items():
-        outlet.read_from(fd, outlet.source(number))
+        multiplexer.read_from(fd, multiplexer.source(number))
     rank = subprocess.Popen([*pipes.WRAPPER, "sh", "-c", "seq 200000; kill -9 $$"],
                             env={**os.environ, "TRIREME_JOB_FOLDER": str(tmp_path), "OMPI_COMM_WORLD_RANK": "0"})
     with pytest.raises(subprocess.TimeoutExpired):
@@ -104,8 +104,8 @@ def test_a_rank_waits_while_nobody_reads_and_nothing_is_lost(tmp_path):
     reader = threading.Thread(target=lambda: text.extend(iter(lambda: os.read(ours, 1 << 16), b"")))
     reader.start()
     assert rank.wait(LIMIT) == -signal.SIGKILL
-    outlet.drain(LIMIT)
-    outlet.close()
+    multiplexer.drain(LIMIT)
+    multiplexer.close()
     os.close(theirs)
     reader.join(LIMIT)
     os.close(ours)

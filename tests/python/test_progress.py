@@ -135,7 +135,7 @@ class Leaving:
         for name, step in steps.items():
             tell(self.ranks, int(name[1:]), role="trainer", step=step)
         self.progress._note_pace(self.ranks, self.begin + seconds)
-        return self.progress._leavers.news(self.ranks, self.begin + seconds)
+        return self.progress._early_exits.news(self.ranks, self.begin + seconds)
 
 
 def test_a_trainer_that_has_left_is_said_when_others_have_made_ten_steps_more(ranks):

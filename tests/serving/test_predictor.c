@@ -40,7 +40,7 @@ void *realloc(void *memory, size_t size)
 
 enum { ROWS = 4, MOST_COLUMNS = 40 };
 
-/* Of w. The larger one is packed once for all runs of a model (kernels/math/products/kept.h). */
+/* Of w. The larger one is packed once for all runs of a model (kernels/math/products/weight_cache.h). */
 static int columns, outputs;
 
 static char folder[4096];

@@ -22,7 +22,7 @@ void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int6
 #define TR_TEMPLATE "kernels/math/products/blas.h"
 #include "kernels/math/tools/each_float.h"
 
-/* `find` returns a right side that is packed already (kept.h), or NULL. From now on the calling thread's tr_gemm of floats asks it before a product of up to
+/* `find` returns a right side that is packed already (weight_cache.h), or NULL. From now on the calling thread's tr_gemm of floats asks it before a product of up to
  * TR_FACTOR_MOST_ROWS rows. A product of more rows packs for itself, which costs little there. `find` NULL: no product asks. */
 enum { TR_FACTOR_MOST_ROWS = 128 };
 typedef const tr_factor_f32 *tr_factor_find(void *payload, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb);

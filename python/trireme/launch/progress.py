@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .console import Console
-from .leavers import Leavers
+from .early_exits import EarlyExits
 from .notices import Notice
 from .numbers import number_of, numbers_of, whole_of
 from .watch import Ranks
@@ -110,7 +110,7 @@ class Progress:
         self._said = time.monotonic()
         self._steps: list[tuple[float, int]] = []      # time and step
         self._pace = Pace(self._said)
-        self._leavers = Leavers(lambda rank: self._pace.step_of(rank))
+        self._early_exits = EarlyExits(lambda rank: self._pace.step_of(rank))
         self._looked = 0.0
 
     def begin(self, restarts: int) -> None:
@@ -118,7 +118,7 @@ class Progress:
         self.restarts = restarts
         self._steps.clear()
         self._pace = Pace(time.monotonic())
-        self._leavers.begin()
+        self._early_exits.begin()
 
     def look(self, ranks: Ranks) -> None:
         """Print how far the job is, if a line is due."""
@@ -126,7 +126,7 @@ class Progress:
         if now - self._looked >= _LOOK:
             self._looked = now
             self._note_pace(ranks, now)
-        for text in self._leavers.news(ranks, now):
+        for text in self._early_exits.news(ranks, now):
             self.console.say(text)
         if self.every <= 0 or now - self._said < self.every:
             return

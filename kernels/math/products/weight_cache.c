@@ -1,6 +1,6 @@
-/* kept.c - see kept.h. Each named memory has a list of its packed forms, mostly of one or two. A list only grows: threads read it without the lock, and add
+/* weight_cache.c - see weight_cache.h. Each named memory has a list of its packed forms, mostly of one or two. A list only grows: threads read it without the lock, and add
  * to it with the lock. */
-#include "kernels/math/products/kept.h"
+#include "kernels/math/products/weight_cache.h"
 
 #include "framework/base/fork_lock.h"
 #include "framework/base/memory.h"
@@ -21,7 +21,7 @@ typedef struct range {
     _Atomic(packed *) first;
 } range;
 
-struct tr_kept {
+struct tr_weight_cache {
     range          *ranges;           /* in the order of `begin` */
     int             count;
     tr_fork_lock    lock;             /* not of a set within the caller's memory, which one thread has */
@@ -31,28 +31,28 @@ struct tr_kept {
 
 enum { LINE = 64 };
 
-static _Thread_local tr_kept *now;
+static _Thread_local tr_weight_cache *now;
 
-tr_kept *tr__kept_new(void)
+tr_weight_cache *tr__weight_cache_new(void)
 {
-    tr_kept *kept = tr__must_alloc(sizeof *kept);
-    tr__fork_lock_init(&kept->lock);
-    return kept;
+    tr_weight_cache *cache = tr__must_alloc(sizeof *cache);
+    tr__fork_lock_init(&cache->lock);
+    return cache;
 }
 
-void tr__kept_free(tr_kept *kept)
+void tr__weight_cache_free(tr_weight_cache *cache)
 {
-    if (!kept)
+    if (!cache)
         return;
-    for (int i = 0; i < kept->count; i++)
-        for (packed *p = atomic_load(&kept->ranges[i].first), *next; p; p = next) {
+    for (int i = 0; i < cache->count; i++)
+        for (packed *p = atomic_load(&cache->ranges[i].first), *next; p; p = next) {
             next = p->next;
             free(p->memory);
             free(p);
         }
-    tr__fork_lock_deinit(&kept->lock);
-    free(kept->ranges);
-    free(kept);
+    tr__fork_lock_deinit(&cache->lock);
+    free(cache->ranges);
+    free(cache);
 }
 
 /* -- within the caller's memory --------------------------------------------------------------------------------------- */
@@ -62,66 +62,66 @@ static size_t lines(size_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-size_t tr__kept_room(int64_t floats)
+size_t tr__weight_cache_room(int64_t floats)
 {
     return floats > 0 ? lines(sizeof(packed)) + lines((size_t)floats * sizeof(float)) : 0;
 }
 
-size_t tr__kept_bytes(int ranges, size_t room)
+size_t tr__weight_cache_bytes(int ranges, size_t room)
 {
-    return lines(sizeof(tr_kept)) + lines((size_t)ranges * sizeof(range)) + room;
+    return lines(sizeof(tr_weight_cache)) + lines((size_t)ranges * sizeof(range)) + room;
 }
 
-tr_kept *tr__kept_new_in(void *memory, int ranges, size_t room)
+tr_weight_cache *tr__weight_cache_new_in(void *memory, int ranges, size_t room)
 {
-    tr_kept *kept = memory;
+    tr_weight_cache *cache = memory;
 
-    *kept = (tr_kept){.ranges = (range *)((char *)memory + lines(sizeof *kept)), .left = room};
-    kept->room = (char *)kept->ranges + lines((size_t)ranges * sizeof(range));
-    return kept;
+    *cache = (tr_weight_cache){.ranges = (range *)((char *)memory + lines(sizeof *cache)), .left = room};
+    cache->room = (char *)cache->ranges + lines((size_t)ranges * sizeof(range));
+    return cache;
 }
 
 /* NULL: the room is used up. */
-static void *take(tr_kept *kept, size_t bytes)
+static void *take(tr_weight_cache *cache, size_t bytes)
 {
-    void *at = kept->room;
+    void *at = cache->room;
 
-    if (lines(bytes) > kept->left)
+    if (lines(bytes) > cache->left)
         return NULL;
-    kept->room += lines(bytes);
-    kept->left -= lines(bytes);
+    cache->room += lines(bytes);
+    cache->left -= lines(bytes);
     return at;
 }
 
 /* -- ranges ------------------------------------------------------------------------------------------------------------ */
 
-void tr__kept_add(tr_kept *kept, const void *memory, size_t bytes)
+void tr__weight_cache_add(tr_weight_cache *cache, const void *memory, size_t bytes)
 {
-    int i = kept->count++;
+    int i = cache->count++;
 
-    if (!kept->room)
-        kept->ranges = tr__must_realloc(kept->ranges, (size_t)kept->count * sizeof *kept->ranges);
-    for (; i > 0 && kept->ranges[i - 1].begin > (const char *)memory; i--)
-        kept->ranges[i] = kept->ranges[i - 1];
-    kept->ranges[i] = (range){memory, (const char *)memory + bytes};
+    if (!cache->room)
+        cache->ranges = tr__must_realloc(cache->ranges, (size_t)cache->count * sizeof *cache->ranges);
+    for (; i > 0 && cache->ranges[i - 1].begin > (const char *)memory; i--)
+        cache->ranges[i] = cache->ranges[i - 1];
+    cache->ranges[i] = (range){memory, (const char *)memory + bytes};
 }
 
 /* -- a factor -------------------------------------------------------------------------------------------------------- */
 
 /* The named memory in which all of this matrix lies; NULL: none. */
-static range *range_of(const tr_kept *kept, const float *b, int64_t rows, int64_t cols, int64_t ld)
+static range *range_of(const tr_weight_cache *cache, const float *b, int64_t rows, int64_t cols, int64_t ld)
 {
     const char *begin = (const char *)b, *end = (const char *)(b + (rows - 1) * ld + cols);
-    int         low = 0, high = kept->count;
+    int         low = 0, high = cache->count;
 
     while (low < high) {              /* the last range that begins at `begin` or before */
         const int middle = (low + high) / 2;
-        if (kept->ranges[middle].begin <= begin)
+        if (cache->ranges[middle].begin <= begin)
             low = middle + 1;
         else
             high = middle;
     }
-    return low > 0 && end <= kept->ranges[low - 1].end ? &kept->ranges[low - 1] : NULL;
+    return low > 0 && end <= cache->ranges[low - 1].end ? &cache->ranges[low - 1] : NULL;
 }
 
 static const packed *find(range *in, const tr_factor_f32 *wanted, tr_precision precision)
@@ -134,16 +134,16 @@ static const packed *find(range *in, const tr_factor_f32 *wanted, tr_precision p
 }
 
 /* NULL: there is no room for it. */
-static const packed *pack(tr_kept *kept, range *in, const tr_factor_f32 *wanted, tr_precision precision)
+static const packed *pack(tr_weight_cache *cache, range *in, const tr_factor_f32 *wanted, tr_precision precision)
 {
     const size_t bytes = (size_t)tr_factor_size_f32(wanted->n, wanted->k, TR_FACTOR_MOST_ROWS) * sizeof(float);
-    packed      *p = kept->room ? take(kept, sizeof *p) : tr__must_alloc(sizeof *p);
+    packed      *p = cache->room ? take(cache, sizeof *p) : tr__must_alloc(sizeof *p);
 
     if (!p)
         return NULL;
     p->factor = *wanted;
     p->precision = precision;
-    p->memory = kept->room ? take(kept, bytes) : tr__array_alloc(bytes);
+    p->memory = cache->room ? take(cache, bytes) : tr__array_alloc(bytes);
     if (p->memory)
         tr_factor_init_f32(&p->factor, wanted->trans, wanted->n, wanted->k, wanted->b, wanted->ldb, TR_FACTOR_MOST_ROWS, p->memory);
     p->next = atomic_load_explicit(&in->first, memory_order_relaxed);
@@ -151,45 +151,45 @@ static const packed *pack(tr_kept *kept, range *in, const tr_factor_f32 *wanted,
     return p;
 }
 
-static const packed *pack_once(tr_kept *kept, range *in, const tr_factor_f32 *wanted, tr_precision precision)
+static const packed *pack_once(tr_weight_cache *cache, range *in, const tr_factor_f32 *wanted, tr_precision precision)
 {
-    tr__fork_lock_take(&kept->lock);
+    tr__fork_lock_take(&cache->lock);
     const packed *found = find(in, wanted, precision);        /* another thread may have packed it meanwhile */
     if (!found)
-        found = pack(kept, in, wanted, precision);
-    tr__fork_lock_release(&kept->lock);
+        found = pack(cache, in, wanted, precision);
+    tr__fork_lock_release(&cache->lock);
     return found;
 }
 
-const tr_factor_f32 *tr__kept_factor(tr_kept *kept, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
+const tr_factor_f32 *tr__weight_cache_factor(tr_weight_cache *cache, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
 {
     const tr_factor_f32 wanted = {trans, n, k, ldb, b, NULL};
     const tr_precision  precision = tr__precision_now();
 
-    range *in = tr_factor_size_f32(n, k, TR_FACTOR_MOST_ROWS) == 0 ? NULL : range_of(kept, b, trans ? n : k, trans ? k : n, ldb);
+    range *in = tr_factor_size_f32(n, k, TR_FACTOR_MOST_ROWS) == 0 ? NULL : range_of(cache, b, trans ? n : k, trans ? k : n, ldb);
     if (!in)
         return NULL;
     const packed *found = find(in, &wanted, precision);
     if (!found)
-        found = kept->room ? pack(kept, in, &wanted, precision) : pack_once(kept, in, &wanted, precision);
+        found = cache->room ? pack(cache, in, &wanted, precision) : pack_once(cache, in, &wanted, precision);
     return found && found->memory ? &found->factor : NULL;
 }
 
-static const tr_factor_f32 *find_kept(void *kept, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
+static const tr_factor_f32 *find_kept(void *cache, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
 {
-    return tr__kept_factor(kept, trans, n, k, b, ldb);
+    return tr__weight_cache_factor(cache, trans, n, k, b, ldb);
 }
 
-bool tr__kept_is_entered(void)
+bool tr__weight_cache_is_entered(void)
 {
     return now;
 }
 
-tr_kept *tr__kept_enter(tr_kept *kept)
+tr_weight_cache *tr__weight_cache_enter(tr_weight_cache *cache)
 {
-    tr_kept *before = now;
+    tr_weight_cache *before = now;
 
-    now = kept;
-    tr__gemm_ask(kept ? find_kept : NULL, kept);
+    now = cache;
+    tr__gemm_ask(cache ? find_kept : NULL, cache);
     return before;
 }

@@ -1,4 +1,4 @@
-/* late.h - memory that is filled after the operator that had it filled has returned.
+/* pending_value.h - values that arrive in memory after the operator that asked for them has returned.
  *
  * A trainer asks for parameters at the end of a step and computes the next one while they come: each is waited for before its first
  * reader (pserver/api/job_pull.c). Whoever looks into a variable in another way (a fetch, another program, a file, Python) asks here
@@ -6,17 +6,17 @@
  *
  * What must stay true: the function that is set may be called by any thread, waits with a bound, and returns at once when nothing
  * is on its way there. */
-#ifndef TR_FRAMEWORK_LATE_H
-#define TR_FRAMEWORK_LATE_H
+#ifndef TR_FRAMEWORK_PENDING_VALUE_H
+#define TR_FRAMEWORK_PENDING_VALUE_H
 
 #include "framework/base/status.h"
 
-/* NULL `data`: all that is on its way. */
-typedef tr_status (*tr_late_fn)(const void *data, int64_t bytes);
+/* NULL `data`: all pending values. */
+typedef tr_status (*tr_pending_fn)(const void *data, int64_t bytes);
 
-/* One at a time in a process; NULL: nothing comes late any more. */
-void      tr__late_set(tr_late_fn wait);
-tr_status tr__late_wait(const void *data, int64_t bytes);
-tr_status tr__late_wait_all(void);
+/* One at a time in a process; NULL: no value is pending any more. */
+void      tr__pending_set(tr_pending_fn wait);
+tr_status tr__pending_wait(const void *data, int64_t bytes);
+tr_status tr__pending_wait_all(void);
 
 #endif

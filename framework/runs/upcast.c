@@ -1,9 +1,9 @@
-/* widened.c - see widened.h.
+/* upcast.c - see upcast.h.
  *
  * What must stay true: the step's arguments are changed only where the kernel has changed their stand-ins (sequences, rows, a shape
  * that depends on data), and a stand-in of an output is taken back even when the kernel fails. A variable that is input and
  * output has one stand-in. */
-#include "framework/runs/widened.h"
+#include "framework/runs/upcast.h"
 
 #include <assert.h>
 #include <string.h>
@@ -22,7 +22,7 @@ typedef struct conversion {
     tr_dtype  half;
 } conversion;
 
-static void widen_range(void *payload, int64_t begin, int64_t end)
+static void upcast_range(void *payload, int64_t begin, int64_t end)
 {
     const conversion *c = payload;
     tr__floats_of_half(c->wide + begin, c->narrow + begin, c->half, end - begin);
@@ -34,16 +34,16 @@ static void narrow_range(void *payload, int64_t begin, int64_t end)
     tr__half_of_floats(c->narrow + begin, c->wide + begin, c->half, end - begin);
 }
 
-void tr__widen(float *out, const uint16_t *x, tr_dtype half, int64_t n)
+void tr__upcast(float *out, const uint16_t *x, tr_dtype half, int64_t n)
 {
     conversion c = {out, (uint16_t *)(uintptr_t)x, half};
-    tr_parallel_range(n, TR_WIDENED_ITEMS, widen_range, &c);
+    tr_parallel_range(n, TR_UPCAST_ITEMS, upcast_range, &c);
 }
 
-void tr__narrow(uint16_t *out, const float *x, tr_dtype half, int64_t n)
+void tr__downcast(uint16_t *out, const float *x, tr_dtype half, int64_t n)
 {
     conversion c = {(float *)(uintptr_t)x, out, half};
-    tr_parallel_range(n, TR_WIDENED_ITEMS, narrow_range, &c);
+    tr_parallel_range(n, TR_UPCAST_ITEMS, narrow_range, &c);
 }
 
 /* -- element by element, in blocks ---------------------------------------------------------------------------------------- */
@@ -131,12 +131,12 @@ static void run_blocks(void *payload, int64_t begin, int64_t end)
 /* -- whole arguments ------------------------------------------------------------------------------------------------------ */
 
 /* The arguments of the float32 kernel. The arrays lie in one piece of memory, before the floats. */
-typedef struct widened {
+typedef struct upcast_call {
     tr_tensor  *stand;                /* of each argument of 16 bits */
     tr_tensor **item, **first;
     tr_args    *args;
     char       *floats;
-} widened;
+} upcast_call;
 
 static size_t round_up(size_t bytes)
 {
@@ -162,13 +162,13 @@ static size_t floats_of(const tr_run *io, tr_tensor *const *arg, int a)
     return round_up((size_t)tr_tensor_count(arg[a]) * sizeof(float));
 }
 
-static tr_status get_memory(widened *w, const tr_run *io, tr_tensor *const *arg)
+static tr_status get_memory(upcast_call *w, const tr_run *io, tr_tensor *const *arg)
 {
     const tr_step *step = io->step;
     const size_t   slots = (size_t)(step->in_slots + step->out_slots), args = (size_t)step->arg_count;
     const size_t   stands = round_up(args * sizeof *w->stand), items = round_up(args * sizeof *w->item);
     const size_t   firsts = round_up(slots * sizeof *w->first), lists = round_up(slots * sizeof *w->args);
-    tr_tensor     *memory = &io->frame->plan->workspace->widened;
+    tr_tensor     *memory = &io->frame->plan->workspace->upcast;
     size_t         floats = 0;
 
     for (int a = 0; a < step->arg_count; a++)
@@ -194,7 +194,7 @@ static int input_like(const tr_step *step, tr_tensor *const *arg, int a)
 
 /* The memory of inputs follows that of those before; what is not read has none. A stand-in has the argument's sequences and rows:
  * those of an output are handed back by take_back. */
-static void stand_in(widened *w, const tr_run *io, tr_tensor *const *arg, int a)
+static void stand_in(upcast_call *w, const tr_run *io, tr_tensor *const *arg, int a)
 {
     const tr_step *step = io->step;
     const int      twin = a < step->in_args ? -1 : input_like(step, arg, a);
@@ -213,10 +213,10 @@ static void stand_in(widened *w, const tr_run *io, tr_tensor *const *arg, int a)
     stand->data = w->floats;
     w->floats += floats_of(io, arg, a);
     if (a < step->in_args && tr__step_reads_data(step, a))
-        tr__widen(stand->data, arg[a]->data, arg[a]->dtype, tr_tensor_count(arg[a]));
+        tr__upcast(stand->data, arg[a]->data, arg[a]->dtype, tr_tensor_count(arg[a]));
 }
 
-static void fill_tables(widened *w, const tr_run *io, tr_tensor *const *arg)
+static void fill_tables(upcast_call *w, const tr_run *io, tr_tensor *const *arg)
 {
     const tr_step *step = io->step;
     int            a = 0;
@@ -253,7 +253,7 @@ static void take_back(tr_tensor *out, const tr_tensor *stand, bool is_late, bool
     if (is_made && is_late)
         narrow_in_place(stand->data, half, tr_tensor_count(stand));
     else if (is_made)
-        tr__narrow(out->data, stand->data, half, tr_tensor_count(out));
+        tr__downcast(out->data, stand->data, half, tr_tensor_count(out));
     if (!is_late) {
         assert(!stand->buffer && "a kernel gives a shape to outputs alone of which inference knew none");
         narrow.buffer = out->buffer;
@@ -281,7 +281,7 @@ static void set_types(const tr_run *io, tr_tensor *const *arg)
 static tr_status run_whole(const tr_run *io, tr_kernel_fn kernel, tr_tensor *const *arg)
 {
     const tr_step *step = io->step;
-    widened        w = {0};
+    upcast_call        w = {0};
     tr_run         wide = *io;
 
     TR_TRY(get_memory(&w, io, arg));
@@ -290,7 +290,7 @@ static tr_status run_whole(const tr_run *io, tr_kernel_fn kernel, tr_tensor *con
     wide.out = w.first + step->in_slots;
     wide.ins = w.args;
     wide.outs = w.args + step->in_slots;
-    wide.is_widened = true;
+    wide.is_upcast = true;
     const tr_status status = kernel(&wide);
     for (int a = step->in_args; a < step->arg_count; a++)
         if (arg[a] && w.item[a] != arg[a])
@@ -310,7 +310,7 @@ static tr_dtype key_type(const tr_run *io, tr_tensor *const *arg)
     return arg[from]->dtype;
 }
 
-tr_status tr__run_widened(const tr_run *io)
+tr_status tr__run_upcast(const tr_run *io)
 {
     const tr_step      *step = io->step;
     tr_tensor *const   *arg = io->frame->arg + step->first_arg;
@@ -323,7 +323,7 @@ tr_status tr__run_widened(const tr_run *io)
         blocks b = {io, kernel, arg, {false}};
         for (int a = 0; a < step->in_args; a++)
             b.reads[a] = tr__step_reads_data(step, a);
-        tr_parallel_range(tr_tensor_count(arg[0]), TR_WIDENED_ITEMS, run_blocks, &b);
+        tr_parallel_range(tr_tensor_count(arg[0]), TR_UPCAST_ITEMS, run_blocks, &b);
     } else {
         status = run_whole(io, kernel, arg);
     }

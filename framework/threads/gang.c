@@ -1,5 +1,5 @@
-/* together.c - see together.h. */
-#include "framework/threads/together.h"
+/* gang.c - see gang.h. */
+#include "framework/threads/gang.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -81,11 +81,11 @@ static bool run_with_own_threads(int slices, tr_slice_fn fn, void *payload)
     return complete;
 }
 
-bool tr_parallel_together(int slices, tr_slice_fn fn, void *payload)
+bool tr_parallel_gang(int slices, tr_slice_fn fn, void *payload)
 {
     if (slices <= 1) {
         tr_parallel(slices, fn, payload);
         return true;
     }
-    return tr__pool_run_together(slices, fn, payload) || run_with_own_threads(slices, fn, payload);
+    return tr__pool_run_gang(slices, fn, payload) || run_with_own_threads(slices, fn, payload);
 }

@@ -1,6 +1,6 @@
-/* test_kept.c - right sides of products that stay as they are. Products with kept panels equal those of tr_gemm, whichever thread packs the panels. Only
+/* test_weight_cache.c - right sides of products that stay as they are. Products with kept panels equal those of tr_gemm, whichever thread packs the panels. Only
  * named memory is kept. */
-#include "kernels/math/products/kept.h"
+#include "kernels/math/products/weight_cache.h"
 
 #include "framework/threads/precision.h"
 #include "tests/kernels/math/check.h"
@@ -28,9 +28,9 @@ static void products_are_those_of_gemm(void **state)
     (void)state;
     float   *a = random_f32(ROWS * K, 1, -1, 1), *b = random_f32(N * K, 2, -1, 1);
     float   *got = array_new(ROWS * N, sizeof *got), *want = array_new(ROWS * N, sizeof *want);
-    tr_kept *kept = tr__kept_new();
+    tr_weight_cache *kept = tr__weight_cache_new();
 
-    tr__kept_add(kept, b, N * K * sizeof *b);
+    tr__weight_cache_add(kept, b, N * K * sizeof *b);
     for (int how = 0; how < 16; how++) {
         const bool    trans = how & 1;
         const float   beta = how & 2 ? 1 : 0;
@@ -39,14 +39,14 @@ static void products_are_those_of_gemm(void **state)
         memset(want, 0, ROWS * N * sizeof *want);
         tr__precision_enter(precisions[how >> 3]);
         product(want, a, b, trans, rows, beta);
-        assert_null(tr__kept_enter(kept));
+        assert_null(tr__weight_cache_enter(kept));
         product(got, a, b, trans, rows, beta);
         product(got, a, b, trans, rows, 0);
-        assert_ptr_equal(tr__kept_enter(NULL), kept);
+        assert_ptr_equal(tr__weight_cache_enter(NULL), kept);
         check_near(got, want, rows * N, how >> 3);                    /* bfloat16 has the bits of tr_gemm */
     }
     tr__precision_enter(TR_PRECISION_FLOAT32);
-    tr__kept_free(kept);
+    tr__weight_cache_free(kept);
     free(a), free(b), free(got), free(want);
 }
 
@@ -55,25 +55,25 @@ static void only_what_is_named_is_kept(void **state)
 {
     (void)state;
     float   *b = random_f32(3 * N * K, 3, -1, 1);
-    tr_kept *kept = tr__kept_new();
+    tr_weight_cache *kept = tr__weight_cache_new();
 
-    tr__kept_add(kept, b + 2 * N * K, N * K * sizeof *b);
-    tr__kept_add(kept, b, N * K * sizeof *b);
-    assert_null(tr__kept_factor(kept, false, N, K, b + N * K, N));
-    assert_null(tr__kept_factor(kept, false, N, K, b + 1, N));
-    assert_null(tr__kept_factor(kept, false, N, K, b - 1, N));
-    const tr_factor_f32 *first = tr__kept_factor(kept, false, N, K, b, N);
+    tr__weight_cache_add(kept, b + 2 * N * K, N * K * sizeof *b);
+    tr__weight_cache_add(kept, b, N * K * sizeof *b);
+    assert_null(tr__weight_cache_factor(kept, false, N, K, b + N * K, N));
+    assert_null(tr__weight_cache_factor(kept, false, N, K, b + 1, N));
+    assert_null(tr__weight_cache_factor(kept, false, N, K, b - 1, N));
+    const tr_factor_f32 *first = tr__weight_cache_factor(kept, false, N, K, b, N);
     if (tr_factor_size_f32(N, K, TR_FACTOR_MOST_ROWS) > 0) {                  /* this processor packs */
         assert_non_null(first);
-        assert_non_null(tr__kept_factor(kept, false, N, K, b + 2 * N * K, N));
-        assert_ptr_equal(tr__kept_factor(kept, false, N, K, b, N), first);
-        assert_ptr_not_equal(tr__kept_factor(kept, true, N, K, b, K), first);
-        assert_ptr_not_equal(tr__kept_factor(kept, false, N / 2, K, b, N), first);
+        assert_non_null(tr__weight_cache_factor(kept, false, N, K, b + 2 * N * K, N));
+        assert_ptr_equal(tr__weight_cache_factor(kept, false, N, K, b, N), first);
+        assert_ptr_not_equal(tr__weight_cache_factor(kept, true, N, K, b, K), first);
+        assert_ptr_not_equal(tr__weight_cache_factor(kept, false, N / 2, K, b, N), first);
         tr__precision_enter(TR_PRECISION_BFLOAT16);
-        assert_ptr_not_equal(tr__kept_factor(kept, false, N, K, b, N), first);
+        assert_ptr_not_equal(tr__weight_cache_factor(kept, false, N, K, b, N), first);
         tr__precision_enter(TR_PRECISION_FLOAT32);
     }
-    tr__kept_free(kept);
+    tr__weight_cache_free(kept);
     free(b);
 }
 
@@ -81,25 +81,25 @@ static void only_what_is_named_is_kept(void **state)
 static void a_set_keeps_what_its_room_holds(void **state)
 {
     (void)state;
-    const size_t room = tr__kept_room(tr_factor_size_f32(N, K, TR_FACTOR_MOST_ROWS)), bytes = tr__kept_bytes(1, room);
+    const size_t room = tr__weight_cache_room(tr_factor_size_f32(N, K, TR_FACTOR_MOST_ROWS)), bytes = tr__weight_cache_bytes(1, room);
     float       *a = random_f32(ROWS * K, 6, -1, 1), *b = random_f32(N * K, 7, -1, 1);
     float       *got = array_new(ROWS * N, sizeof *got), *want = array_new(ROWS * N, sizeof *want);
     void        *memory = array_new((int64_t)bytes, 1);
 
     for (int turn = 0; turn < 2; turn++) {                            /* a new set in the same memory knows nothing of the old one */
-        tr_kept *kept = tr__kept_new_in(memory, 1, room);
-        tr__kept_add(kept, b, N * K * sizeof *b);
-        const tr_factor_f32 *first = tr__kept_factor(kept, turn, N, K, b, turn ? K : N);
+        tr_weight_cache *kept = tr__weight_cache_new_in(memory, 1, room);
+        tr__weight_cache_add(kept, b, N * K * sizeof *b);
+        const tr_factor_f32 *first = tr__weight_cache_factor(kept, turn, N, K, b, turn ? K : N);
         assert_true(room == 0 || (first && (const char *)first > (char *)memory && (const char *)first < (char *)memory + bytes));
-        assert_ptr_equal(tr__kept_factor(kept, turn, N, K, b, turn ? K : N), first);
-        assert_null(tr__kept_factor(kept, !turn, N, K, b, turn ? N : K));
+        assert_ptr_equal(tr__weight_cache_factor(kept, turn, N, K, b, turn ? K : N), first);
+        assert_null(tr__weight_cache_factor(kept, !turn, N, K, b, turn ? N : K));
         for (int trans = 0; trans < 2; trans++) {
             product(want, a, b, trans, ROWS, 0);
-            assert_false(tr__kept_is_entered());
-            tr__kept_enter(kept);
-            assert_true(tr__kept_is_entered());
+            assert_false(tr__weight_cache_is_entered());
+            tr__weight_cache_enter(kept);
+            assert_true(tr__weight_cache_is_entered());
             product(got, a, b, trans, ROWS, 0);
-            tr__kept_enter(NULL);
+            tr__weight_cache_enter(NULL);
             check_near(got, want, ROWS * N, false);
         }
     }
@@ -108,7 +108,7 @@ static void a_set_keeps_what_its_room_holds(void **state)
 
 typedef struct user {
     pthread_t thread;
-    tr_kept  *kept;
+    tr_weight_cache  *kept;
     const float *a, *b;
     float     c[ROWS * N];
 } user;
@@ -116,10 +116,10 @@ typedef struct user {
 static void *use(void *payload)
 {
     user *u = payload;
-    tr__kept_enter(u->kept);
+    tr__weight_cache_enter(u->kept);
     for (int i = 0; i < 50; i++)
         product(u->c, u->a, u->b + i % 5 * N * K, i & 1, ROWS, 0);
-    tr__kept_enter(NULL);
+    tr__weight_cache_enter(NULL);
     return NULL;
 }
 
@@ -127,10 +127,10 @@ static void threads_share_a_set(void **state)
 {
     (void)state;
     float   *a = random_f32(ROWS * K, 4, -1, 1), *b = random_f32(5 * N * K, 5, -1, 1), *want = array_new(ROWS * N, sizeof *want);
-    tr_kept *kept = tr__kept_new();
+    tr_weight_cache *kept = tr__weight_cache_new();
     user     users[4];
 
-    tr__kept_add(kept, b, 5 * N * K * sizeof *b);
+    tr__weight_cache_add(kept, b, 5 * N * K * sizeof *b);
     for (int i = 0; i < 4; i++) {
         users[i].kept = kept, users[i].a = a, users[i].b = b;
         assert_int_equal(pthread_create(&users[i].thread, NULL, use, &users[i]), 0);
@@ -140,7 +140,7 @@ static void threads_share_a_set(void **state)
         pthread_join(users[i].thread, NULL);
         check_near(users[i].c, want, ROWS * N, false);
     }
-    tr__kept_free(kept);
+    tr__weight_cache_free(kept);
     free(a), free(b), free(want);
 }
 

@@ -15,7 +15,7 @@ _SECONDS = 5.0
 _SETTLED = 1.5                         # seconds after which the other trainers' figures, which are written once a second, are newer than the end
 
 
-class Leavers:
+class EarlyExits:
     """``step_of`` returns a trainer's newest step, by its rank."""
 
     def __init__(self, step_of: Callable[[int], int]) -> None:

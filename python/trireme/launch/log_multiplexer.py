@@ -146,7 +146,7 @@ class Source:
         self.half, self.since = b"", math.inf
 
 
-class Outlet:
+class LogMultiplexer:
     """``fds``: the files that stand for descriptors 1 and 2. ``is_live``: they are a terminal, with a line at its bottom."""
 
     def __init__(self, fds: Mapping[int, int], is_live: bool = False) -> None:
