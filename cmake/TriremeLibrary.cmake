@@ -12,7 +12,7 @@ function(tr_api_headers OUT)
          ${PROJECT_SOURCE_DIR}/framework/trireme.h ${PROJECT_SOURCE_DIR}/storage/trireme_*.h ${PROJECT_SOURCE_DIR}/pserver/trireme_*.h
          ${PROJECT_SOURCE_DIR}/serving/trireme_*.h ${PROJECT_SOURCE_DIR}/trainer/trireme_*.h)
     set(${OUT} ${headers} trainer/checkpoint_policy.h trainer/checkpoint_manager.h
-        trainer/partition.h trainer/stop_signal.h PARENT_SCOPE)
+        trainer/partition.h trainer/stop_signal.h trainer/step.h PARENT_SCOPE)
 endfunction()
 
 # The functions that these headers declare with TR_API.

@@ -5,6 +5,7 @@
 #include "trainer/dataset.h"
 #include "pserver/util/wake.h"
 #include "trainer/leases.h"
+#include "trainer/step.h"
 #include "trainer/worker.h"
 
 #include <pthread.h>
@@ -133,11 +134,10 @@ static tr_status run_batch(tr_loop *loop, tr_worker *worker, int64_t number)
     tr_job *const          job = options->job;
     tr_text                line = {0};
     char                  *text;
+    bool                   stops;
 
-    if (job) {
-        tr_job_step_begin(job);
-        TR_TRY(tr_job_set_weight(job, options->has_weight ? options->weight : (double)samples));
-    }
+    if (job)
+        TR_TRY(tr_step_begin(&stops, NULL, job, worker->executor, options->has_weight ? options->weight : (double)samples, options->check_finite));
     TR_TRY(tr_worker_look_ahead(worker, loop->data));
     if (is_told)
         tr_text_add(&line, "step %lld:", (long long)number);

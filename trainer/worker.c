@@ -8,6 +8,7 @@
 #include "framework/base/memory.h"
 #include "framework/programs/program.h"
 #include "framework/tensors/scope.h"
+#include "trainer/step.h"
 
 enum { SEED_OF_WORKER = 1000003 };    /* each worker draws its own random numbers; the first draws those of a single worker */
 
@@ -56,63 +57,19 @@ static tr_status make_own(tr_worker *worker, tr_program *program, tr_scope *scop
     return TR_OK;
 }
 
-/* The operator by which a trainer's program asks for rows of sparse tables. */
-static tr_op_desc *find_prefetch(tr_program *program)
-{
-    tr_block *block = tr_program_block(program, 0);
-
-    for (int i = 0; i < tr_block_op_count(block); i++)
-        if (!strcmp(tr_op_desc_type(tr_block_op_at(block, i)), "prefetch"))
-            return tr_block_op_at(block, i);
-    return NULL;
-}
-
-static bool is_fed(const tr_worker *worker, const char *name)
-{
-    for (int i = 0; i < tr_batch_feed_count(worker->batch); i++)
-        if (!strcmp(worker->feed_name[i], name))
-            return true;
-    return false;
-}
-
-static tr_status declare_feeds(tr_worker *worker)
-{
-    tr_block *from = tr_program_block(worker->program, 0), *to = tr_program_block(worker->ahead_program, 0);
-
-    for (int i = 0; i < tr_batch_feed_count(worker->batch); i++) {
-        const tr_var_desc *known = tr_block_find_var(from, worker->feed_name[i]);
-        tr_var_desc       *var = tr__block_var(to, worker->feed_name[i]);
-        tr_var_desc_set_kind(var, TR_KIND_TENSOR);
-        tr_var_desc_set_dtype(var, known->dtype);
-        TR_TRY(tr_var_desc_set_shape(var, known->shape.rank, known->shape.dim));
-    }
-    return TR_OK;
-}
-
-/* Make a program of that operator alone, for the keys of the next batch. */
+/* Prepare to ask for the rows of the next batch. */
 static tr_status make_ahead(tr_worker *worker, const tr_dataset *data)
 {
-    const tr_op_desc *op = find_prefetch(worker->program);
+    const int count = tr_batch_feed_count(worker->batch);
 
-    for (int i = 0; op && i < tr_op_desc_input_count(op, "X"); i++)
-        if (!is_fed(worker, tr_op_desc_input(op, "X", i)))
-            return TR_OK;
-    if (!op || !worker->job)
+    if (worker->job)
+        TR_TRY(tr_step_ahead(&worker->ahead_program, worker->program, count, worker->feed_name));
+    if (!worker->ahead_program)
         return TR_OK;
-    worker->ahead_program = tr_program_new();
     worker->next = tr_batch_new(data);
-    if (!worker->ahead_program || !worker->next)
+    if (!worker->next)
         return tr_fail(TR_ENOMEM, "no memory for the batch after that of worker %d", worker->number);
-    TR_TRY(declare_feeds(worker));
-    tr_op_desc *copy = tr__op_desc_clone(op);
-    tr_op_desc_set_int(copy, "is_next", 1, TR_ATTR_BOOL);
-    const tr_status status = tr_block_insert_op(tr_program_block(worker->ahead_program, 0), -1, copy);
-    if (status != TR_OK) {
-        tr_op_desc_free(copy);
-        return status;
-    }
-    return tr_executor_prepare(&worker->ahead, worker->executor, worker->ahead_program, worker->scope,
-                               tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL);
+    return tr_executor_prepare(&worker->ahead, worker->executor, worker->ahead_program, worker->scope, count, worker->feed_name, 0, NULL);
 }
 
 tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program *program, tr_scope *scope,

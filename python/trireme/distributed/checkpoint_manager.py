@@ -65,9 +65,9 @@ class CheckpointManager(CoreManager):
 
     # -- steps ----------------------------------------------------------------------------------------------------------
 
-    def before_step(self, executor: Any) -> None:
-        """A step begins: do what is due before it."""
-        self._obey(lib.tr_checkpoint_manager_begin_step)
+    def before_step(self, executor: Any, weight: float) -> None:
+        """A step of this weight begins, after what is due before it."""
+        self._obey(lib.tr_step_begin, self.job.ptr, executor._native.ptr, weight, executor.check_nan)
         runs = self.runs_to_tell()
         if runs is not None:                           # random numbers continue as in a run without interruption
             for program in filter(None, (self.result.trainer, self.result.idle)):

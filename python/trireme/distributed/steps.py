@@ -92,11 +92,9 @@ class JobSteps(Steps):
                     training.load_own()
                 return replayed, feed, names
             training.end_replay()
-        lib.tr_job_step_begin(training.job.ptr)
-        training.set_weight(executor, feed)
         if training.first_feeds is not None and not training.first_feeds.look(feed):
             training.first_feeds = None
-        training.manager.before_step(executor)
+        training.begin_step(executor, feed)
         return training.next_program(), training.take_fed(feed), training.fetched(names)
 
     def after_run(self, program: Program, names: tuple[str, ...], results: list[Any]) -> None:
@@ -112,8 +110,6 @@ class JobSteps(Steps):
     def before_loop(self, executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
         """Return the LoopPart of a loop over ``program``: the program to run instead, and its settings."""
         training = self._find(executor, program, scope)
-        if self.training is not None:
-            self.training._last = -1.0                     # the loop sets the weight, also one that trains nothing
         if training is None:
             return LoopPart(program, None, names, None, False)
         manager, replay = training.manager, training.replay

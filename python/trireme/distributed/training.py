@@ -19,7 +19,7 @@ from ..job.compression import sends_largest
 from ..job.job import Job
 from ..job.session import session
 from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError, check
-from ..native.names import name_chars
+from ..native.names import name_chars, take_bytes
 from ..native.precision import precision_name
 from ..native.tensor import samples_of_batch
 from ..native.scope import Scope
@@ -64,7 +64,7 @@ class Training:
         self.is_behind = False                         # steps were made without a gradient, and their parameters are not here
         self._lead = 0                                 # steps that others were ahead when this trainer last waited for them
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._last = -1.0                              # the weight that the job was told last
+        self._weight = 0.0                             # of the last step
         self._kept = frozenset(var.name() for var in program.global_block().desc.persistable_vars())
         loss = next(iter(losses(program)), "")
         self._loss = self.result.means.get(loss, loss)
@@ -205,14 +205,10 @@ class Training:
                 tensor.set(value)
         return {name: value for name, value in feed.items() if name not in found}
 
-    def set_weight(self, executor: Any, feed: dict[str, Any]) -> None:
-        """Tell the job what the step counts. Where it counts nothing, no value of it is looked at for NaN."""
-        weight = samples_of_batch(feed, self._kept) if session.batch_weight is None else session.batch_weight
-        if weight != self._last:
-            check(lib.tr_job_set_weight(self.job.ptr, weight))
-            if executor.check_nan:
-                lib.tr_executor_check_finite(executor._native.ptr, weight > 0)
-            self._last = weight
+    def begin_step(self, executor: Any, feed: dict[str, Any]) -> None:
+        """A step begins; it counts as many samples as the feed has, or as the script says."""
+        self._weight = samples_of_batch(feed, self._kept) if session.batch_weight is None else session.batch_weight
+        self.manager.before_step(executor, self._weight)
 
     def place_of_loss(self, names: tuple[str, ...]) -> int:
         """Return the place of the loss in the fetches; -1: it is not fetched."""
@@ -256,7 +252,7 @@ class Training:
             self.fetched_before.end_replay()
 
     def next_program(self) -> Program:
-        is_idle = self._last == 0 and self.result.idle is not None
+        is_idle = self._weight == 0 and self.result.idle is not None
         return self.result.idle if is_idle else self.program
 
     def fetched(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -297,18 +293,14 @@ class Training:
 
 def _ahead_of(program: Program) -> Program | None:
     """Return the program that announces the next step's keys. None: no table's keys are fed."""
-    known = program.global_block()
-    op = next((op for op in known.read_ops() if op.type == "prefetch"), None)
-    if op is None:
+    ahead, data, size = ffi.new("tr_program **"), ffi.new("void **"), ffi.new("size_t *")
+    check(lib.tr_step_ahead(ahead, program.desc._native.ptr, 0, ffi.NULL))
+    if ahead[0] == ffi.NULL:
         return None
-    ahead = Program()
-    block = ahead.global_block()
-    for name in dict.fromkeys(op.input("X")):
-        var = known.var(name)
-        block.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype, lod_level=var.lod_level)
-    block.append_op(type="prefetch", inputs={"X": op.input("X")},
-                    attrs={"table_names": op.attr("table_names"), "is_next": True})
-    return ahead
+    status = lib.tr_program_serialize(data, size, ahead[0])
+    lib.tr_program_free(ahead[0])
+    check(status)
+    return Program.parse_from_string(take_bytes(data, size))
 
 
 def facts_of(result: Transpiled, first: dict[str, str], own: Iterable[str] = ()) -> list[tuple[str, str]]:
