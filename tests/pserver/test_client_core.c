@@ -423,7 +423,7 @@ static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
 }
 
 /* Servers remember it for checkpoints. */
-TEST(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left)
+TEST(standby_in_a_servers_place_is_told_the_last_position_of_a_trainer_that_has_left)
 {
     enum { STANDBY = 3 };
     const tr_client_options   options = {CHUNK, 1 << 20, 0, 1000};
@@ -528,7 +528,7 @@ TEST(that_every_server_has_a_task_is_said_when_it_is_so)
     unmake(&r);
 }
 
-TEST(who_had_tasks_leaves_server_0_when_every_server_has_its_steps)
+TEST(trainer_with_tasks_leaves_server_0_when_every_server_has_its_steps)
 {
     rig        r = make(1 << 20, 0);
     tr_message m[16];
@@ -588,10 +588,10 @@ int main(void)
         cmocka_unit_test(rounded_rows_are_widened_where_they_are_wanted),
         cmocka_unit_test(a_block_that_nobody_pulled_is_refused),
         cmocka_unit_test(a_death_says_what_was_waited_for),
-        cmocka_unit_test(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left),
+        cmocka_unit_test(standby_in_a_servers_place_is_told_the_last_position_of_a_trainer_that_has_left),
         cmocka_unit_test(a_trainers_place_is_that_behind_the_steps_that_servers_have),
         cmocka_unit_test(that_every_server_has_a_task_is_said_when_it_is_so),
-        cmocka_unit_test(who_had_tasks_leaves_server_0_when_every_server_has_its_steps),
+        cmocka_unit_test(trainer_with_tasks_leaves_server_0_when_every_server_has_its_steps),
         cmocka_unit_test(what_a_server_has_alone_is_left_out_before_tasks_begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ TEST(a_ring_wakes_who_sleeps_in_another_process)
     close(file);
 }
 
-TEST(who_is_awake_is_not_rung)
+TEST(awake_thread_is_not_rung)
 {
     int          file;
     tr_doorbell *bell = tr_doorbell_new(&file);
@@ -174,7 +174,7 @@ TEST(a_ring_before_the_sleep_is_not_lost)
 }
 
 /* Rung for what it has seen by then: it is armed for nothing, and must arm again before it sleeps. */
-TEST(who_is_rung_before_its_last_look_arms_again)
+TEST(thread_rung_before_its_last_look_arms_again)
 {
     static tr_comm comm;
     tr__rhythm     r = {.who = TR_BELL_THREAD, .looked_at = LONG_ENOUGH, .wakes_as = TR_BELL_THREAD};
@@ -216,12 +216,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_wakes_who_sleeps_in_another_process),
-        cmocka_unit_test(who_is_awake_is_not_rung),
+        cmocka_unit_test(awake_thread_is_not_rung),
         cmocka_unit_test(a_receipt_wakes_who_armed_for_receipts),
         cmocka_unit_test(what_has_more_behind_it_rings_other_processors_alone),
         cmocka_unit_test(a_ring_wakes_who_armed_alone),
         cmocka_unit_test(a_ring_before_the_sleep_is_not_lost),
-        cmocka_unit_test(who_is_rung_before_its_last_look_arms_again),
+        cmocka_unit_test(thread_rung_before_its_last_look_arms_again),
         cmocka_unit_test(what_is_no_doorbell_is_not_opened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,7 +146,7 @@ TEST(lost_repeated_and_overtaking_messages_change_nothing)
     }
 }
 
-TEST(who_is_missing_is_named)
+TEST(missing_servers_are_named)
 {
     job     j;
     char    text[64];
@@ -181,7 +181,7 @@ TEST(what_does_not_fit_is_refused)
 }
 
 /* A process that takes server 1's place in update 2 begins it again. */
-TEST(who_takes_a_place_hears_what_was_said_before)
+TEST(standby_in_a_servers_place_hears_what_was_said_before)
 {
     job j;
     open_job(&j, 7);
@@ -212,9 +212,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_network_takes_one_message_for_each_pair),
         cmocka_unit_test(lost_repeated_and_overtaking_messages_change_nothing),
-        cmocka_unit_test(who_is_missing_is_named),
+        cmocka_unit_test(missing_servers_are_named),
         cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(who_takes_a_place_hears_what_was_said_before),
+        cmocka_unit_test(standby_in_a_servers_place_hears_what_was_said_before),
         cmocka_unit_test(what_a_predecessor_said_is_not_made_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

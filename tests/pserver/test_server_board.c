@@ -76,7 +76,7 @@ static const char *answer(rig *r, int to)
     return text;
 }
 
-TEST(who_posts_last_lets_all_go_on)
+TEST(last_post_lets_all_go_on)
 {
     rig r = make_running();
 
@@ -193,7 +193,7 @@ static void idle(rig *r, int from, uint64_t step)
     say(r, from, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = step, .is_idle = true}}, NULL);
 }
 
-TEST(who_waits_while_others_make_a_step_is_told_and_its_part_is_left_out)
+TEST(trainer_that_waits_during_a_step_of_others_is_told_and_left_out)
 {
     rig r = make_running();
 
@@ -228,7 +228,7 @@ TEST(a_trainer_whose_turn_is_first_may_leave_its_step_out)
     unmake(&r);
 }
 
-TEST(who_waits_for_a_save_makes_only_the_steps_that_its_author_made_first)
+TEST(trainer_that_waits_for_a_save_makes_only_the_steps_that_its_author_made_first)
 {
     rig r = make_running_with_three("sync");
 
@@ -240,7 +240,7 @@ TEST(who_waits_for_a_save_makes_only_the_steps_that_its_author_made_first)
     unmake(&r);
 }
 
-TEST(who_waits_before_it_has_joined_is_told_to_join)
+TEST(trainer_that_waits_before_it_has_joined_is_told_to_join)
 {
     const tr_store store = plain_store();
     rig            r = make_of(1, 2, &store);
@@ -278,7 +278,7 @@ TEST(trainers_that_wait_for_each_others_posts_are_named)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_posts_last_lets_all_go_on),
+        cmocka_unit_test(last_post_lets_all_go_on),
         cmocka_unit_test(another_call_is_refused_with_both),
         cmocka_unit_test(a_trainer_that_leaves_is_not_waited_for),
         cmocka_unit_test(a_notice_is_waited_for_until_its_author_has_left),
@@ -286,10 +286,10 @@ int main(void)
         cmocka_unit_test(the_next_server_has_what_was_posted),
         cmocka_unit_test(a_notice_that_asks_a_training_to_end_is_said_to_all),
         cmocka_unit_test(the_next_server_says_that_a_training_is_to_end),
-        cmocka_unit_test(who_waits_while_others_make_a_step_is_told_and_its_part_is_left_out),
+        cmocka_unit_test(trainer_that_waits_during_a_step_of_others_is_told_and_left_out),
         cmocka_unit_test(a_trainer_whose_turn_is_first_may_leave_its_step_out),
-        cmocka_unit_test(who_waits_for_a_save_makes_only_the_steps_that_its_author_made_first),
-        cmocka_unit_test(who_waits_before_it_has_joined_is_told_to_join),
+        cmocka_unit_test(trainer_that_waits_for_a_save_makes_only_the_steps_that_its_author_made_first),
+        cmocka_unit_test(trainer_that_waits_before_it_has_joined_is_told_to_join),
         cmocka_unit_test(where_no_step_is_waited_for_nobody_is_told),
         cmocka_unit_test(trainers_that_wait_for_each_others_posts_are_named),
     };

@@ -327,7 +327,7 @@ static void expect_times(const rig *r, int trainer, int64_t late, int64_t kept, 
     assert_int_equal(tr_counter_get(&m->held), held);
 }
 
-TEST(who_is_late_lets_the_others_gradients_lie)
+TEST(late_trainer_keeps_the_others_gradients_waiting)
 {
     rig r = make_running();
 
@@ -429,7 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_step_is_acknowledged_when_it_is_applied),
-        cmocka_unit_test(who_is_late_lets_the_others_gradients_lie),
+        cmocka_unit_test(late_trainer_keeps_the_others_gradients_waiting),
         cmocka_unit_test(in_mode_async_a_gradient_lies_while_another_is_applied),
         cmocka_unit_test(in_mode_ssp_it_is_known_how_long_the_fastest_was_held),
         cmocka_unit_test(the_mean_waits_for_all_and_is_taken_in_trainer_order),

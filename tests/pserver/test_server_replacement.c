@@ -182,7 +182,7 @@ TEST(a_standby_that_has_left_is_not_called)
 }
 
 /* It may have taken the place on other servers before it died, and with its epoch they would take nobody else. */
-TEST(who_is_called_behind_a_standby_that_died_has_a_newer_epoch)
+TEST(standby_called_after_one_that_died_has_a_newer_epoch)
 {
     rig r = make_with_standbys("async", 1);
 
@@ -203,7 +203,7 @@ int main(void)
         cmocka_unit_test(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step),
         cmocka_unit_test(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got),
         cmocka_unit_test(a_standby_that_has_left_is_not_called),
-        cmocka_unit_test(who_is_called_behind_a_standby_that_died_has_a_newer_epoch),
+        cmocka_unit_test(standby_called_after_one_that_died_has_a_newer_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

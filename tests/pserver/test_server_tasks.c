@@ -186,7 +186,7 @@ TEST(a_step_that_is_left_out_is_settled_without_an_update)
 
 /* -- what is kept of tasks: a server, and another one after it ------------------------------------------- */
 
-TEST(who_takes_a_servers_place_knows_its_tasks)
+TEST(standby_in_a_servers_place_knows_its_tasks)
 {
     rig r = make();
 
@@ -268,7 +268,7 @@ TEST(a_list_begins_when_the_one_before_is_done_or_left_by_all)
     unmake(&r);
 }
 
-TEST(who_takes_a_servers_place_knows_its_list)
+TEST(standby_in_a_servers_place_knows_its_list)
 {
     rig r = make();
 
@@ -324,7 +324,7 @@ TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_die
 }
 
 /* Between the death of the one before and this. */
-TEST(who_takes_a_servers_place_sees_which_trainers_have_died)
+TEST(standby_in_a_servers_place_sees_which_trainers_have_died)
 {
     rig r = make();
 
@@ -370,7 +370,7 @@ static Trireme__Pserver__SnapshotDone *take_snapshot_done(rig *r)
     return done;
 }
 
-TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
+TEST(standby_in_a_servers_place_learns_the_last_positions_of_trainers_that_have_left)
 {
     rig     r = make();
     uint8_t snapshot[256];
@@ -490,14 +490,14 @@ int main(void)
         cmocka_unit_test(a_task_is_done_when_every_server_has_its_last_step),
         cmocka_unit_test(what_some_servers_may_lack_of_an_ended_task_is_made_again),
         cmocka_unit_test(a_step_that_is_left_out_is_settled_without_an_update),
-        cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
+        cmocka_unit_test(standby_in_a_servers_place_knows_its_tasks),
         cmocka_unit_test(each_loop_has_a_list_of_tasks_and_one_behind_is_told_that_its_list_is_over),
         cmocka_unit_test(a_list_begins_when_the_one_before_is_done_or_left_by_all),
-        cmocka_unit_test(who_takes_a_servers_place_knows_its_list),
+        cmocka_unit_test(standby_in_a_servers_place_knows_its_list),
         cmocka_unit_test(a_damaged_state_of_tasks_is_refused),
         cmocka_unit_test(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died),
-        cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
-        cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),
+        cmocka_unit_test(standby_in_a_servers_place_sees_which_trainers_have_died),
+        cmocka_unit_test(standby_in_a_servers_place_learns_the_last_positions_of_trainers_that_have_left),
         cmocka_unit_test(a_snapshot_that_another_server_has_given_up_holds_up_nobody_and_trainer_0_is_told),
         cmocka_unit_test(an_acknowledgement_that_wants_a_snapshot_is_no_receipt),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),

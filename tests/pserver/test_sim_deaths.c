@@ -30,7 +30,7 @@ static void kill_leaving(sim_job *job, int first, int count)
 }
 
 /* Who dies so has left for some, and died for others: those that wait see it differently. All work is done. */
-TEST(who_dies_between_its_goodbyes_keeps_nobody_waiting)
+TEST(trainer_that_dies_between_its_goodbyes_keeps_nobody_waiting)
 {
     for (EACH_SEED(1000)) {
         sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)");
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_standby_takes_the_place_of_a_dead_server_and_nothing_is_lost),
-        cmocka_unit_test(who_dies_between_its_goodbyes_keeps_nobody_waiting),
+        cmocka_unit_test(trainer_that_dies_between_its_goodbyes_keeps_nobody_waiting),
         cmocka_unit_test(a_replica_has_all_that_was_acknowledged),
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),

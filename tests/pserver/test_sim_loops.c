@@ -34,7 +34,7 @@ TEST(a_rank_that_is_stopped_for_a_while_changes_nothing)
 }
 
 /* It is dead to the others then, and a standby has its place. When it wakes it ends, and changes nothing. */
-TEST(who_is_stopped_for_too_long_is_dead)
+TEST(stopped_rank_is_declared_dead_after_the_limit)
 {
     enum { RUNS = 300 };
     uint64_t went_on = 0, ended = 0;
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_is_stopped_for_a_while_changes_nothing),
-        cmocka_unit_test(who_is_stopped_for_too_long_is_dead),
+        cmocka_unit_test(stopped_rank_is_declared_dead_after_the_limit),
         cmocka_unit_test(deaths_of_which_mpi_says_nothing_are_seen),
         cmocka_unit_test(a_job_that_fails_says_so_once),
         cmocka_unit_test(ranks_that_know_the_roles_and_ranks_that_do_not_print_once),

@@ -200,7 +200,7 @@ TEST(a_replacement_leaves_no_part_of_its_predecessors_snapshot)
 }
 
 /* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */
-TEST(whoever_is_left_makes_snapshots)
+TEST(remaining_trainers_make_snapshots)
 {
     enum { RUNS = 400 };
     uint64_t others = 0, went_on = 0;
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_replacement_hears_of_no_snapshot_before_it_is_set_up),
         cmocka_unit_test(nobody_waits_for_a_snapshot_that_is_being_written),
         cmocka_unit_test(a_replacement_leaves_no_part_of_its_predecessors_snapshot),
-        cmocka_unit_test(whoever_is_left_makes_snapshots),
+        cmocka_unit_test(remaining_trainers_make_snapshots),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
         cmocka_unit_test(a_step_that_was_left_out_is_made_again_when_server_0_has_forgotten_it),
     };

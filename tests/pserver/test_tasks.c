@@ -57,7 +57,7 @@ TEST(a_lease_that_runs_out_is_anothers)
     tr_tasks_free(tasks);
 }
 
-TEST(who_leaves_gives_its_tasks_back)
+TEST(leaving_trainer_gives_its_tasks_back)
 {
     tr_tasks *tasks = make(3, 1);
 
@@ -193,7 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_are_dealt_in_order_and_passes_follow_each_other),
         cmocka_unit_test(a_lease_that_runs_out_is_anothers),
-        cmocka_unit_test(who_leaves_gives_its_tasks_back),
+        cmocka_unit_test(leaving_trainer_gives_its_tasks_back),
         cmocka_unit_test(a_task_that_fails_everywhere_is_at_fault),
         cmocka_unit_test(no_tasks_are_all_done),
         cmocka_unit_test(the_state_comes_back_from_its_bytes),

@@ -72,7 +72,7 @@ def test_saves_of_another_run_move_aside_and_the_folder_is_the_new_ones(tmp_path
     assert "loaded 9" in run("load", aside(tmp_path)), "what lies aside is a folder of checkpoints like any other"
 
 
-def test_who_loads_a_checkpoint_goes_on_with_its_run_from_an_older_one_too(tmp_path):
+def test_a_script_that_loads_an_older_checkpoint_goes_on_with_that_run(tmp_path):
     run("save", tmp_path, "--steps", 9)
     text = run("save", tmp_path, "--from", 7, "--steps", 2, "--keep", 2)
     assert "another run" not in text and not list(tmp_path.glob("aside-*"))

@@ -310,7 +310,7 @@ def test_what_each_table_costs_in_messages_is_said(tmp_path):
     assert "  52 sparse tables make 1404 messages a step, 27 each: fields that share one table" in text and "so 2 tables in place of 52 make 54" in text
 
 
-def test_who_stands_out():
+def test_the_trainer_that_stands_out_is_named():
     assert stands_out([1.0, 2.0, 6.0, 3.0]) == (2, 3.0)
     assert stands_out([4.0]) == (0, 1.0)
     assert stands_out([0.0, 0.0]) == (0, 1.0)

@@ -113,7 +113,7 @@ def test_a_rank_that_dies_before_it_has_joined_is_started_again(version, victim,
     (True, {"told.0": "rank 0 died", "died.0": "died"}, True),
     (True, {"late.0": "", "began.0": ""}, True),
 ])
-def test_who_vanishes_without_a_word_has_died(has_run_before, files, is_death, tmp_path):
+def test_a_rank_that_vanishes_without_a_word_has_died(has_run_before, files, is_death, tmp_path):
     rank = subprocess.Popen(["sleep", "60"], env={"OMPI_COMM_WORLD_RANK": "0", "PATH": "/usr/bin:/bin"})
     ranks = Ranks(os.getpid(), tmp_path, 0, 1, has_run_before=has_run_before)
     until(lambda: ranks.look(0) or ranks.known, "it is not found")
@@ -128,7 +128,7 @@ def test_who_vanishes_without_a_word_has_died(has_run_before, files, is_death, t
     ranks.close()
 
 
-def test_who_ends_by_itself_before_it_is_a_rank_has_not_died(tmp_path):
+def test_a_process_that_ends_before_it_is_a_rank_has_not_died(tmp_path):
     """An interpreter that does not find the package."""
     rank = subprocess.Popen(["sh", "-c", "read word; exit 7"], stdin=subprocess.PIPE, env={"OMPI_COMM_WORLD_RANK": "0", "PATH": "/usr/bin:/bin"})
     ranks = Ranks(os.getpid(), tmp_path, 0, 1)
@@ -189,7 +189,7 @@ def test_a_kernel_that_does_not_tell_how_a_process_ended(version, end, starts, t
 
 @each_mpi
 @pytest.mark.parametrize("mode", ["sync(backups=1)", "async"])
-def test_who_was_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_path):
+def test_a_trainer_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_path):
     """Server 0 dies there before all have agreed: what counts is of the start before, in which trainer 0 had died."""
     job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.01, servers=1, trainers=3, replacements=False, version=version, options=("--mode", mode),
                        env=environment(TRIREME_TRANSPORT=bad_transport(tmp_path, "DEAF")))
@@ -273,7 +273,7 @@ def test_a_trainer_whose_data_end_early_stops_nobody(mode):
 
 @each_mpi
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_who_dies_behind_its_goodbye_is_missed_by_nobody(version, mode, tmp_path):
+def test_a_rank_that_dies_after_its_goodbye_is_missed_by_nobody(version, mode, tmp_path):
     """A trainer whose data end early waits for the others' ends, for hours, say."""
     args = ("--steps", 60, "--fault", "no more data", "--fault-trainer", 1)
     job, ranks = begin(tmp_path, *args, "--pause", 0.04, "--out", tmp_path / "r.npz", trainers=3, version=version, options=("--mode", mode))
@@ -290,7 +290,7 @@ def test_who_dies_behind_its_goodbye_is_missed_by_nobody(version, mode, tmp_path
 
 @each_mpi
 @pytest.mark.parametrize("victim", [0, 2, 4], ids=["server", "trainer", "standby"])
-def test_who_dies_when_all_have_said_goodbye_is_missed_by_nobody(version, victim, tmp_path):
+def test_a_rank_that_dies_after_all_goodbyes_is_missed_by_nobody(version, victim, tmp_path):
     library = bad_transport(tmp_path, f"LAST={victim}")
     job = launched(2, 2, *ARGS, version=version, env=environment(TRIREME_TRANSPORT=library))
     code, text = job.end()
@@ -341,7 +341,7 @@ def assert_nothing_was_lost(code, text):
 @pytest.mark.parametrize("mode, who", [                # of each kind of mode each
     ("sync", "trainers"), ("sync", "and server 0"), ("sync", "all"), ("sync(degraded)", "all"), ("sync(backups=1)", "and server 0"),
     ("async", "trainers"), ("async", "all"), ("ssp(2)", "and server 0"), ("geo(4)", "trainers"), ("geo(4)", "all")])
-def test_who_dies_with_all_trainers_costs_nothing_that_was_acknowledged(mode, who, undisturbed, tmp_path):
+def test_a_rank_that_dies_with_all_trainers_loses_nothing_acknowledged(mode, who, undisturbed, tmp_path):
     code, text = halt_and_kill(tmp_path, mode, 2, who)
     assert_nothing_was_lost(code, text)
     assert "starting the job again (1 of 3)" in text, text
@@ -384,7 +384,7 @@ def test_how_long_a_rank_may_be_silent_is_for_the_user_to_say(version, undisturb
 @each_mpi
 @pytest.mark.soak
 @pytest.mark.parametrize("victim", [0, 3])             # a server, trainer 1
-def test_who_wakes_after_half_a_minute_changes_nothing(version, victim, tmp_path):
+def test_a_rank_that_wakes_after_half_a_minute_changes_nothing(version, victim, tmp_path):
     steps = 45 / 0.02
     job, ranks = begin(tmp_path, "--steps", int(steps), "--pause", 0.02, "--out", tmp_path / "r.npz", version=version,
                        options=("--mode", "async", "--timeout", 200))
@@ -401,7 +401,7 @@ def test_who_wakes_after_half_a_minute_changes_nothing(version, victim, tmp_path
 
 @each_mpi
 @pytest.mark.parametrize("mode, victim, name", [("async", 3, "trainer 1"), ("sync(degraded)", 3, "trainer 1"), ("sync", 4, "standby 0")])
-def test_who_wakes_when_the_others_have_gone_on_ends_quietly(version, mode, victim, name, tmp_path):
+def test_a_rank_that_wakes_when_the_others_have_gone_on_ends_quietly(version, mode, victim, name, tmp_path):
     job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.02, "--out", tmp_path / "r.npz", version=version,
                        options=("--mode", mode), env=environment(TRIREME_TIMEOUT="1.5"))
     sleeper = ranks.known[victim]
@@ -421,7 +421,7 @@ def test_who_wakes_when_the_others_have_gone_on_ends_quietly(version, mode, vict
 @pytest.mark.parametrize("victim, said", [
     (1, "rank 1 (server 1) was silent for 3.0 s; the others go on"),
     (3, "takes the place of trainer 1" if "5" in MPIS else "starting the job again (1 of 3)")])
-def test_who_turns_for_ever_inside_mpi_is_dead(victim, said, undisturbed, tmp_path):
+def test_a_rank_that_loops_for_ever_inside_mpi_is_declared_dead(victim, said, undisturbed, tmp_path):
     flag = tmp_path / "stuck"
     library = bad_transport(tmp_path, f"STUCK={victim}", f'FLAG="{flag}"')
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", env=environment(TRIREME_TRANSPORT=library))

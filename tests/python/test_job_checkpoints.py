@@ -69,7 +69,7 @@ def test_a_resumed_job_ends_like_one_that_was_not_stopped(servers, killed, unint
         checkpoints.find(folder, step).verify()
 
 
-def test_who_has_made_no_step_since_the_launch_goes_on_as_the_others_do(tmp_path):
+def test_a_trainer_without_a_step_since_the_launch_goes_on_as_the_others_do(tmp_path):
     """Trainer 1 had come to the end of its data before. When the job is started again, the servers' memory counts from the checkpoint that the launch
     began with, for a trainer that has no step in it, too, and not from a newer one."""
     folder, mark = tmp_path / "c", tmp_path / "mark"
@@ -323,7 +323,7 @@ def test_every_mode_has_checkpoints(mode, tmp_path):
     assert np.isfinite(results(tmp_path / "r.npz")["losses"]).all()
 
 
-def test_who_has_left_has_its_place_in_a_checkpoint(tmp_path):
+def test_a_trainer_that_has_left_has_its_position_in_a_checkpoint(tmp_path):
     folder = tmp_path / "c"
     options = ("--mode", "async", *keep(folder, 1000))
     launch(2, 2, "--early", tmp_path / "early", script=RESUME, options=options)

@@ -30,7 +30,7 @@ def cgroup_of(folder, version, count=0, limit=100 << 20):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_who_was_ended_for_memory_is_known_by_the_count_of_its_cgroup(version, tmp_path):
+def test_a_rank_ended_for_memory_is_known_by_the_count_of_its_cgroup(version, tmp_path):
     kills = Kills(tmp_path / "proc", tmp_path / "root")
     folder = cgroup_of(tmp_path, version, 3)
     for rank in range(3):

@@ -104,7 +104,7 @@ def put_a_file_in_the_way(folder):
     raise AssertionError(f"{folder} is made again and again")
 
 
-def test_who_is_stopped_without_a_checkpoint_says_so(tmp_path):
+def test_a_script_stopped_without_a_checkpoint_says_so(tmp_path):
     import subprocess
     import sys
 
@@ -231,7 +231,7 @@ def test_the_last_checkpoint_has_what_others_did_when_trainer_0_had_nothing_to_d
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize("victim, mode", [("server", "async"), ("trainer", "async"), ("trainer", "ssp(1)")])
-def test_who_dies_loses_no_line_and_doubles_none(victim, mode, tmp_path):
+def test_a_rank_that_dies_loses_no_line_and_doubles_none(victim, mode, tmp_path):
     """A standby takes server 0's place; trainer 1's task is another's, but for the steps that it made."""
     folder = tmp_path / "c"
     job = Launched(1, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", mode, *keep(folder, 2)))

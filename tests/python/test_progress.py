@@ -63,7 +63,7 @@ def test_without_the_option_nothing_is_said(ranks, capsys):
     assert capsys.readouterr().err.startswith("trireme launch: step 5  ")
 
 
-def test_who_is_missing_is_counted(ranks):
+def test_missing_trainers_are_counted(ranks):
     progress = Progress(Console(), 1)
     tell(ranks, 2, role="trainer", step=5)
     (ranks.folder / "lost.3").touch()

@@ -178,7 +178,7 @@ def test_checkpoints_before_and_after_a_replacement_are_whole(victim, uninterrup
 
 
 @pytest.mark.parametrize("asked", ["launcher", "trainer 1"])
-def test_who_was_asked_to_stop_and_dies_has_a_replacement_that_stops(asked, tmp_path):
+def test_a_trainer_asked_to_stop_that_dies_has_a_replacement_that_stops(asked, tmp_path):
     folder = tmp_path / "c"
     job, ranks = start(tmp_path, "--steps", 3000, options=keep(folder, 1000))
     os.kill(ranks.known[2].pid, signal.SIGSTOP)        # it has no time to act on it

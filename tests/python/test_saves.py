@@ -46,7 +46,7 @@ def test_what_trainer_0_cannot_write_fails_on_all(tmp_path: Path) -> None:
 @HAS_FIVE
 @pytest.mark.parametrize("replacements", [True, False])
 @pytest.mark.parametrize("kill", ["in", "behind"])
-def test_who_follows_trainer_0_writes_what_was_not_complete(tmp_path: Path, kill: str, replacements: bool) -> None:
+def test_the_replacement_of_trainer_0_writes_the_checkpoint_that_was_not_complete(tmp_path: Path, kill: str, replacements: bool) -> None:
     text = launch(2, 2, "--out", tmp_path / "out", "--kill", kill, script=SAVES, replacements=replacements)
     assert (tmp_path / "out.died").exists(), text
     expect_same(text, 2)
