@@ -3,21 +3,21 @@
 
 #include <stdatomic.h>
 
-static _Atomic(tr_pending_fn) late;
+static _Atomic(const tr_pending *) pending;
 
-void tr__pending_set(tr_pending_fn wait)
+void tr__pending_set(const tr_pending *new_pending)
 {
-    atomic_store(&late, wait);
+    atomic_store(&pending, new_pending);
 }
 
 tr_status tr__pending_wait(const void *data, int64_t bytes)
 {
-    const tr_pending_fn wait = atomic_load_explicit(&late, memory_order_acquire);
-    return wait && data ? wait(data, bytes) : TR_OK;
+    const tr_pending *now = atomic_load_explicit(&pending, memory_order_acquire);
+    return now && data ? now->wait(now->payload, data, bytes) : TR_OK;
 }
 
 tr_status tr__pending_wait_all(void)
 {
-    const tr_pending_fn wait = atomic_load_explicit(&late, memory_order_acquire);
-    return wait ? wait(NULL, 0) : TR_OK;
+    const tr_pending *now = atomic_load_explicit(&pending, memory_order_acquire);
+    return now ? now->wait(now->payload, NULL, 0) : TR_OK;
 }

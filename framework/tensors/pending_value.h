@@ -11,11 +11,14 @@
 
 #include "framework/base/status.h"
 
-/* NULL `data`: all pending values. */
-typedef tr_status (*tr_pending_fn)(const void *data, int64_t bytes);
+/* Waits for the pending values in this memory; NULL `data`: for all. */
+typedef struct tr_pending {
+    tr_status (*wait)(void *payload, const void *data, int64_t bytes);
+    void       *payload;
+} tr_pending;
 
-/* One at a time in a process; NULL: no value is pending any more. */
-void      tr__pending_set(tr_pending_fn wait);
+/* One at a time in a process; it lives until another one takes its place. NULL: no value is pending any more. */
+void      tr__pending_set(const tr_pending *new_pending);
 tr_status tr__pending_wait(const void *data, int64_t bytes);
 tr_status tr__pending_wait_all(void);
 

@@ -15,5 +15,5 @@ void tr__watcher_tell(uint32_t number, bool is_written)
     const tr_watcher *now = atomic_load_explicit(&watcher, memory_order_acquire);
 
     if (now)
-        (is_written ? now->written : now->lends)(number);
+        now->touch(now->payload, number, is_written);
 }

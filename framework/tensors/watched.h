@@ -5,7 +5,7 @@
  * emptied (tensor.c), or a run writes it (executor.c; the plan knows which variables). These places tell the watcher. Memory that is handed out
  * may be written at any time, so the watcher hears of that, too.
  *
- * What must stay true: a tensor that nobody watches costs one comparison. The watcher's functions may be called by any thread. */
+ * What must stay true: a tensor that nobody watches costs one comparison. The watcher's function may be called by any thread. */
 #ifndef TR_FRAMEWORK_WATCHED_H
 #define TR_FRAMEWORK_WATCHED_H
 
@@ -13,8 +13,9 @@
 #include <stdint.h>
 
 typedef struct tr_watcher {
-    void (*written)(uint32_t number); /* the tensor with this number (tr_tensor.watch) is about to get a value */
-    void (*lends)(uint32_t number);   /* somebody outside gets its memory, and may write there */
+    /* The tensor with this number (tr_tensor.watch) is about to get a value; or else somebody outside gets its memory, and may write there. */
+    void (*touch)(void *payload, uint32_t number, bool is_written);
+    void  *payload;
 } tr_watcher;
 
 /* One at a time in a process; it lives until another one takes its place. NULL: nobody watches any more. */

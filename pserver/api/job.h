@@ -21,6 +21,7 @@
 #define TR_PSERVER_JOB_H
 
 #include "framework/base/map.h"
+#include "framework/tensors/pending_value.h"
 #include "pserver/rank/rank.h"
 #include "pserver/wire/compress.h"
 #include "storage/memory/trainer_vars.h"
@@ -90,6 +91,7 @@ typedef struct tr__job_table {
 } tr__job_table;
 
 struct tr_job {
+    tr_pending     pending;           /* job_pull.c */
     tr__rank rank;
 
     /* trainers */

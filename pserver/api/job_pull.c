@@ -7,9 +7,7 @@
 #include "pserver/api/job_pull.h"
 
 #include "framework/base/memory.h"
-#include "framework/tensors/pending_value.h"
 #include "pserver/api/job_calls.h"
-#include "pserver/api/job_view.h"
 #include "pserver/rank/rank_commands.h"
 #include "pserver/rank/rank_options.h"
 
@@ -140,17 +138,18 @@ static tr_ticket last_ticket_of(const tr_job *job, const char *data, int64_t byt
     return last;
 }
 
-static tr_status wait_late(const void *data, int64_t bytes)
+/* A child made by fork may look at what the job holds, but must not send or wait. */
+static tr_status wait_pending(void *payload, const void *data, int64_t bytes)
 {
-    tr_job         *job = tr__job_of_process() ? tr__job_of_process() : tr__job_of_parent();
-    const tr_ticket all = job ? atomic_load(&job->rank.last_pull) : 0;
+    tr_job         *job = payload;
+    const tr_ticket all = atomic_load(&job->rank.last_pull);
 
-    if (!job || tr_job_is_done(job, all))
+    if (tr_job_is_done(job, all))
         return TR_OK;
     const tr_ticket ticket = data ? last_ticket_of(job, data, bytes) : all;
     if (tr_job_is_done(job, ticket))
         return TR_OK;
-    if (!tr__job_of_process())
+    if (!tr__weak_object(job->rank.job))
         return tr_fail(TR_EINVAL, "this variable was getting its value from the servers when process %d was forked; a child is no rank, and "
                        "the value does not arrive here. Read the variable in the trainer before it forks", (int)getpid());
     if (pthread_equal(atomic_load(&job->rank.owner), pthread_self()))
@@ -160,8 +159,9 @@ static tr_status wait_late(const void *data, int64_t bytes)
 
 void tr__job_pulls_begin(tr_job *job)
 {
+    job->pending = (tr_pending){wait_pending, job};
     if (job->rank.role == TR_ROLE_TRAINER)
-        tr__pending_set(wait_late);
+        tr__pending_set(&job->pending);
 }
 
 void tr__job_pulls_end(tr_job *job)

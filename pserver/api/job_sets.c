@@ -5,7 +5,6 @@
 #include "framework/tensors/scope.h"
 #include "framework/tensors/watched.h"
 #include "pserver/api/job_calls.h"
-#include "pserver/api/job_view.h"
 #include "pserver/rank/rank_commands.h"
 
 #include <pthread.h>
@@ -36,6 +35,7 @@ typedef struct owned {
 struct tr__job_sets {
     pthread_mutex_t lock;             /* for all that follows: any thread may write a variable */
     tr_scope       *scope;            /* NULL: nobody watches yet */
+    tr_watcher      watcher;
     atomic_bool     is_touched;       /* a variable is */
     int             count;
     owned          *var;
@@ -140,20 +140,14 @@ static uint64_t digest_of(const owned *var)
     return digest;
 }
 
-/* NULL: the job is over. */
-static tr__job_sets *of_process(void)
+static void touch(void *payload, uint32_t number, bool is_written)
 {
-    const tr_job *job = tr__job_of_process();
-    return job ? job->sets : NULL;
-}
+    const tr_job *job = tr__weak_object(payload);
 
-static void touch(uint32_t number, bool is_written)
-{
-    tr__job_sets *sets = of_process();
-
-    if (!sets)
-        return;
-    owned *var = &sets->var[number - 1];
+    if (!job)
+        return;                                            /* it is over, or this is a forked child */
+    tr__job_sets *sets = job->sets;
+    owned        *var = &sets->var[number - 1];
     (void)tr_tensor_await(tr_var_tensor(var->var));        /* it failed: the next step says so */
     pthread_mutex_lock(&sets->lock);
     if (!var->is_touched)
@@ -163,18 +157,6 @@ static void touch(uint32_t number, bool is_written)
     atomic_store(&sets->is_touched, true);
     pthread_mutex_unlock(&sets->lock);
 }
-
-static void written(uint32_t number)
-{
-    touch(number, true);
-}
-
-static void lends(uint32_t number)
-{
-    touch(number, false);
-}
-
-static const tr_watcher watcher = {written, lends};
 
 /* Find the variable again: a script may have removed it from the scope, and made another one. */
 static void bind(const tr__job_sets *sets, int i)
@@ -195,7 +177,8 @@ tr_status tr_job_watch(tr_job *job, tr_scope *scope)
     sets->scope = scope;
     for (int i = 0; i < sets->count; i++)
         bind(sets, i);
-    tr__watcher_set(&watcher);
+    sets->watcher = (tr_watcher){touch, job->rank.job};
+    tr__watcher_set(&sets->watcher);
     return TR_OK;
 }
 

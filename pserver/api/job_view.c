@@ -1,4 +1,4 @@
-/* job_view.c - the job of this process, and its ranks; who takes part in it. */
+/* job_view.c - the ranks of a job, and who takes part in it. */
 #include "pserver/api/job_view.h"
 
 #include "framework/runs/plan_life.h"
@@ -6,26 +6,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static tr_job *current;               /* MPI starts once in a process, so there is one at most */
-static tr_job *of_parent;             /* in a forked child, which is no rank */
-
-tr_job *tr__job_of_process(void)
-{
-    return current;
-}
-
-tr_job *tr__job_of_parent(void)
-{
-    return of_parent;
-}
+static tr_job *entered;               /* MPI starts once in a process, so there is one at most */
 
 static void leave_in_child(void)
 {
-    if (!current)
-        return;
-    tr__weak_end(current->rank.job);
-    of_parent = current;
-    current = NULL;
+    if (entered)
+        tr__weak_end(entered->rank.job);
 }
 
 static void watch_forks(void)
@@ -38,13 +24,13 @@ void tr__job_enter(tr_job *job)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, watch_forks);
-    current = job;
+    entered = job;
 }
 
 void tr__job_leave(tr_job *job)
 {
     tr__weak_end(job->rank.job);
-    current = NULL;
+    entered = NULL;
 }
 
 void tr_executor_set_job(tr_executor *executor, tr_job *job)
