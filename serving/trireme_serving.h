@@ -43,8 +43,8 @@ TR_API tr_status   tr_predictor_feed_type(const tr_predictor *predictor, int ind
  * for each fetch; their memory is used again where it is large enough. Any number of threads may run one predictor. */
 TR_API tr_status   tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results);
 
-/* Of a folder that a training exports to: take what is newer. *is_new says whether there was anything. Runs that are under way end with what they
- * began with. One thread at a time may call it, while others run. Where it fails, the predictor goes on with what it has. */
+/* Load the newest export of a folder that a training exports to. *is_new says whether it is newer than the loaded one. Runs that are under way end
+ * with the export that they began with. One thread at a time may call it, while others run. If it fails, the predictor keeps its present export. */
 TR_API tr_status   tr_predictor_refresh(tr_predictor *predictor, bool *is_new);
 /* The number of the export that runs use: 1, 2, ...; 0: the folder is a saved model. And the training's step then. */
 TR_API int64_t     tr_predictor_version(const tr_predictor *predictor);

@@ -133,11 +133,6 @@ tr_shape tr_composite_declared(const tr_composite *c, const char *name)
     return var ? var->shape : (tr_shape){.rank = 0};
 }
 
-int tr_composite_rank(const tr_composite *c, const char *name)
-{
-    return tr_composite_declared(c, name).rank;
-}
-
 tr_dtype tr_composite_dtype(const tr_composite *c, const char *name)
 {
     const tr_var_desc *var = var_of(c, name);
@@ -146,7 +141,7 @@ tr_dtype tr_composite_dtype(const tr_composite *c, const char *name)
 
 tr_status tr_composite_known_rank(int *out, const tr_composite *c, const char *name)
 {
-    *out = tr_composite_rank(c, name);
+    *out = tr_composite_declared(c, name).rank;
     if (*out == 0)
         return tr_fail(TR_ESHAPE, "%s: the rank of %s must be known before it runs: declare its shape", c->op->type, name);
     return TR_OK;

@@ -44,8 +44,7 @@ void tr_composite_stop_gradient(tr_composite *c, const char *name);
 const void *tr_composite_attrs(const tr_composite *c);
 /* Arguments of a slot that are there. */
 int      tr_composite_count(const tr_composite *c, const char *slot);
-/* Of the first argument of a slot, or of a variable of the body: the rank (0: not known), and the type. */
-int      tr_composite_rank(const tr_composite *c, const char *name);
+/* Of the first argument of a slot, or of a variable of the body: the shape (rank 0: not known), and the type. */
 tr_shape tr_composite_declared(const tr_composite *c, const char *name);
 tr_dtype tr_composite_dtype(const tr_composite *c, const char *name);
 /* The rank; a failure that asks for it where it is not known. */

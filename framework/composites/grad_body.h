@@ -9,8 +9,8 @@
 
 tr_status tr__second_body(tr_grad_maker *maker);
 
-/* For `.rest` of a rule: passes on gradients that have arrived for outputs whose gradients the rule does not read, by that of its parts.
- * They are mostly intermediate outputs, which second gradients lead to. */
+/* For `.rest` of a rule: passes on the gradients of outputs that the rule does not read, through the gradient of `.parts`. Such outputs are mostly
+ * intermediate ones, and second gradients lead to them. */
 tr_status tr__grad_by_parts(tr_grad_maker *maker);
 /* The same for outputs that are constant, such as 1 where a loss is active: gradients end there. */
 tr_status tr__grad_ends(tr_grad_maker *maker);

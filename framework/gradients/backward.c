@@ -1,7 +1,7 @@
 /* backward.c - turning gradient rules into operators of the program: the entry points.
  *
- * Reverse mode over a block's operators: from the last to the first, each one that leads from something that
- * wants a gradient to something that has one is asked for its rule. A variable read several times gets one
+ * Reverse mode over a block's operators, from the last to the first. An operator is asked for its rule if one of its inputs
+ * wants a gradient and one of its outputs has one. A variable read several times gets one
  * contribution from each reader, summed just before its producer's turn. Values that a rule wants to read but
  * that a later operator overwrites are saved by an assign in the forward block.
  *

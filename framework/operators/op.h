@@ -163,7 +163,7 @@ typedef struct tr_run {
     const tr_args    *ins, *outs;     /* all of them */
     const void       *attrs;
     uint64_t          random_key;     /* of operators with .is_random: see framework/tensors/random.h */
-    bool              is_upcast;     /* arguments of 16 bits are handed to it as float32 (upcast.h) */
+    bool              is_upcast;     /* arguments of 16 bits are handed to it as float32 (upcast.c) */
     tr_frame         *frame;          /* what is being run; for control flow and scratch memory */
     const tr_step    *step;
 } tr_run;
@@ -204,7 +204,7 @@ typedef uint64_t tr_types;
 #define TR_TYPE(dtype)      ((tr_types)1 << (dtype))
 #define TR_FLOAT_TYPES      (TR_TYPE(TR_FP32) | TR_TYPE(TR_FP64) | TR_TYPE(TR_BF16) | TR_TYPE(TR_FP16))
 
-/* The kernel of float32 for tensors of 16 bits (upcast.h), which are stored and not computed in. */
+/* The kernel of float32 for tensors of 16 bits (upcast.c), which are stored and not computed in. */
 tr_status tr__run_upcast(const tr_run *io);
 
 #define TR_FLOAT_TABLE(name)     [TR_FP32] = name##_f32, [TR_FP64] = name##_f64, \
@@ -297,7 +297,7 @@ struct tr_op {
     bool                is_random;    /* wants random_key */
     bool                is_varying;   /* random_key changes from run to run (dropout), not only from op to op */
     bool                is_itemwise;  /* element i of an output depends on elements i of inputs alone, where all have as many; the kernel then
-                                         cannot fail and takes no scratch memory (upcast.h) */
+                                         cannot fail and takes no scratch memory (upcast.c) */
     bool                has_block;    /* runs a sub-block: attribute sub_block */
     bool                awaits;       /* waits for pending values; a program with such operators has one before each first
                                          reader of it (framework/tensors/pending_value.h) */

@@ -72,7 +72,7 @@ typedef struct tr_workspace {
     tr_tensor     arena;              /* grows to the largest layout */
     tr_tensor     scratch;            /* of one operator (tr_run_scratch) */
     tr_tensor     loop_scratch;       /* of the outermost loop */
-    tr_tensor     upcast;             /* arguments of 16 bits as floats, for one step (upcast.h) */
+    tr_tensor     upcast;             /* arguments of 16 bits as floats, for one step (upcast.c) */
 } tr_workspace;
 
 struct tr_plan {

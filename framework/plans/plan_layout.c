@@ -218,7 +218,7 @@ static void fill_frame(tr_infer_frame *frame, const inference *f, const tr_step 
     }
 }
 
-/* Inference said what the outputs are: lay them out so, if that is all that is ever in them. */
+/* Lay the outputs out as inference has found them, unless another step gives them another type or shape. */
 static tr_status take_outputs(inference *f, const tr_step *step, int index, const tr_meta *made)
 {
     bool settled = true;

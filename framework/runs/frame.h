@@ -28,8 +28,7 @@ void      tr__plan_free_frames(tr_plan *plan);
 tr_status tr__frame_bind(tr_frame *frame);
 /* Of a root frame: point temporaries into the arena, give the others memory of their own. */
 tr_status tr__frame_set_layout(tr_frame *frame, tr_layout *layout, void *arena);
-/* Before each run: temporaries let go of the LoD that the run before left with them, so that its owners can write
- * into it again. */
+/* Before each run: drop the LoD that the last run has left in temporaries, so that the owners of the LoD can write into it again. */
 void      tr__frame_drop_lods(tr_frame *frame);
 /* Before each run of a root frame: memory for what is fetched and for what the scope keeps. */
 tr_status tr__frame_prepare_outputs(tr_frame *frame);

@@ -53,7 +53,7 @@ int tr_plan_var_at_end(const tr_plan *plan, const char *name)
     return (int)(intptr_t)tr_map_find(&plan->current, name) - 1;
 }
 
-/* Of a stand-in (upcast.h). Where the shape of the output was known, it has its memory already. */
+/* Of a stand-in (upcast.c). Where the shape of the output was known, it has its memory already. */
 static tr_status resize_stand_in(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape)
 {
     const tr_dtype wide = tr_dtype_is_half(dtype) ? TR_FP32 : dtype;

@@ -1,10 +1,16 @@
-/* upcast.c - see upcast.h.
+/* upcast.c - kernels of float32 for tensors that are stored in 16 bits (docs/adr/0030).
+ *
+ * bfloat16 and float16 are types of storage: nothing is computed in them. tr__run_upcast stands in the tables of kernels
+ * for both (op.h). It hands the float32 kernel stand-ins for the arguments of 16 bits: floats that were read from them, and
+ * floats that become them. So each operator has one arithmetic, and each result is rounded once. Arguments of other types are
+ * handed on as they are. Products round to bfloat16 what they multiply where the key is bfloat16: such factors stay as they are.
+ *
+ * An operator that works element by element (`is_itemwise`) is run on blocks that stay in the first cache. Of any other one,
+ * whole arguments are upcast, into memory that the executor keeps.
  *
  * What must stay true: the step's arguments are changed only where the kernel has changed their stand-ins (sequences, rows, a shape
  * that depends on data), and a stand-in of an output is taken back even when the kernel fails. A variable that is input and
  * output has one stand-in. */
-#include "framework/runs/upcast.h"
-
 #include <assert.h>
 #include <string.h>
 
@@ -13,6 +19,8 @@
 #include "framework/tensors/half.h"
 #include "framework/threads/precision.h"
 #include "framework/threads/threadpool.h"
+
+enum { SLICE_ITEMS = 16384 };         /* numbers that a slice converts at least */
 
 /* -- conversion ------------------------------------------------------------------------------------------------------ */
 
@@ -28,22 +36,22 @@ static void upcast_range(void *payload, int64_t begin, int64_t end)
     tr__floats_of_half(c->wide + begin, c->narrow + begin, c->half, end - begin);
 }
 
-static void narrow_range(void *payload, int64_t begin, int64_t end)
+static void downcast_range(void *payload, int64_t begin, int64_t end)
 {
     const conversion *c = payload;
     tr__half_of_floats(c->narrow + begin, c->wide + begin, c->half, end - begin);
 }
 
-void tr__upcast(float *out, const uint16_t *x, tr_dtype half, int64_t n)
+static void upcast(float *out, const uint16_t *x, tr_dtype half, int64_t n)
 {
     conversion c = {out, (uint16_t *)(uintptr_t)x, half};
-    tr_parallel_range(n, TR_UPCAST_ITEMS, upcast_range, &c);
+    tr_parallel_range(n, SLICE_ITEMS, upcast_range, &c);
 }
 
-void tr__downcast(uint16_t *out, const float *x, tr_dtype half, int64_t n)
+static void downcast(uint16_t *out, const float *x, tr_dtype half, int64_t n)
 {
     conversion c = {(float *)(uintptr_t)x, out, half};
-    tr_parallel_range(n, TR_UPCAST_ITEMS, narrow_range, &c);
+    tr_parallel_range(n, SLICE_ITEMS, downcast_range, &c);
 }
 
 /* -- element by element, in blocks ---------------------------------------------------------------------------------------- */
@@ -213,7 +221,7 @@ static void stand_in(upcast_call *w, const tr_run *io, tr_tensor *const *arg, in
     stand->data = w->floats;
     w->floats += floats_of(io, arg, a);
     if (a < step->in_args && tr__step_reads_data(step, a))
-        tr__upcast(stand->data, arg[a]->data, arg[a]->dtype, tr_tensor_count(arg[a]));
+        upcast(stand->data, arg[a]->data, arg[a]->dtype, tr_tensor_count(arg[a]));
 }
 
 static void fill_tables(upcast_call *w, const tr_run *io, tr_tensor *const *arg)
@@ -233,7 +241,7 @@ static void fill_tables(upcast_call *w, const tr_run *io, tr_tensor *const *arg)
 }
 
 /* Floats become numbers of 16 bits in the same memory: each block is read before it is written over. */
-static void narrow_in_place(void *data, tr_dtype half, int64_t n)
+static void downcast_in_place(void *data, tr_dtype half, int64_t n)
 {
     float block[BLOCK];
 
@@ -251,9 +259,9 @@ static void take_back(tr_tensor *out, const tr_tensor *stand, bool is_late, bool
     tr_tensor      narrow = *stand;
 
     if (is_made && is_late)
-        narrow_in_place(stand->data, half, tr_tensor_count(stand));
+        downcast_in_place(stand->data, half, tr_tensor_count(stand));
     else if (is_made)
-        tr__downcast(out->data, stand->data, half, tr_tensor_count(out));
+        downcast(out->data, stand->data, half, tr_tensor_count(out));
     if (!is_late) {
         assert(!stand->buffer && "a kernel gives a shape to outputs alone of which inference knew none");
         narrow.buffer = out->buffer;
@@ -323,7 +331,7 @@ tr_status tr__run_upcast(const tr_run *io)
         blocks b = {io, kernel, arg, {false}};
         for (int a = 0; a < step->in_args; a++)
             b.reads[a] = tr__step_reads_data(step, a);
-        tr_parallel_range(tr_tensor_count(arg[0]), TR_UPCAST_ITEMS, run_blocks, &b);
+        tr_parallel_range(tr_tensor_count(arg[0]), SLICE_ITEMS, run_blocks, &b);
     } else {
         status = run_whole(io, kernel, arg);
     }

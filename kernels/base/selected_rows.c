@@ -40,7 +40,8 @@ static int64_t place_of(const tr_row_groups *g, int64_t id)
     return at < g->count && g->unique[at] == id ? g->order[g->first[at]] : -1;
 }
 
-tr_status tr__rows_places(int64_t **out, const tr_run *io, const tr_tensor *x, const int64_t *ids, int64_t count)
+/* The position of each of `count` ids among the rows that x holds (the first, if there are several); -1: x does not hold it. In scratch memory. */
+static tr_status places_of(int64_t **out, const tr_run *io, const tr_tensor *x, const int64_t *ids, int64_t count)
 {
     tr_row_groups g;
 
@@ -58,7 +59,7 @@ tr_status tr__rows_lookup(const tr_run *io, const char *op, int w, int ids, int6
     char            *to = io->out[0]->data;
     int64_t         *place;
 
-    TR_TRY(tr__rows_places(&place, io, held, id, count));
+    TR_TRY(places_of(&place, io, held, id, count));
     for (int64_t i = 0; i < count; i++, to += bytes) {
         const bool is_padding = padding != -1 && id[i] == padding;
         if (place[i] >= 0 && !is_padding)

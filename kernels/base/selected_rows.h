@@ -19,9 +19,6 @@ tr_status tr__rows_groups(tr_row_groups *out, const tr_run *io, const tr_tensor 
 /* Make output `slot` the rows of input `x` with equal numbers added up, in ascending order. */
 tr_status tr__rows_merge(const tr_run *io, int slot, const tr_tensor *x);
 
-/* The position of each of `count` ids among the rows that x holds (the first, if there are several); -1: x does not hold it. In
- * scratch memory. */
-tr_status tr__rows_places(int64_t **out, const tr_run *io, const tr_tensor *x, const int64_t *ids, int64_t count);
 /* Make the first output the rows of input `w` whose numbers are the ids of input `ids`; zeros for the id `padding` (-1: none). An id that w does
  * not hold gives zeros, too, or, with `must_hold`, is a failure. */
 tr_status tr__rows_lookup(const tr_run *io, const char *op, int w, int ids, int64_t padding, bool must_hold);

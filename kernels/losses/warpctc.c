@@ -20,7 +20,7 @@ typedef struct attrs {
 } attrs;
 
 static const tr_op_proto proto = {
-    .doc = "The cost of labels whose places in a longer sequence are not known (connectionist temporal classification).",
+    .doc = "The cost of labels whose alignment with a longer sequence is not known (connectionist temporal classification).",
     .in = TR_SLOTS({"Logits", "[rows, classes] float, of sequences: before the softmax"},
                    {"Label", "[labels, 1] int32, of as many sequences: classes other than blank", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"WarpCTCGrad", "like Logits: the gradient of the sum of all costs", TR_SLOT_INTERMEDIATE},
@@ -98,7 +98,7 @@ static tr_status NAME(warpctc)(const tr_run *io)
     const tr_tensor *x = io->in[LOGITS], *kept = io->out[GRAD];
     T               *dx = kept ? kept->data : NULL;
     tr_sequences     rows, labels;
-    int64_t         *place;
+    int64_t         *work_at;
     double          *work = NULL;
 
     TR_TRY(tr__sequences_of(&rows, io, LOGITS, 0));
@@ -107,14 +107,14 @@ static tr_status NAME(warpctc)(const tr_run *io)
     TR_TRY(check_labels(io));
     TR_TRY(tr_run_resize(io, LOSS, 0, x->dtype, &TR_SHAPE(rows.count, 1)));
     /* Twice: the first time to learn how much is needed. */
-    TR_TRY(tr_run_scratch((void **)&place, io, (size_t)(rows.count + 1) * sizeof *place));
-    const int64_t doubles = tr_ctc_places(place, rows.offset, labels.offset, rows.count);
+    TR_TRY(tr_run_scratch((void **)&work_at, io, (size_t)(rows.count + 1) * sizeof *work_at));
+    const int64_t doubles = tr_ctc_work(work_at, rows.offset, labels.offset, rows.count);
     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){
-        {&place, (size_t)(rows.count + 1) * sizeof *place}, {&work, (size_t)(doubles + 1) * sizeof *work},
+        {&work_at, (size_t)(rows.count + 1) * sizeof *work_at}, {&work, (size_t)(doubles + 1) * sizeof *work},
         {&dx, kept ? 0 : (size_t)tr_tensor_bytes(x)}, {NULL, 0}}));
-    tr_ctc_places(place, rows.offset, labels.offset, rows.count);
+    tr_ctc_work(work_at, rows.offset, labels.offset, rows.count);
     const NAME(tr_ctc) c = {x->data, rows.offset, io->in[LABEL]->data, labels.offset, rows.count, x->shape.dim[1], a->blank,
-                            place, work};
+                            work_at, work};
     NAME(tr_ctc_cost)(io->out[LOSS]->data, dx, &c);
     return TR_OK;
 }

@@ -1,6 +1,6 @@
-/* mean_iou.c - the mean over classes of intersection over union of what was predicted as a class and what is one.
+/* mean_iou.c - the mean over classes of intersection over union: of the elements that were predicted as a class, and those that belong to it.
  *
- * Of a class, OutCorrect counts the elements that are it and were predicted as it, OutWrong those that are one of the two alone; the
+ * For each class, OutCorrect counts the elements that belong to it and were predicted as it, OutWrong the elements with only one of the two. The
  * ratio is OutCorrect / (OutCorrect + OutWrong). Classes that neither the predictions nor the labels have do not count. Counts of batches
  * before are added: InCorrects and InWrongs before the ratios, InMeanIou to the mean. */
 #include <inttypes.h>

@@ -144,14 +144,16 @@ static const tr_folder_item *find_newest(const tr_folder *all)
     return NULL;
 }
 
-bool tr__run_owns(const char *folder, uint64_t number)
+/* May this process take or remove a checkpoint of run `number` in this folder? A process without a place there may. */
+static bool owns(const char *folder, uint64_t number)
 {
     const tr__place place = tr__place_in(folder);
 
     return !place.number || !number || number == place.number;
 }
 
-tr_status tr__run_check_one(const char *folder, const tr_folder *all)
+/* A process without a place in a folder reads it: TR_EINVAL if the folder holds checkpoints of several runs. */
+static tr_status check_one(const char *folder, const tr_folder *all)
 {
     const int first = tr__place_in(folder).number ? -1 : tr_folder_find_other(all, 0);
     const int other = first >= 0 ? tr_folder_find_other(all, tr_folder_run(&all->item[first]).number) : -1;
@@ -190,7 +192,7 @@ tr_status tr__run_stamp_next(tr__run_stamp *out, const char *folder, int64_t ste
         const tr_folder_item *item = &all.item[i];
         if (item->manifest && item->order >= out->order)
             out->order = item->order;
-        if (item->step == step && !tr__run_owns(folder, tr_folder_run(item).number)) {
+        if (item->step == step && !owns(folder, tr_folder_run(item).number)) {
             char *text = describe(item);
             status = tr_fail(TR_EEXIST, "checkpoint: the folder '%s' has a checkpoint of another run with this name: %s", folder, text);
             free(text);
@@ -411,7 +413,7 @@ void tr_checkpoint_prune(const char *dir, int keep)
     tr_folder_scan(&all, dir);
     for (int i = 0; i < all.count; i++) {
         char *folder = tr_checkpoint_path(dir, all.item[i].step);
-        if (!tr__run_owns(dir, tr_folder_run(&all.item[i]).number))
+        if (!owns(dir, tr_folder_run(&all.item[i]).number))
             ;                                          /* another run's checkpoint is not ours to remove */
         else if (kept < keep && opens(folder))
             kept++;
@@ -451,10 +453,10 @@ tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const c
 
     *refused = NULL;
     tr_folder_scan(&all, folder);
-    tr_status status = tr__run_check_one(folder, &all);
+    tr_status status = check_one(folder, &all);
     for (int i = 0; status == TR_OK && !found && i < all.count; i++) {
         char *path = tr_checkpoint_path(folder, all.item[i].step);
-        if (all.item[i].has_manifest && tr__run_owns(folder, tr_folder_run(&all.item[i]).number))
+        if (all.item[i].has_manifest && owns(folder, tr_folder_run(&all.item[i]).number))
             found = open_valid(refused, path);
         free(path);
     }

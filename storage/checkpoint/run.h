@@ -18,10 +18,6 @@ typedef struct tr__run_stamp {
 
 /* Make the stamp of the next checkpoint of step `step` in this folder. TR_EEXIST: another run has a checkpoint of this step there. */
 tr_status tr__run_stamp_next(tr__run_stamp *out, const char *folder, int64_t step);
-/* May this process take or remove a checkpoint of run `number` in this folder? A process without a place there may. */
-bool      tr__run_owns(const char *folder, uint64_t number);
-/* A process without a place in a folder reads it: TR_EINVAL if the folder holds checkpoints of several runs. */
-tr_status tr__run_check_one(const char *folder, const tr_folder *all);
 
 /* The part of tr_checkpoint_claim that decides about the run. */
 tr_status tr__run_enter(char **said, const char *folder, tr_checkpoint_entry entry, const char *command);

@@ -22,13 +22,13 @@ static int64_t states_of(const int64_t *label_offset, int64_t i)
 }
 
 /* Alpha for each row, four other arrays of states, the log of the sum of a row's exponentials. */
-int64_t tr_ctc_places(int64_t *place, const int64_t *offset, const int64_t *label_offset, int64_t count)
+int64_t tr_ctc_work(int64_t *work_at, const int64_t *offset, const int64_t *label_offset, int64_t count)
 {
     int64_t total = 0;
 
     for (int64_t i = 0; i < count; i++) {
         const int64_t rows = offset[i + 1] - offset[i];
-        place[i] = total;
+        work_at[i] = total;
         total += (rows + 4) * (states_of(label_offset, i) + 2) + rows;
     }
     return total;
@@ -61,7 +61,7 @@ typedef struct {
 TR_INLINE NAME(ctc_one) NAME(sequence_at)(const NAME(tr_ctc) *c, T *dx, int64_t i)
 {
     const int64_t rows = c->offset[i + 1] - c->offset[i], states = states_of(c->label_offset, i), cells = states + 2;
-    double       *work = c->work + c->place[i], *rest = work + rows * cells;
+    double       *work = c->work + c->work_at[i], *rest = work + rows * cells;
 
     return (NAME(ctc_one)){c->x + c->offset[i] * c->classes, dx + c->offset[i] * c->classes, c->label + c->label_offset[i],
                            rows, states, c->classes, c->blank, work, rest, rest + cells, rest + 2 * cells, rest + 3 * cells,

@@ -1,4 +1,4 @@
-/* ctc.h - connectionist temporal classification: the cost of labels whose places in a longer sequence are not known.
+/* ctc.h - connectionist temporal classification: the cost of labels whose alignment with a longer sequence is not known.
  *
  * Sequences as in sequence.h. A path names a class for each row; without repetitions, then without blanks, it is a sequence
  * of labels. The cost is -log of the sum of the probabilities (softmax of each row) of all paths that give the labels.
@@ -8,8 +8,8 @@
 
 #include "framework/trireme.h"
 
-/* The offsets of each sequence's working memory: place[i] for sequence i; returns how many doubles all need. */
-int64_t tr_ctc_places(int64_t *place, const int64_t *offset, const int64_t *label_offset, int64_t count);
+/* The offsets of each sequence's working memory: work_at[i] for sequence i; returns how many doubles all need. */
+int64_t tr_ctc_work(int64_t *work_at, const int64_t *offset, const int64_t *label_offset, int64_t count);
 
 #define TR_TEMPLATE "kernels/math/sequences/ctc.h"
 #include "kernels/math/tools/each_float.h"
@@ -22,7 +22,7 @@ typedef struct NAME(tr_ctc) {
     const int32_t *label;             /* all in 0 .. classes - 1, none is `blank` */
     const int64_t *label_offset;
     int64_t        count, classes, blank;
-    const int64_t *place;             /* of tr_ctc_places */
+    const int64_t *work_at;             /* of tr_ctc_work */
     double        *work;
 } NAME(tr_ctc);
 

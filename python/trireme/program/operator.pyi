@@ -1559,7 +1559,7 @@ def update_loss_scaling(X: Slot, FoundInfinite: Slot, PrevLossScaling: Slot, InG
 
 def warpctc(Logits: Slot, Label: Slot, *, WarpCTCGrad: Output = ..., Loss: Output = ..., blank: int = 0,
             norm_by_times: bool = False, use_cudnn: bool = False, **common: Unpack[Common]) -> Variable:
-    """The cost of labels whose places in a longer sequence are not known (connectionist temporal classification)."""
+    """The cost of labels whose alignment with a longer sequence is not known (connectionist temporal classification)."""
 
 warpctc_grad: Callable[..., Any]
 def where(Condition: Slot, X: Slot | None = None, Y: Slot | None = None, *, Out: Output = ..., **common: Unpack[Common]) -> Variable:
