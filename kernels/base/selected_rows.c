@@ -57,7 +57,7 @@ tr_status tr__rows_lookup(const tr_run *io, const char *op, int w, int ids, int6
     const tr_tensor *held = io->in[w];
     const int64_t    count = tr_tensor_count(io->in[ids]), bytes = tr__rows_width(held) * tr_dtype_size(held->dtype), *id = io->in[ids]->data;
     char            *to = io->out[0]->data;
-    int64_t         *place;
+    int64_t         *place = NULL;
 
     TR_TRY(places_of(&place, io, held, id, count));
     for (int64_t i = 0; i < count; i++, to += bytes) {
