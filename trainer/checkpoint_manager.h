@@ -117,13 +117,14 @@ TR_API char     *tr_checkpoint_manager_stop_text(const tr_checkpoint_manager *ma
 typedef struct tr_checkpoint_request {
     const char *folder;
     int         keep;                 /* how many of the newest stay; 0: all */
-    int64_t     step;                 /* in its name; -1: the trainer's steps */
+    int64_t     step;                 /* in its name; -1: the trainer's steps. In one process it is the number of these steps, too */
+    int64_t     runs;                 /* of the trainer's program; -1: as many as were counted */
     bool        without_tables;
     const void *position;             /* of this trainer in its data; NULL: unknown */
     size_t      position_size;
 } tr_checkpoint_request;
 
-/* In a job: make a checkpoint now, and wait for it. One that a rank's death costs is made again when the rank is replaced. */
+/* Make a checkpoint now, and wait for it. In a job, one that a rank's death costs is made again when the rank is replaced. */
 TR_API tr_status tr_checkpoint_manager_take_whole(tr_checkpoint_manager *manager, const tr_checkpoint_request *request);
 
 #ifdef __cplusplus

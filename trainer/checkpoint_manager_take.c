@@ -22,6 +22,8 @@ static tr_status describe_array(tr_checkpoint_item *to, const tr_checkpoint_mana
 {
     const tr_var *var = tr_scope_find(m->contents.scope, name);
 
+    if (var && var->kind != TR_KIND_TENSOR && var->kind != TR_KIND_SELECTED_ROWS)
+        return tr_fail(TR_EUNSUPPORTED, "a checkpoint holds dense arrays; '%s' holds something else", name);
     if (!var || !var->tensor.data)
         return tr_fail(TR_ENOTFOUND, "'%s' has no value: run the startup program before a checkpoint", name);
     if (tr_tensor_has_rows(&var->tensor) || tr_tensor_lod_levels(&var->tensor))
@@ -132,13 +134,16 @@ static tr_status wait_for_last(const tr_checkpoint_manager *m)
 
 tr_status tr_checkpoint_manager_take_whole(tr_checkpoint_manager *manager, const tr_checkpoint_request *request)
 {
-    const int64_t            steps = tr_checkpoint_manager_steps(manager), deadline = tr__clock() + (int64_t)TR_CHECKPOINT_PATIENCE * 1000000000;
+    const int64_t            counted = tr_checkpoint_manager_steps(manager), deadline = tr__clock() + (int64_t)TR_CHECKPOINT_PATIENCE * 1000000000;
     tr_job_checkpoint_report report = {.is_given_up = true};
     tr_status                status = TR_EPEER;
     tr_job_checkpoint_spec   spec = {
         .folder = request->folder, .step = request->step < 0 ? label(manager) : request->step, .keep = request->keep, .without_tables = request->without_tables,
-        .place = {.steps = steps, .runs = tr_checkpoint_manager_runs(manager), .position = request->position, .position_size = request->position_size}};
+        .place = {.steps = manager->job || request->step < 0 ? counted : request->step,
+                  .runs = request->runs < 0 ? tr_checkpoint_manager_runs(manager) : request->runs, .position = request->position, .position_size = request->position_size}};
 
+    if (!manager->job)
+        return write_one(manager, &spec);
     TR_TRY(wait_for_last(manager));
     while (status != TR_OK && report.is_given_up && tr__clock() < deadline) {
         report.is_given_up = false;

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from .arrays_file import export
     from .folder import claim as claim, say as say, steps, warn as warn
     from .opened import KINDS as KINDS, STATISTIC as STATISTIC, TABLE as TABLE, Array, Checkpoint, Table, find, newest, path_of as path_of
-    from .state import (States as States, digest_of as digest_of, kinds_of as kinds_of, restore as restore, say_rates as say_rates,
-                        say_where as say_where, state_variables as state_variables, value_in as value_in)
+    from .state import (digest_of as digest_of, kinds_of as kinds_of, restore as restore, say_rates as say_rates,
+                        say_where as say_where, state_variables as state_variables)
 
 __getattr__, __dir__ = load_later(__name__, {
     "": (),
     "arrays_file": ("export",),
     "folder": ("claim", "say", "steps", "warn"),
-    "state": ("States", "digest_of", "state_variables", "kinds_of", "restore", "say_rates", "say_where", "value_in"),
+    "state": ("digest_of", "state_variables", "kinds_of", "restore", "say_rates", "say_where"),
     "opened": ("KINDS", "STATISTIC", "TABLE", "Array", "Checkpoint", "Table", "find", "newest", "path_of"),
 })
 

@@ -10,16 +10,15 @@ import numpy as np
 
 from .._core import ffi, lib
 from ..native.dtypes import VarType
-from ..native.errors import NotFoundError, UnsupportedError, check
-from ..native.names import name_array, name_chars
-from ..native.tensor import LoDTensor
+from ..native.errors import check
+from ..native.names import name_array
 from ..native.scope import Scope
 from ..parameters.sparse_table import is_table
 from ..program import Parameter, Program, Variable
 from ..program.variable import is_persistable
 from ..program.roles import OpRole
 from .folder import say, warn
-from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, TABLE, Checkpoint
+from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, Checkpoint
 
 
 def state_variables(program: Program) -> list[Variable]:
@@ -82,52 +81,6 @@ def say_rates(checkpoint: Checkpoint, program: Program, scope: Scope) -> None:
 
 
 # -- values ---------------------------------------------------------------------------------------------------------
-
-
-class States:
-    """Arrays for the core: ``native`` holds ``count`` descriptions, everything they point at lives as long as this."""
-
-    def __init__(self, count: int) -> None:
-        self.native = ffi.new("tr_checkpoint_item[]", count)
-        self.count = 0
-        self._keep: list[Any] = []
-
-    def chars(self, text: str) -> Any:
-        self._keep.append(ffi.new("char[]", name_chars(text)))
-        return self._keep[-1]
-
-    def add(self, name: str, kind: int, param: str | None, tensor: LoDTensor) -> None:
-        state, ptr = self.native[self.count], tensor._ptr
-        if lib.tr_tensor_has_rows(ptr) or lib.tr_tensor_lod_levels(ptr):
-            raise UnsupportedError(f"a checkpoint holds dense arrays; {name!r} has "
-                                   f"{'selected rows' if lib.tr_tensor_has_rows(ptr) else 'sequence offsets'}")
-        state.name, state.kind = self.chars(name), kind
-        state.param = self.chars(param) if param is not None else ffi.NULL
-        state.dtype, state.rank = lib.tr_tensor_dtype(ptr), lib.tr_tensor_rank(ptr)
-        state.dims, state.data = lib.tr_tensor_dims(ptr), lib.tr_tensor_data(ptr)
-        self._keep.append(tensor)
-        self.count += 1
-
-    def add_table(self, scope: Scope, name: str) -> None:
-        state, about = self.native[self.count], ffi.new("tr_job_table *")
-        check(lib.tr_job_describe_table(about, scope._native.ptr, self.chars(name)))
-        state.name, state.kind, state.data = about.name, TABLE, about
-        self._keep.append(about)
-        self.count += 1
-
-
-def value_in(scope: Scope, name: str) -> LoDTensor:
-    """Return the tensor of a variable that must have a value."""
-    var = scope.find_var(name)
-    kind = var.kind() if var is not None else None
-    if var is None or kind is None:
-        raise NotFoundError(f"{name!r} has no value: run the startup program before a checkpoint")
-    if kind != VarType.LOD_TENSOR:
-        raise UnsupportedError(f"a checkpoint holds dense arrays; {name!r} is {VarType(kind)!r}")
-    tensor = var.get_tensor()
-    if not tensor._is_initialized():
-        raise NotFoundError(f"{name!r} has no value: run the startup program before a checkpoint")
-    return tensor
 
 
 def restore(checkpoint: Checkpoint, scope: Scope, program: Program, tables: Iterable[str] = (), trainer: int = 0, trainers: int = 1) -> None:

@@ -15,13 +15,13 @@ import shutil
 from collections.abc import Iterable
 from typing import Any
 
-from .._core import ffi, lib
+from .._core import lib
 from ..checkpoint import Checkpoint, kinds_of, say_rates
 from ..job.checkpoint_settings import Settings
 from ..job.job import Job
 from ..job.session import session
 from ..native.errors import check
-from ..native.names import name_chars, path_chars
+from ..native.names import name_chars
 from ..native.scope import Scope
 from .core_manager import STOPPED, Beginning, CoreManager
 from .geo import COUNT
@@ -91,13 +91,6 @@ class CheckpointManager(CoreManager):
         self.job.stop(text, STOPPED)
 
     # -- on request -----------------------------------------------------------------------------------------------------
-
-    def take_whole(self, folder: str, keep: int, position: bytes | None = None, step: int = -1, without_tables: bool = False) -> None:
-        """Make a checkpoint, and wait for it. ``step`` is in its name; -1: the steps that have ended."""
-        path, data = ffi.new("char[]", path_chars(folder)), ffi.NULL if position is None else ffi.from_buffer(position)
-        request = ffi.new("tr_checkpoint_request *", {"folder": path, "keep": keep, "step": step, "without_tables": without_tables, "position": data,
-                                                      "position_size": len(position or b"")})
-        self._check(lib.tr_checkpoint_manager_take_whole(self.ptr, request))
 
     def fetch_state(self, names: Iterable[str], folder: str) -> None:
         """Trainer 0: load these variables from the servers into the scope, through a temporary file. Those that the script has set since the

@@ -103,6 +103,15 @@ class CoreManager(Handle):
         """The loop is over, after ``made`` steps."""
         lib.tr_checkpoint_manager_end_loop(self.ptr, made)
 
+    def take_whole(self, folder: str, keep: int, position: bytes | None = None, step: int = -1, runs: int = -1,
+                   without_tables: bool = False) -> None:
+        """Make a checkpoint, and wait for it. ``step`` is in its name, -1: the steps that have ended; ``runs``: of the program, -1: as many as were
+        counted."""
+        path, data = ffi.new("char[]", path_chars(folder)), ffi.NULL if position is None else ffi.from_buffer(position)
+        request = ffi.new("tr_checkpoint_request *", {"folder": path, "keep": keep, "step": step, "runs": runs, "without_tables": without_tables, "position": data,
+                                                      "position_size": len(position or b"")})
+        self._check(lib.tr_checkpoint_manager_take_whole(self.ptr, request))
+
     def at_end(self) -> None:
         """The training is over: make the last checkpoint, if that is this trainer's."""
         while (status := lib.tr_checkpoint_manager_end(self.ptr, lib.TR_CHECKPOINT_LOOK_MILLISECONDS / 1000)) == lib.TR_ETIMEOUT:

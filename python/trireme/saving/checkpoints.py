@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core import ffi, lib
+from .._core import lib
 from ..checkpoint.folder import claim, say
 from ..checkpoint.opened import Checkpoint, find, path_of
-from ..checkpoint.state import States, digest_of, kinds_of, restore, say_rates, state_variables, value_in
+from ..checkpoint.state import kinds_of, restore, say_rates, state_variables
+from ..distributed.core_manager import CoreManager
 from ..job import job as jobs
+from ..job.checkpoint_settings import Settings
 from ..job.compression import sends_largest
 from ..job.session import session
 from ..native.errors import check, check_whole
-from ..native.names import path_chars
 from ..native.scope import Scope
 from ..parameters.sparse_table import table_names
 from ..program import Program, default_main_program
@@ -67,26 +68,16 @@ def save_checkpoint(executor: Runner, checkpoint_dir: str, main_program: Program
     step = runs if step is None else step
     step = check_whole("save_checkpoint: step", step, 0, (1 << 63) - 1)
     keep = check_whole("save_checkpoint: keep", keep)
-    kinds, tables = kinds_of(program), sorted(table_names(program))
+    tables = table_names(program)
 
     def write() -> None:
         _enter(checkpoint_dir)
         if (tables or _trainers_differ(program)) and _save_by_servers(checkpoint_dir, step, keep, position):
             return
         _fetch_state(state_variables(program), checkpoint_dir)
-        states = States(len(kinds) + len(tables))
-        for name, (kind, param) in kinds.items():
-            states.add(name, kind, param, value_in(scope, name))
-        for name in tables:
-            states.add_table(scope, name)
-        trainer = ffi.new("tr_trainer_state *", {"index": 0, "steps": step, "runs": runs})
-        if position is not None:
-            bytes_ = ffi.from_buffer(position)
-            trainer.position, trainer.position_size = bytes_, len(position)
-        facts = ffi.new("tr_checkpoint_facts *", {
-            "step": step, "mode": states.chars("local"), "digest": states.chars(digest_of(program)),
-            "trainer_count": 1, "trainers": trainer})
-        check(lib.tr_checkpoint_save(path_chars(checkpoint_dir), facts, states.count, states.native, keep))
+        manager = CoreManager(Settings(), None)
+        manager.begin(program, scope, kinds_of(program), tables)
+        manager.take_whole(checkpoint_dir, keep, position, step, runs)
 
     _once("save_checkpoint", path_of(checkpoint_dir, step), write)
     return path_of(checkpoint_dir, step)
