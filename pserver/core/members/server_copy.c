@@ -10,15 +10,22 @@
 #include "pserver/core/updates/server_updates.h"
 #include "storage/util/crc32c.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The legal moves: THAWED -> FREEZING -> FROZEN -> THAWED, and FREEZING -> THAWED where the store cannot freeze. */
+typedef enum frost {
+    THAWED,
+    FREEZING,                         /* the store is freezing its state */
+    FROZEN,                           /* the copy reads the store's frozen state */
+} frost;
 
 struct tr__copying {
     Trireme__Pserver__Replica *report;  /* the replica's REPLICA_STATE; NULL: it has not come yet */
     int64_t   asked_at;               /* when the replica was last asked for its state; 0: never */
     bool      may_be_late;            /* the replica may get the state while updates continue, because the job has run before */
-    bool      is_freezing;            /* the store is freezing its state */
-    bool      is_frozen;              /* the copy reads the store's frozen state */
+    frost     frost;                  /* of the store's state */
     bool      is_hopeless;            /* this store cannot freeze its state */
     uint32_t  value, table, shard;    /* the next value, from `offset` on; the next table and its shard */
     uint64_t  offset, state_bytes;
@@ -56,7 +63,7 @@ void tr__copy_free(tr_server *server)
 
 bool tr__copy_is_freezing(const tr_server *server)
 {
-    return server->copying->is_freezing;
+    return server->copying->frost == FREEZING;
 }
 
 /* == the state that is frozen ================================================================== */
@@ -68,9 +75,10 @@ static void work(tr_server *server, tr_effect_kind kind)
 
 static void thaw(tr_server *server)
 {
-    if (server->copying->is_frozen)
-        work(server, TR_EFFECT_THAW);
-    server->copying->is_frozen = false;
+    if (server->copying->frost != FROZEN)
+        return;
+    work(server, TR_EFFECT_THAW);
+    server->copying->frost = THAWED;
 }
 
 /* Freeze the state if nothing prevents it now. */
@@ -78,10 +86,11 @@ static void freeze(tr_server *server)
 {
     const tr__snapshot_phase phase = tr__snapshots_phase(server);
 
-    if (server->copying->is_freezing || tr__updates_is_updating(server) || phase == TR__SNAPSHOT_TAKING ||
+    if (server->copying->frost == FREEZING || tr__updates_is_updating(server) || phase == TR__SNAPSHOT_TAKING ||
         (phase == TR__SNAPSHOT_WRITING && server->table_count))
         return;
-    server->copying->is_freezing = true;
+    assert(server->copying->frost == THAWED);
+    server->copying->frost = FREEZING;
     work(server, TR_EFFECT_FREEZE);
 }
 
@@ -171,9 +180,9 @@ void tr__copy_frozen(tr_server *server, bool is_frozen)
     const bool   is_wanted = tr__replication_phase_of(server) == TR__REPLICATION_ASKING && tr__replication_is_late(server);
     size_t       size;
 
-    c->is_freezing = false;
+    assert(c->frost == FREEZING);
+    c->frost = is_frozen ? FROZEN : THAWED;
     c->is_hopeless |= !is_frozen;
-    c->is_frozen = is_frozen;
     if (is_wanted && !is_frozen) {
         drop(server);
     } else if (is_wanted && c->report) {
@@ -188,9 +197,9 @@ void tr__copy_frozen(tr_server *server, bool is_frozen)
 
 bool tr__copy_yields(tr_server *server)
 {
-    if (server->copying->is_freezing)
+    if (server->copying->frost == FREEZING)
         return false;                              /* tr__copy_frozen lets the snapshot continue */
-    if (server->copying->is_frozen && server->table_count) {
+    if (server->copying->frost == FROZEN && server->table_count) {
         thaw(server);
         tr__replication_restart(server);
         tr__server_due(server, TR__RULE_COPY);
@@ -200,7 +209,7 @@ bool tr__copy_yields(tr_server *server)
 
 bool tr__copy_lets_begin(const tr_server *server)
 {
-    return !server->copying->is_freezing && tr__replication_lets_begin(server, server->copying->state_bytes);
+    return server->copying->frost != FREEZING && tr__replication_lets_begin(server, server->copying->state_bytes);
 }
 
 /* == the state, piece by piece ================================================================= */
@@ -212,8 +221,8 @@ static void copy_value(tr_server *server)
     const tr_store *store = &server->store;
     const uint64_t  bytes = server->setup->values[c->value]->bytes, left = bytes - c->offset;
     const uint64_t  n = left < server->chunk_bytes ? left : server->chunk_bytes;
-    const uint8_t  *data = c->is_frozen ? store->frozen_value(store->self, c->value) : store->value(store->self, c->value);
-    void           *owned = c->is_frozen && n ? memcpy(tr__must_bytes(n), data + c->offset, n) : NULL;
+    const uint8_t  *data = c->frost == FROZEN ? store->frozen_value(store->self, c->value) : store->value(store->self, c->value);
+    void           *owned = c->frost == FROZEN && n ? memcpy(tr__must_bytes(n), data + c->offset, n) : NULL;
 
     if (n)
         tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_VALUE, .bytes = n, .value = {.offset = c->offset, .value = c->value}},
@@ -235,7 +244,7 @@ static tr_status copy_shard(tr_server *server)
     uint64_t                        bytes;
 
     for (uint32_t part = 0; part < 2 && c->shard < t->shard_count; part++) {
-        TR_TRY((c->is_frozen ? store->frozen_rows : store->read_rows)(store->self, c->table, t->first_shard + c->shard, part == 1, &rows,
+        TR_TRY((c->frost == FROZEN ? store->frozen_rows : store->read_rows)(store->self, c->table, t->first_shard + c->shard, part == 1, &rows,
                                                                       &bytes));
         if (bytes)
             tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_WRITE_ROWS, .bytes = bytes,

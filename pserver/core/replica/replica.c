@@ -163,7 +163,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         on_serving(r, peer, payload, wire->bytes);
     } else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_REPLICA_CALL) {
         on_called_again(r, peer);
-    } else if (peer == r->peer && wire->seq > 0 && r->status == TR_OK && !r->owes_report && !r->is_broken) {
+    } else if (peer == r->peer && wire->seq > 0 && r->status == TR_OK && !r->owes_report && r->stage != TR__REPLICA_BROKEN) {
         if (wire->seq == r->accepted + 1) {
             r->accepted++;
             tr__replica_break_off(r, handle(r, wire, payload));

@@ -58,7 +58,7 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes, 
 
 static void begin_to_count(tr_replica *r, uint32_t generation)
 {
-    r->counts = true;
+    tr__replica_move(r, TR__REPLICA_COUNTING);
     if (r->store.counts)
         r->store.counts(r->store.self, generation);
 }
@@ -84,7 +84,8 @@ static tr_status keep_state(tr_replica *r, const tr_wire *wire, const uint8_t *p
                        (unsigned long long)r->updates);
     if (is_first)
         TR_TRY(r->store.ready(r->store.self));
-    r->is_whole = true;
+    if (r->stage == TR__REPLICA_COPYING)
+        tr__replica_move(r, TR__REPLICA_WHOLE);
     begin_to_count(r, wire->copy.generation);
     return TR_OK;
 }
@@ -102,8 +103,9 @@ tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t 
     }
     if (wire->kind == TR_WIRE_COPY_KEEP)
         return keep_state(r, wire, payload);
-    if (r->counts || r->is_busy)
+    if (r->stage == TR__REPLICA_COUNTING || r->is_busy)
         return tr_fail(TR_EPEER, "it gets a second state");
+    tr__replica_move(r, TR__REPLICA_COPYING);
     tr__replica_forget(r);
     TR_TRY(take_setup(r, payload, wire->bytes, false));
     r->updates = wire->copy.update;

@@ -5,10 +5,24 @@
 #include "pserver/core/base/gathering.h"
 #include "storage/util/crc32c.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* == memory ================================================================================== */
+
+void tr__replica_move(tr_replica *r, tr__replica_stage to)
+{
+#define M(STAGE) 1U << TR__REPLICA_##STAGE
+#define X(STAGE, next) [TR__REPLICA_##STAGE] = next,
+    static const unsigned may_follow[] = {TR__REPLICA_STAGES(X)};
+#undef X
+#undef M
+
+    (void)may_follow;
+    assert(to == r->stage || may_follow[r->stage] & 1U << to);
+    r->stage = to;
+}
 
 tr__replica_lists tr__replica_lists_new(size_t trainers)
 {
@@ -68,7 +82,6 @@ void tr__replica_forget(tr_replica *r)
     r->tasks.memory = NULL;
     tr_board_free(r->board);
     r->board = NULL;
-    r->is_whole = false;
     r->updates = 0;
 }
 
@@ -104,8 +117,10 @@ void tr__replica_report(tr_replica *r)
     tr_commit                 commit;
 
     r->owes_report = false;
-    if (!r->counts && !r->is_broken)
+    if (r->stage < TR__REPLICA_COUNTING) {
+        tr__replica_move(r, TR__REPLICA_COPYING);
         tr__replica_forget(r);
+    }
     for (size_t i = 0; !r->is_busy && r->table && i < r->setup->n_tables; i++)
         tr__replica_drop_rows(&r->table[i]);                   /* the new server sends the update again from its beginning */
     if (!r->is_busy)
@@ -114,8 +129,8 @@ void tr__replica_report(tr_replica *r)
     r->accepted = r->update_seq = 0;
     tr_shares_restart(&r->shares);
     r->owes_ack = false;
-    report.is_broken = r->is_broken;
-    if (r->is_broken) {
+    report.is_broken = r->stage == TR__REPLICA_BROKEN;
+    if (report.is_broken) {
         ;
     } else if (r->setup) {
         report.has_updates = report.has_setup = true;
@@ -140,7 +155,7 @@ void tr__replica_try_report(tr_replica *r)
 {
     if (!r->owes_report)
         return;
-    if (!r->is_busy || (r->counts && r->shares.to)) {
+    if (!r->is_busy || (r->stage == TR__REPLICA_COUNTING && r->shares.to)) {
         tr__replica_report(r);
     } else if (r->shares.to) {
         tr_shares_give_up(&r->shares, (uint64_t)r->roster->servers * TR_GATHER_MAX);
@@ -153,8 +168,8 @@ tr_status tr__replica_break_off(tr_replica *r, tr_status status)
 {
     if (status == TR_OK || r->status != TR_OK)
         return r->status;
-    if (r->was_called && !r->counts) {
-        r->is_broken = true;
+    if (r->was_called && r->stage != TR__REPLICA_COUNTING) {
+        tr__replica_move(r, TR__REPLICA_BROKEN);
         tr__replica_report(r);
         return status;
     }

@@ -28,6 +28,19 @@ typedef struct tr__replica_lists {
     uint32_t  newest_snapshot;
 } tr__replica_lists;
 
+/* X(STAGE, the stages that may follow): how far the copy of the server is. */
+#define TR__REPLICA_STAGES(X)                                                                                       \
+    X(COPYING,  M(WHOLE) | M(BROKEN))              /* there is no committed state yet */                           \
+    X(WHOLE,    M(COPYING) | M(COUNTING) | M(BROKEN))      /* there is one, of update `updates` */                 \
+    X(COUNTING, 0)                                 /* the server waits for this replica in every update */         \
+    X(BROKEN,   0)                                 /* the copy failed before the replica counted; it is not tried again */
+
+typedef enum tr__replica_stage {
+#define X(STAGE, next) TR__REPLICA_##STAGE,
+    TR__REPLICA_STAGES(X)
+#undef X
+} tr__replica_stage;
+
 struct tr_replica {
     const tr_roster *roster;
     tr_store         store;
@@ -52,10 +65,8 @@ struct tr_replica {
     uint64_t         accepted;        /* the number of the server's last message that was taken */
     uint64_t         update_seq;      /* the number of the message that began the update in hand */
     bool             owes_ack;
-    bool             is_whole;        /* there is a committed state, of update `updates` */
+    tr__replica_stage stage;
     bool             was_called;      /* this rank became a replica in the middle of the job */
-    bool             counts;          /* the server waits for this replica in every update */
-    bool             is_broken;       /* the copy failed before the replica counted; it is not tried again */
     bool             is_busy;         /* the store computes update `updates` + 1 */
     bool             owes_report;     /* a new server must get REPLICA_STATE */
     bool             repeats;         /* the new server sends the update in hand a second time */
@@ -68,6 +79,8 @@ struct tr_replica {
     tr_shares        shares;          /* gathered values of the update in hand */
 };
 
+/* Nothing happens where the replica is in that stage already. */
+void      tr__replica_move(tr_replica *r, tr__replica_stage to);
 tr__replica_lists tr__replica_lists_new(size_t trainers);
 void      tr__replica_lists_free(tr__replica_lists *l);
 /* Is the message NULL, or made for another number of trainers? */

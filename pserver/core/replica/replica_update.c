@@ -103,7 +103,8 @@ static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
     r->updates += is_update;
     r->committed = l;
     tr_effects_commit(&r->effects, is_update);
-    r->is_whole = true;
+    if (r->stage == TR__REPLICA_COPYING)
+        tr__replica_move(r, TR__REPLICA_WHOLE);
 }
 
 /* REPLICA_COMMIT: steps were settled without an update, because trainers have left or gradients were dropped. They are settled also after the newest
@@ -118,7 +119,7 @@ static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
     r->next.decided = r->received.decided > r->next.decided ? r->received.decided : r->next.decided;
     r->next.decisions = r->received.decisions;
     r->next.newest_snapshot = r->received.newest_snapshot;
-    if (!r->is_whole)
+    if (r->stage == TR__REPLICA_COPYING)
         TR_TRY(r->store.ready(r->store.self));
     commit(r, r->is_busy ? &r->received : &r->next, false);
     return TR_OK;
@@ -157,7 +158,7 @@ void tr__replica_computed(tr_replica *r, tr_status status)
         tr__replica_break_off(r, status);
         return;
     }
-    if (r->counts || !r->owes_report)
+    if (r->stage == TR__REPLICA_COUNTING || !r->owes_report)
         commit(r, &r->next, true);
     for (size_t i = 0; i < r->setup->n_tables; i++)
         tr__replica_drop_rows(&r->table[i]);
