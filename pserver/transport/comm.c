@@ -71,7 +71,7 @@ tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_
         return tr_fail(TR_ENOMEM, "cannot start the communication thread: %s; ulimit -u or a cgroup's pids.max may be too small",
                        strerror(error));
     comm->has_thread = true;
-    comm->has_pulse = pthread_create(&comm->pulse, NULL, tr__comm_pulse_run, comm) == 0;       /* without it the rank beats between two turns only */
+    tr__comm_pulse_begin(comm);
     /* The thread's own deadline comes first, and names the missing ranks. After it MPI_Init itself hangs. */
     tr__interruptible_begin();
     const tr_status status = wait_state(comm, TR__RUNNING, options->start_timeout + 2000000000);
@@ -111,7 +111,7 @@ static void drive_once(tr_comm *comm, bool has_more)
         tr__comm_arm_for_thread(comm);
         tr__comm_drive(comm, &r, tr__comm_clock(comm));
         tr__comm_ring(comm, has_more);
-        is_done = comm->is_rung_by_all && !comm->out_waiting && !tr__comm_is_thread_deaf(comm);
+        is_done = comm->bells.are_mutual && !comm->out_waiting && !tr__comm_is_thread_deaf(comm);
         pthread_mutex_unlock(&comm->drive);
     }
     if (!is_done)
@@ -120,17 +120,17 @@ static void drive_once(tr_comm *comm, bool has_more)
 
 tr_status tr_comm_post(tr_comm *comm, const tr_command *command, size_t bytes)
 {
-    const unsigned tail = atomic_load_explicit(&comm->ring_tail, memory_order_relaxed);
+    const unsigned tail = atomic_load_explicit(&comm->commands.tail, memory_order_relaxed);
 
-    while (tail - atomic_load_explicit(&comm->ring_head, memory_order_acquire) == TR__RING) {
+    while (tail - atomic_load_explicit(&comm->commands.head, memory_order_acquire) == TR__RING) {
         TR_TRY(tr_comm_status(comm));
         drive_once(comm, false);
     }
     if (atomic_load_explicit(&comm->state, memory_order_acquire) == TR__FAILED)
         return tr_comm_status(comm);
     assert(bytes <= TR_COMMAND_BYTES);
-    memcpy(&comm->ring[tail % TR__RING], command, bytes);
-    atomic_store(&comm->ring_tail, tail + 1);
+    memcpy(&comm->commands.slot[tail % TR__RING], command, bytes);
+    atomic_store(&comm->commands.tail, tail + 1);
     if (command->is_urgent)
         drive_once(comm, command->has_more);
     return TR_OK;
@@ -237,12 +237,12 @@ void tr__comm_free(tr_comm *comm)
     tr_roster_free(comm->roster);
     tr_liveness_free(comm->liveness);
     free(comm->out);
-    free(comm->doorbell);
-    free(comm->to_ring);
-    free(comm->is_to_ring);
-    free(comm->has_news);
-    free(comm->process);
-    free(comm->gone_at);
+    free(comm->bells.of);
+    free(comm->bells.due);
+    free(comm->bells.is_due);
+    free(comm->bells.has_news);
+    free(comm->watch.process);
+    free(comm->watch.gone_at);
     pthread_mutex_destroy(&comm->lock);
     pthread_mutex_destroy(&comm->drive);
     free(comm);
@@ -253,7 +253,7 @@ static void leave_failed(tr_comm *comm)
 {
     const int64_t deadline = tr__clock() + comm->options.grace;
 
-    while (comm->transport && !atomic_load(&comm->is_told) && tr__clock() < deadline)
+    while (comm->transport && !atomic_load(&comm->watch.is_told) && tr__clock() < deadline)
         owner_rest(comm, atomic_load(&comm->owner_bell), 5000000);
     if (comm->transport)
         usleep(50000);
@@ -289,7 +289,7 @@ tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must
     }
     tr__comm_leave_begin(comm, is_well);
     const tr_status status = wait_state(comm, TR__LEFT, timeout);
-    *must_exit = atomic_load(&comm->has_survived);
+    *must_exit = atomic_load(&comm->watch.has_survived);
     if (status == TR_OK) {
         *must_exit |= !end_mpi(comm);
     } else if (status != TR_ETIMEOUT) {
@@ -303,8 +303,8 @@ tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must
 
 void tr_comm_kill(tr_comm *comm, int rank)
 {
-    if (comm->process[rank] >= 0)
-        comm->machine.kill(comm->machine.self, comm->process[rank]);
+    if (comm->watch.process[rank] >= 0)
+        comm->machine.kill(comm->machine.self, comm->watch.process[rank]);
 }
 
 void tr_comm_take_place(tr_comm *comm, int server)

@@ -23,25 +23,25 @@ static const int64_t UNRUNG_MAX = 50000;
 
 static int take_commands(tr_comm *comm)
 {
-    const unsigned tail = atomic_load_explicit(&comm->ring_tail, memory_order_acquire);
-    unsigned       head = atomic_load_explicit(&comm->ring_head, memory_order_relaxed);
+    const unsigned tail = atomic_load_explicit(&comm->commands.tail, memory_order_acquire);
+    unsigned       head = atomic_load_explicit(&comm->commands.head, memory_order_relaxed);
     const unsigned count = tail - head;
     bool           is_urgent = atomic_load(&comm->owner_drives);
 
     for (; head != tail; head++) {
-        is_urgent |= comm->ring[head % TR__RING].head.is_urgent;
+        is_urgent |= comm->commands.slot[head % TR__RING].head.is_urgent;
         tr__comm_away(comm);
-        comm->core.command(comm->core.self, &comm->ring[head % TR__RING].head);
+        comm->core.command(comm->core.self, &comm->commands.slot[head % TR__RING].head);
         tr__comm_back(comm);
-        atomic_store_explicit(&comm->ring_head, head + 1, memory_order_release);
+        atomic_store_explicit(&comm->commands.head, head + 1, memory_order_release);
     }
-    if (count && !comm->gathers_since)
-        comm->gathers_since = comm->now;
-    if (comm->gathers_since && (is_urgent || comm->now - comm->gathers_since >= GATHERING)) {
+    if (count && !comm->commands.gather_since)
+        comm->commands.gather_since = comm->now;
+    if (comm->commands.gather_since && (is_urgent || comm->now - comm->commands.gather_since >= GATHERING)) {
         tr__comm_away(comm);
         comm->core.flush(comm->core.self);
         tr__comm_back(comm);
-        comm->gathers_since = 0;
+        comm->commands.gather_since = 0;
     }
     return (int)count;
 }
@@ -60,7 +60,7 @@ static bool is_hot(const tr__rhythm *r, int64_t quiet)
 /* Does a ring announce everything that this rank waits for? Events inside MPI come without a ring: for example, that a payload was sent. */
 static bool hears_all(const tr_comm *comm)
 {
-    return comm->is_rung_by_all && !comm->out_waiting &&
+    return comm->bells.are_mutual && !comm->out_waiting &&
            !(comm->has_node && comm->node.awaits_loans && comm->node.awaits_loans(comm->node.self));
 }
 
@@ -79,7 +79,7 @@ bool tr__comm_is_thread_deaf(const tr_comm *comm)
 
 bool tr__comm_has_commands(const tr_comm *comm)
 {
-    return atomic_load_explicit(&comm->ring_head, memory_order_relaxed) != atomic_load(&comm->ring_tail);
+    return atomic_load_explicit(&comm->commands.head, memory_order_relaxed) != atomic_load(&comm->commands.tail);
 }
 
 /* Poll many times while a message is likely at any moment: a poll costs less than the rest of a turn. */
@@ -138,7 +138,7 @@ static int turn(tr_comm *comm, bool often)
     moved += tr__comm_send_core(comm);
     moved += tr__comm_send_waiting(comm);
     tr__comm_watch(comm);
-    if (!moved || comm->now - comm->unrung_since >= UNRUNG_MAX)
+    if (!moved || comm->now - comm->bells.due_since >= UNRUNG_MAX)
         tr__comm_ring(comm, false);
     return moved;
 }
@@ -185,7 +185,7 @@ void tr__comm_arm_for_thread(tr_comm *comm)
  * this reads nothing that another driver writes. */
 static int64_t choose_nap(const tr_comm *comm, const tr__rhythm *r, int64_t quiet)
 {
-    const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
+    const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->bells.are_mutual ? NAP_MAX_RUNG : NAP_MAX;
     const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
     const int64_t until_tick = r->until_tick > NAP_MIN ? r->until_tick : NAP_MIN;
     const int64_t bounded = nap < most ? nap : most;
@@ -224,7 +224,7 @@ void tr__comm_rest(tr_comm *comm, const tr__rest *rest)
 
 void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
 {
-    const int64_t turns = tr_counter_get(&comm->turns) + tr_counter_get(&comm->pulses), now = tr__comm_clock(comm);
+    const int64_t turns = tr_counter_get(&comm->turns) + tr_counter_get(&comm->pulse.count), now = tr__comm_clock(comm);
 
     if (turns != s->turns)
         *s = (tr__stuck){turns, now, 0};

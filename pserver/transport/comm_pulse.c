@@ -45,8 +45,8 @@ static bool try_beat(tr_comm *comm)
         return false;
     if (!comm->said_bye)
         beat_all(comm);
-    atomic_store(&comm->pulsed_at, tr__comm_clock(comm));
-    tr_counter_add(&comm->pulses, 1);
+    atomic_store(&comm->pulse.at, tr__comm_clock(comm));
+    tr_counter_add(&comm->pulse.count, 1);
     atomic_store(&comm->inside, TR__AWAY);
     return true;
 }
@@ -54,10 +54,10 @@ static bool try_beat(tr_comm *comm)
 tr__rest tr__comm_pulse_turn(tr_comm *comm, tr__pulse *p)
 {
     const int64_t now = tr__comm_clock(comm), turns = tr_counter_get(&comm->turns);
-    const unsigned seen = atomic_load(&comm->pulse_bell);
+    const unsigned seen = atomic_load(&comm->pulse.bell);
     tr__rest      rest = {TR__REST_NAP, FUTEX_BITSET_MATCH_ANY, seen, look_of(comm)};
 
-    if (atomic_load(&comm->pulse_ends))
+    if (atomic_load(&comm->pulse.ends))
         return (tr__rest){TR__REST_OVER};
     if (turns != p->turns) {
         *p = (tr__pulse){turns, now, comm->machine.progress(comm->machine.self)};
@@ -68,12 +68,12 @@ tr__rest tr__comm_pulse_turn(tr_comm *comm, tr__pulse *p)
     const int64_t progress = comm->machine.progress(comm->machine.self);
     p->is_owed |= progress != p->progress;
     p->progress = progress;
-    if (p->is_owed && now - p->since <= TR__BUSY_MAX && now - atomic_load(&comm->pulsed_at) >= comm->options.heartbeat / 2)
+    if (p->is_owed && now - p->since <= TR__BUSY_MAX && now - atomic_load(&comm->pulse.at) >= comm->options.heartbeat / 2)
         p->is_owed = !try_beat(comm);
     return rest;
 }
 
-void *tr__comm_pulse_run(void *payload)
+static void *run(void *payload)
 {
     tr_comm  *comm = payload;
     tr__pulse p = {.turns = -1};
@@ -83,16 +83,21 @@ void *tr__comm_pulse_run(void *payload)
         const tr__rest rest = tr__comm_pulse_turn(comm, &p);
         if (rest.kind == TR__REST_OVER)
             return NULL;
-        tr__bell_wait(&comm->pulse_bell, rest.seen, rest.nanoseconds);
+        tr__bell_wait(&comm->pulse.bell, rest.seen, rest.nanoseconds);
     }
+}
+
+void tr__comm_pulse_begin(tr_comm *comm)
+{
+    comm->pulse.has_thread = pthread_create(&comm->pulse.thread, NULL, run, comm) == 0;     /* without it the rank beats between two turns only */
 }
 
 void tr__comm_pulse_end(tr_comm *comm)
 {
-    if (!comm->has_pulse)
+    if (!comm->pulse.has_thread)
         return;
-    atomic_store(&comm->pulse_ends, true);
-    tr__bell_ring(&comm->pulse_bell);
-    pthread_join(comm->pulse, NULL);
-    comm->has_pulse = false;
+    atomic_store(&comm->pulse.ends, true);
+    tr__bell_ring(&comm->pulse.bell);
+    pthread_join(comm->pulse.thread, NULL);
+    comm->pulse.has_thread = false;
 }

@@ -6,12 +6,12 @@ static void note_to_ring(tr_comm *comm, const tr_message *message)
 {
     const int peer = message->peer;
 
-    comm->has_news[peer] |= !message->is_receipt;
-    if (!comm->doorbell[peer] || comm->is_to_ring[peer])
+    comm->bells.has_news[peer] |= !message->is_receipt;
+    if (!comm->bells.of[peer] || comm->bells.is_due[peer])
         return;
-    comm->is_to_ring[peer] = true;
-    comm->unrung_since = comm->to_ring_count ? comm->unrung_since : comm->now;
-    comm->to_ring[comm->to_ring_count++] = peer;
+    comm->bells.is_due[peer] = true;
+    comm->bells.due_since = comm->bells.due_count ? comm->bells.due_since : comm->now;
+    comm->bells.due[comm->bells.due_count++] = peer;
 }
 
 static bool hand_over(tr_comm *comm, const tr_message *message)
@@ -47,25 +47,25 @@ void tr__comm_ring(tr_comm *comm, bool has_more)
 {
     int near = 0;
 
-    if (!comm->to_ring_count)
+    if (!comm->bells.due_count)
         return;
     const int here = comm->machine.processor(comm->machine.self);
     atomic_thread_fence(memory_order_seq_cst);     /* order the messages before the rings: a reader arms its doorbell, then looks */
-    for (int i = 0; i < comm->to_ring_count; i++) {
-        const int    peer = comm->to_ring[i];
-        tr_doorbell *bell = comm->doorbell[peer];
-        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->has_news[peer]), is_near = is_armed && tr_doorbell_is_near(bell, here);
+    for (int i = 0; i < comm->bells.due_count; i++) {
+        const int    peer = comm->bells.due[i];
+        tr_doorbell *bell = comm->bells.of[peer];
+        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->bells.has_news[peer]), is_near = is_armed && tr_doorbell_is_near(bell, here);
         if (is_near)
-            comm->to_ring[near++] = peer;
+            comm->bells.due[near++] = peer;
         if (is_near && has_more)
             continue;
-        comm->is_to_ring[peer] = comm->has_news[peer] = false;
+        comm->bells.is_due[peer] = comm->bells.has_news[peer] = false;
         if (is_armed && !is_near)
             ring_armed(comm, bell);
     }
     for (int i = 0; i < near && !has_more; i++)
-        ring_armed(comm, comm->doorbell[comm->to_ring[i]]);
-    comm->to_ring_count = has_more ? near : 0;
+        ring_armed(comm, comm->bells.of[comm->bells.due[i]]);
+    comm->bells.due_count = has_more ? near : 0;
 }
 
 /* Queue a message. A slow peer holds up no other peer, because each has a queue of its own. */

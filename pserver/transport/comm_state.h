@@ -40,6 +40,45 @@ typedef union tr__command_slot {
     void      *aligned[TR_COMMAND_BYTES / sizeof(void *)];
 } tr__command_slot;
 
+/* Commands on their way from the owner to the driver. */
+typedef struct tr__commands {
+    int64_t          gather_since;                /* driver's: when the commands came that are not flushed yet; 0: there are none */
+    atomic_uint      head, tail;                  /* head: next command for the driver; tail: next free slot for the owner */
+    tr__command_slot slot[TR__RING];
+} tr__commands;
+
+/* comm_pulse.c: heartbeats while the driver is away. */
+typedef struct tr__beats {
+    atomic_llong     at;                          /* when the last ones were sent; 0: never */
+    tr_counter       count;
+    pthread_t        thread;
+    bool             has_thread;
+    atomic_bool      ends;
+    atomic_uint      bell;
+} tr__beats;
+
+/* comm_watch.c: which ranks live, and how the job has failed. */
+typedef struct tr__watch {
+    int             *process;                     /* process of each peer on this host (machine.h), or -1 */
+    int64_t         *gone_at;                     /* when its process was first seen to have ended; 0: it lives */
+    int64_t          at, start_deadline;          /* of the last look */
+    int64_t          woke_at;                     /* when this process woke after a pause longer than the others' time-out; 0: never */
+    int64_t          failed_at, report_at;
+    int              culprit;
+    atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
+    atomic_bool      is_told;                     /* some rank has printed the failure */
+    atomic_bool      has_survived;                /* the job survived a death: MPI cannot be finalized any more */
+} tr__watch;
+
+/* comm_send.c: the doorbells of peers. */
+typedef struct tr__bells {
+    tr_doorbell    **of;                          /* doorbell of each peer on this host, or NULL */
+    int             *due, due_count;              /* peers that got a message since they were last rung */
+    bool            *is_due, *has_news;           /* for each peer: it is in `due`; it got other messages than acknowledgements */
+    int64_t          due_since;
+    bool             are_mutual;                  /* all peers are on this host and can ring this rank, and large messages need no polling */
+} tr__bells;
+
 struct tr_comm {
     tr_comm_options options;
     tr_comm_core    core;
@@ -58,27 +97,21 @@ struct tr_comm {
     tr_counter       turns;                       /* turns of all drivers */
     atomic_bool      owner_drives;                /* an owner drives, so the thread keeps away */
     atomic_bool      thread_sleeps;
-    int64_t          gathers_since;               /* driver's: when the commands came that are not flushed yet; 0: there are none */
-    atomic_uint      ring_head, ring_tail;        /* head: next command for the driver; tail: next free place for the owner */
-    tr__command_slot ring[TR__RING];
     atomic_bool      is_leaving, is_parked;
     atomic_int       inside;                      /* TR__DRIVER, TR__AWAY or TR__PULSE */
-    atomic_llong     pulsed_at;                   /* when heartbeats were sent while the driver was away; 0: never */
-    tr_counter       pulses;                      /* how often */
-    pthread_t        pulse;
-    bool             has_pulse;
-    atomic_bool      pulse_ends;
-    atomic_uint      pulse_bell;
     bool             is_well;                     /* this rank leaves without a failure; valid when is_leaving is set */
-    atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
-    atomic_bool      is_told;                     /* some rank has printed the failure */
     tr_traffic       sent, received;
     tr_counter       moving;                      /* time in turns that moved something */
     pthread_mutex_t  lock;                        /* protects the two fields below */
     tr_status        status;
     char             text[4096];
 
+    tr__commands     commands;
+    tr__beats        pulse;
+    tr__watch        watch;
+
     /* only the driver uses the fields below */
+    tr__bells        bells;
     const tr_transport_table *table;
     tr_transport    *transport;
     tr_roster       *roster;
@@ -88,21 +121,10 @@ struct tr_comm {
     tr_node          node;
     bool             has_node;
     tr__early       *early, **early_end;
-    tr_doorbell    **doorbell;                    /* doorbell of each peer on this host, or NULL */
-    int             *to_ring, to_ring_count;      /* peers that got a message since they were last rung */
-    bool            *is_to_ring, *has_news;       /* for each peer: it is in to_ring; it got other messages than acknowledgements */
-    int64_t          unrung_since;
     unsigned         short_waits;                 /* number of waits in a row that were short */
     bool             is_crowded;                  /* this host has more ranks than processors */
-    bool             is_rung_by_all;              /* all peers are on this host and can ring this rank, and large messages need no polling */
-    int             *process;                     /* process of each peer on this host (machine.h), or -1 */
-    int64_t         *gone_at;                     /* when its process was first seen to have ended; 0: it lives */
-    int64_t          now, turned_at, watched_at, start_deadline;
+    int64_t          now, turned_at;
     int64_t          tick_at;                     /* when the core wants its next tick */
-    atomic_bool      has_survived;                /* the job survived a death: MPI cannot be finalized any more */
-    int64_t          woke_at;                     /* when this process woke after a pause longer than the others' time-out; 0: never */
-    int64_t          failed_at, report_at;
-    int              culprit;
     bool             said_bye;
 };
 
@@ -188,8 +210,7 @@ typedef struct tr__pulse {
 
 /* One turn of that thread. TR__REST_OVER: it ends. */
 tr__rest tr__comm_pulse_turn(tr_comm *comm, tr__pulse *p);
-/* The whole life of the thread; `payload`: the tr_comm. */
-void    *tr__comm_pulse_run(void *payload);
+void     tr__comm_pulse_begin(tr_comm *comm);
 void     tr__comm_pulse_end(tr_comm *comm);
 
 /* == comm_thread.c == */

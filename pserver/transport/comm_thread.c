@@ -30,18 +30,18 @@ static bool begin(tr_comm *comm)
     }
     const int rank = comm->table->rank(comm->transport), ranks = comm->table->size(comm->transport);
     comm->now = tr__comm_clock(comm);
-    comm->start_deadline = comm->now + comm->options.start_timeout;
+    comm->watch.start_deadline = comm->now + comm->options.start_timeout;
     comm->roster = tr_roster_new(rank, ranks);
     comm->liveness = tr_liveness_new(rank, ranks, comm->options.heartbeat, comm->options.timeout, comm->now);
     comm->out = tr__must_array((size_t)ranks, sizeof *comm->out);
-    comm->gone_at = tr__must_array((size_t)ranks, sizeof *comm->gone_at);
-    comm->doorbell = tr__must_array((size_t)ranks, sizeof *comm->doorbell);
-    comm->to_ring = tr__must_array((size_t)ranks, sizeof *comm->to_ring);
-    comm->is_to_ring = tr__must_array((size_t)ranks, sizeof *comm->is_to_ring);
-    comm->has_news = tr__must_array((size_t)ranks, sizeof *comm->has_news);
-    comm->process = tr__must_bytes((size_t)ranks * sizeof *comm->process);
+    comm->watch.gone_at = tr__must_array((size_t)ranks, sizeof *comm->watch.gone_at);
+    comm->bells.of = tr__must_array((size_t)ranks, sizeof *comm->bells.of);
+    comm->bells.due = tr__must_array((size_t)ranks, sizeof *comm->bells.due);
+    comm->bells.is_due = tr__must_array((size_t)ranks, sizeof *comm->bells.is_due);
+    comm->bells.has_news = tr__must_array((size_t)ranks, sizeof *comm->bells.has_news);
+    comm->watch.process = tr__must_bytes((size_t)ranks * sizeof *comm->watch.process);
     for (int i = 0; i < ranks; i++)
-        comm->process[i] = -1;
+        comm->watch.process[i] = -1;
     if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.epoch, comm->options.can_replace,
                                  comm->doorbell_file) != TR_OK)
         return true;                               /* the other ranks do not hear of this rank in time, and report that */
@@ -121,7 +121,7 @@ void tr__comm_thread_end(tr_comm *comm)
 {
     atomic_store(&comm->state, TR__LEFT);
     tr__comm_ring_owner(comm);
-    comm->table->stop(comm->transport, !atomic_load(&comm->has_survived));
+    comm->table->stop(comm->transport, !atomic_load(&comm->watch.has_survived));
     atomic_store(&comm->state, TR__ENDED);
     tr__comm_ring_owner(comm);
 }

@@ -16,13 +16,13 @@ static const int64_t MILLISECOND = 1000000;
 
 void tr__comm_turn_begins(tr_comm *comm, int64_t now)
 {
-    const int64_t pulsed_at = atomic_load_explicit(&comm->pulsed_at, memory_order_relaxed);
+    const int64_t pulsed_at = atomic_load_explicit(&comm->pulse.at, memory_order_relaxed);
     const int64_t heard_at = pulsed_at > comm->turned_at ? pulsed_at : comm->turned_at;
 
     comm->now = now;
     /* The others heard this rank's last heartbeat before the pause, so they may have waited longer than the pause. */
     if (comm->turned_at && comm->now - heard_at > comm->options.timeout - comm->options.heartbeat)
-        comm->woke_at = comm->now;
+        comm->watch.woke_at = comm->now;
     comm->turned_at = comm->now;
 }
 
@@ -31,7 +31,7 @@ void tr__comm_turn_begins(tr_comm *comm, int64_t now)
  * (a laptop that slept), they hear of each other again; later failures are handled as usual. */
 static void end_if_forgotten(const tr_comm *comm)
 {
-    if (comm->has_node && comm->woke_at && comm->now - comm->woke_at < 2 * comm->options.timeout)
+    if (comm->has_node && comm->watch.woke_at && comm->now - comm->watch.woke_at < 2 * comm->options.timeout)
         comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);
 }
 
@@ -43,7 +43,7 @@ void tr__comm_watch_begin(tr_comm *comm)
     const tr_rank    *self = &comm->roster->rank[comm->roster->self];
     int               here = 1;
 
-    comm->is_rung_by_all = true;
+    comm->bells.are_mutual = true;
     for (int i = 0; i < comm->roster->size; i++) {
         const tr_rank *r = &comm->roster->rank[i];
         tr_liveness_heard(comm->liveness, i, comm->now);
@@ -51,19 +51,19 @@ void tr__comm_watch_begin(tr_comm *comm)
             continue;
         if (r->host_id[0] && !strcmp(r->host_id, self->host_id)) {
             here++;
-            comm->process[i] = machine->open_process(machine->self, r->pid);
-            comm->doorbell[i] = machine->open_doorbell(machine->self, r->pid, r->doorbell);
+            comm->watch.process[i] = machine->open_process(machine->self, r->pid);
+            comm->bells.of[i] = machine->open_doorbell(machine->self, r->pid, r->doorbell);
         }
-        comm->is_rung_by_all &= comm->doorbell[i] && machine->can_read(machine->self, r->pid);
+        comm->bells.are_mutual &= comm->bells.of[i] && machine->can_read(machine->self, r->pid);
     }
     comm->is_crowded = here > machine->processors(machine->self);
 }
 
 void tr__comm_watch_end(tr_comm *comm)
 {
-    for (int i = 0; comm->process && i < comm->roster->size; i++) {
-        comm->machine.close_doorbell(comm->machine.self, comm->doorbell[i]);
-        comm->machine.close_process(comm->machine.self, comm->process[i]);
+    for (int i = 0; comm->watch.process && i < comm->roster->size; i++) {
+        comm->machine.close_doorbell(comm->machine.self, comm->bells.of[i]);
+        comm->machine.close_process(comm->machine.self, comm->watch.process[i]);
     }
 }
 
@@ -80,16 +80,16 @@ static void lost_descriptors(tr_comm *comm)
 static void watch_processes(tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++) {
-        if (comm->process[i] < 0 || tr_liveness_is_gone(comm->liveness, i))
+        if (comm->watch.process[i] < 0 || tr_liveness_is_gone(comm->liveness, i))
             continue;
-        if (!comm->gone_at[i] && comm->machine.has_ended(comm->machine.self, comm->process[i])) {
-            if (!comm->machine.is_open(comm->machine.self, comm->process[i])) {
+        if (!comm->watch.gone_at[i] && comm->machine.has_ended(comm->machine.self, comm->watch.process[i])) {
+            if (!comm->machine.is_open(comm->machine.self, comm->watch.process[i])) {
                 lost_descriptors(comm);
                 return;
             }
-            comm->gone_at[i] = comm->now;
+            comm->watch.gone_at[i] = comm->now;
         }
-        if (comm->gone_at[i] && comm->now - comm->gone_at[i] > 20 * MILLISECOND)
+        if (comm->watch.gone_at[i] && comm->now - comm->watch.gone_at[i] > 20 * MILLISECOND)
             tr__comm_gone(comm, i, "died");
     }
 }
@@ -117,7 +117,7 @@ static void watch_start(tr_comm *comm)
 {
     char missing[256];
 
-    if (comm->now < comm->start_deadline)
+    if (comm->now < comm->watch.start_deadline)
         return;
     tr_roster_missing(comm->roster, missing, sizeof missing);
     tr_fail(TR_ETIMEOUT, "%s waited %.0f s for the hello of %s", tr_roster_name(comm->roster, comm->roster->self),
@@ -137,14 +137,14 @@ static int place_in_line(const tr_comm *comm)
 
     if (!comm->has_node)
         return roster->self;
-    if (comm->culprit == roster->self)
+    if (comm->watch.culprit == roster->self)
         return roster->rank[roster->self].index;
-    if (tr_liveness_of(comm->liveness, comm->culprit) == TR_LIFE_ALIVE)
+    if (tr_liveness_of(comm->liveness, comm->watch.culprit) == TR_LIFE_ALIVE)
         return LAST_IN_LINE;                       /* the rank that caused the failure refuses the job, and says so itself */
-    const tr_role dead_role = roster->rank[comm->culprit].role;
+    const tr_role dead_role = roster->rank[comm->watch.culprit].role;
     const bool    is_other = roster->rank[roster->self].role != dead_role;
     for (int i = 0; i < roster->size; i++) {
-        const bool is_candidate = i != comm->culprit && (i == roster->self || tr_liveness_of(comm->liveness, i) == TR_LIFE_ALIVE);
+        const bool is_candidate = i != comm->watch.culprit && (i == roster->self || tr_liveness_of(comm->liveness, i) == TR_LIFE_ALIVE);
         const bool is_first = roster->rank[i].role != dead_role;
         before += is_candidate && (is_first == is_other ? i < roster->self : is_first);
     }
@@ -178,9 +178,9 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
         return;
     tr_json_quote(quoted, sizeof quoted, text);
     tr_runlog_note("failed", ",\"why\":%s", quoted);
-    comm->culprit = culprit;
-    comm->failed_at = comm->now;
-    comm->report_at = comm->now + time_in_line(comm);
+    comm->watch.culprit = culprit;
+    comm->watch.failed_at = comm->now;
+    comm->watch.report_at = comm->now + time_in_line(comm);
     atomic_store(&comm->state, TR__FAILED);
     comm->machine.ring(comm->machine.self, &comm->owner_bell, FUTEX_BITSET_MATCH_ANY);
 }
@@ -236,7 +236,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
         tr__comm_failed(comm, status, peer, text);
         return;
     }
-    atomic_store(&comm->has_survived, true);
+    atomic_store(&comm->watch.has_survived, true);
     note_death(comm, peer, how);
     if (may_say_lost(comm, peer))
         comm->machine.tell(comm->machine.self, TR_NOTICE_LOST, peer, how);
@@ -249,18 +249,18 @@ void tr__comm_gone(tr_comm *comm, int peer, const char *how)
     } else if (!tr_liveness_is_gone(comm->liveness, peer)) {
         tr_liveness_gone(comm->liveness, peer);
         comm->table->drop(comm->transport, peer);
-        atomic_store(&comm->has_survived, true);
+        atomic_store(&comm->watch.has_survived, true);
     }
 }
 
 void tr_comm_set_exit_code(tr_comm *comm, int code)
 {
-    atomic_store(&comm->exit_code, code);
+    atomic_store(&comm->watch.exit_code, code);
 }
 
 int tr_comm_exit_code(const tr_comm *comm)
 {
-    const int code = atomic_load(&comm->exit_code);
+    const int code = atomic_load(&comm->watch.exit_code);
     return code ? code : 1;
 }
 
@@ -269,7 +269,7 @@ void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t
     Trireme__Pserver__Abort *abort_ = trireme__pserver__abort__unpack(NULL, bytes, payload);
 
     if (abort_ && abort_->rank < (uint32_t)comm->roster->size) {
-        atomic_store(&comm->is_told, true);        /* the sender of an ABORT has printed the text */
+        atomic_store(&comm->watch.is_told, true);        /* the sender of an ABORT has printed the text */
         if (abort_->has_exit_code && abort_->exit_code > 0 && abort_->exit_code < 256)
             tr_comm_set_exit_code(comm, (int)abort_->exit_code);
         tr__comm_failed(comm, TR_EPEER, (int)abort_->rank, abort_->text);
@@ -284,7 +284,7 @@ static void tell_all(tr_comm *comm)
 {
     Trireme__Pserver__Abort abort_ = TRIREME__PSERVER__ABORT__INIT;
 
-    abort_.rank = (uint32_t)comm->culprit;
+    abort_.rank = (uint32_t)comm->watch.culprit;
     abort_.text = comm->text;
     abort_.has_exit_code = true;
     abort_.exit_code = (uint32_t)tr_comm_exit_code(comm);
@@ -304,21 +304,21 @@ static void speak(tr_comm *comm)
 {
     for (int i = 0; i < 1000 && comm->table->poll(comm->transport); i++)
         continue;
-    if (!atomic_load(&comm->is_told) && comm->machine.may_explain(comm->machine.self)) {
+    if (!atomic_load(&comm->watch.is_told) && comm->machine.may_explain(comm->machine.self)) {
         tell_all(comm);
         /* The launcher prints the text: mpirun may end before it passes a line on. */
         if (!comm->machine.tell(comm->machine.self, TR_NOTICE_TOLD, comm->roster->self, comm->text))
             comm->machine.print(comm->machine.self, comm->text);
     }
-    atomic_store(&comm->is_told, true);
+    atomic_store(&comm->watch.is_told, true);
     comm->machine.ring(comm->machine.self, &comm->owner_bell, FUTEX_BITSET_MATCH_ANY);
 }
 
 static void watch_failure(tr_comm *comm)
 {
-    if (!atomic_load(&comm->is_told) && comm->now >= comm->report_at)
+    if (!atomic_load(&comm->watch.is_told) && comm->now >= comm->watch.report_at)
         speak(comm);
-    if (comm->now - comm->failed_at > comm->options.grace)
+    if (comm->now - comm->watch.failed_at > comm->options.grace)
         comm->machine.end(comm->machine.self, TR_RANK_EXITS, tr_comm_exit_code(comm));
 }
 
@@ -328,9 +328,9 @@ void tr__comm_watch(tr_comm *comm)
         watch_failure(comm);
         return;
     }
-    if (comm->now - comm->watched_at < 5 * MILLISECOND)
+    if (comm->now - comm->watch.at < 5 * MILLISECOND)
         return;
-    comm->watched_at = comm->now;
+    comm->watch.at = comm->now;
     watch_silence(comm);
     if (comm->has_node)
         watch_processes(comm);

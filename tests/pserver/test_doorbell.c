@@ -86,16 +86,16 @@ enum { HERE, ELSEWHERE, SPARED, RANKS };       /* who sleeps on this processor, 
 
 static void send_one(tr_comm *comm, int peer, bool is_receipt)
 {
-    comm->is_to_ring[peer] = true;
-    comm->has_news[peer] = !is_receipt;
-    comm->to_ring[comm->to_ring_count++] = peer;
+    comm->bells.is_due[peer] = true;
+    comm->bells.has_news[peer] = !is_receipt;
+    comm->bells.due[comm->bells.due_count++] = peer;
 }
 
 static void expect_rings(const tr_comm *comm, unsigned here, unsigned elsewhere, unsigned spared)
 {
-    assert_int_equal(atomic_load(&comm->doorbell[HERE]->rings), here);
-    assert_int_equal(atomic_load(&comm->doorbell[ELSEWHERE]->rings), elsewhere);
-    assert_int_equal(atomic_load(&comm->doorbell[SPARED]->rings), spared);
+    assert_int_equal(atomic_load(&comm->bells.of[HERE]->rings), here);
+    assert_int_equal(atomic_load(&comm->bells.of[ELSEWHERE]->rings), elsewhere);
+    assert_int_equal(atomic_load(&comm->bells.of[SPARED]->rings), spared);
 }
 
 /* Whoever would wake on this processor is rung with what comes right after. */
@@ -112,10 +112,10 @@ TEST(what_has_more_behind_it_rings_other_processors_alone)
     sched_getaffinity(0, sizeof before, &before);
     sched_setaffinity(0, sizeof one, &one);
     comm.machine = tr_machine_real;
-    comm.doorbell = bell;
-    comm.to_ring = to_ring;
-    comm.is_to_ring = is_to_ring;
-    comm.has_news = has_news;
+    comm.bells.of = bell;
+    comm.bells.due = to_ring;
+    comm.bells.is_due = is_to_ring;
+    comm.bells.has_news = has_news;
     for (int i = 0; i < RANKS; i++) {
         bell[i] = tr_doorbell_new(&file[i]);
         tr_doorbell_arm(bell[i], i == SPARED ? TR_BELL_OWNER : TR_BELL_OWNER | TR_BELL_RECEIPTS, sched_getcpu());
@@ -124,11 +124,11 @@ TEST(what_has_more_behind_it_rings_other_processors_alone)
     atomic_store(&bell[ELSEWHERE]->cpu, -1);
     tr__comm_ring(&comm, true);
     expect_rings(&comm, 0, 1, 0);
-    assert_int_equal(comm.to_ring_count, 1);
+    assert_int_equal(comm.bells.due_count, 1);
     send_one(&comm, SPARED, false);
     tr__comm_ring(&comm, false);
     expect_rings(&comm, 1, 1, 1);
-    assert_int_equal(comm.to_ring_count, 0);
+    assert_int_equal(comm.bells.due_count, 0);
     for (int i = 0; i < RANKS; i++) {
         assert_false(is_to_ring[i] || has_news[i]);
         tr_doorbell_close(bell[i]);

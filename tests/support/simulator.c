@@ -121,8 +121,8 @@ static void free_rank(tr__sim_rank *r)
 
     if (!comm)
         return;
-    for (unsigned i = comm->ring_head; i != comm->ring_tail; i++) {
-        const void *posted = &comm->ring[i % TR__RING];
+    for (unsigned i = comm->commands.head; i != comm->commands.tail; i++) {
+        const void *posted = &comm->commands.slot[i % TR__RING];
         if (((const tr_command *)posted)->kind == CALL_KIND)
             free(((const carrier *)posted)->what);
     }
@@ -272,7 +272,7 @@ static void fail(tr__sim_rank *r)
         r->gone_at = sim->now + r->comm->options.grace;
         owner_sleeps(r, r->gone_at);
     }
-    if (atomic_load(&r->comm->is_told) || sim->now >= r->gone_at) {
+    if (atomic_load(&r->comm->watch.is_told) || sim->now >= r->gone_at) {
         r->owner = TR__OWNER_GOES;
         owner_sleeps(r, sim->now + 50 * MILLISECOND);
     }

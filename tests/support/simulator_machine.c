@@ -15,7 +15,7 @@ enum { FIRST_PID = 100 };
 void tr__sim_end(tr_sim *sim, int rank, bool is_dead)
 {
     tr__sim_rank *r = &sim->rank[rank];
-    const bool    is_seen = is_dead || atomic_load(&r->comm->has_survived);
+    const bool    is_seen = is_dead || atomic_load(&r->comm->watch.has_survived);
 
     if (r->has_ended)
         return;
