@@ -90,42 +90,75 @@ typedef struct tr__job_table {
     tr_geo_rows  *geo;                /* mode geo: this trainer's own copy; else NULL */
 } tr__job_table;
 
+/* How far a trainer is. It only grows. */
+typedef enum tr__job_life {
+    TR__JOB_BEGUN,                    /* the servers have no work from this trainer yet */
+    TR__JOB_SET_UP,
+    TR__JOB_DRAINING,                 /* it has made its last step, and stays for the last checkpoint */
+    TR__JOB_LEFT,                     /* it has said goodbye, or has ended the job */
+    TR__JOB_STOPPED                   /* it has ended the job by tr_job_stop */
+} tr__job_life;
+
+/* Dense gradients and parameters: job_train.c, job_pull.c. */
+typedef struct tr__job_blocks {
+    int            count, first_count;    /* first_count: values that are `for_trainers`; their entries follow those of the blocks */
+    tr__job_block *item;
+    tr_map         of;                /* name of a parameter or gradient -> number of its block, plus 1 */
+    int            pushed;            /* blocks pushed in the present step */
+    int64_t        pulled_at;         /* number of ended steps at the last pull */
+    uint64_t       lists;             /* number of calls of tr_job_pull */
+} tr__job_blocks;
+
+/* Sparse tables: job_tables.c, job_rows.c. */
+typedef struct tr__job_tables {
+    int            count;
+    tr__job_table *item;
+    int            pushed;            /* tables pushed in the present step */
+    int64_t        cache_staleness;
+} tr__job_tables;
+
+/* Gradients that are not finite: job_finite.c. */
+typedef struct tr__job_finite {
+    tr_on_nan      on_nan;
+    bool           is_unfit;          /* the present step must not count (TR_ON_NAN_SKIP) */
+} tr__job_finite;
+
+/* Variables that this trainer alone has; they outlive the process: trainer_vars_ops.c. */
+typedef struct tr__job_own {
+    tr_trainer_vars *vars;
+    bool             is_opened, is_kept;
+} tr__job_own;
+
+/* Where this trainer has begun. */
+typedef struct tr__job_beginning {
+    int64_t        step, run;         /* before this job */
+    int64_t        at;                /* steps of this trainer at the setup; -1: no server has a step that another lacks */
+    int64_t        even_from;         /* from this number of steps on no server lacks a step: tr_job_is_uneven */
+} tr__job_beginning;
+
 struct tr_job {
+    tr__rank       rank;
     tr_pending     pending;           /* job_pull.c */
-    tr__rank rank;
 
     /* trainers */
-    bool           is_set_up, is_draining, has_left, is_stopped;
-    int            block_count, first_count;   /* first_count: values that are `for_trainers`; their entries follow those of the blocks */
-    tr__job_block *block;
-    tr_map         block_of;          /* name of a parameter or gradient -> number of its block, plus 1 */
-    int            table_count;
-    tr__job_table *table;
-    int            pushed_tables;
-    uint32_t       task_lists;        /* lists of leased tasks that were begun */
+    tr__job_life   stage;
     tr_policy      policy;            /* the meaning of `mode`; set by tr_job_setup */
-    int64_t        cache_staleness;
-    int            pushed;            /* blocks pushed in the present step */
+    char          *mode;
+    tr__job_beginning began;
     int64_t        step;              /* steps that have ended */
-    int64_t        step_of_last_pull;     /* number of ended steps at the last pull */
     uint64_t       last_ticket;
-    uint64_t       lists;             /* number of calls of tr_job_pull */
+    double         weight;
+    tr__job_blocks blocks;
+    tr__job_tables tables;
+    tr__job_finite finite;
+    tr__job_own    own;
     tr_compress    compress;
     bool           rounds;            /* parameters of float32 come back in bfloat16 (rounded.h) */
-    double         weight;
-    tr_on_nan      on_nan;            /* job_finite.h */
-    bool           is_unfit;          /* the present step must not count (TR_ON_NAN_SKIP) */
+    uint32_t       task_lists;        /* lists of leased tasks that were begun */
     struct tr__board_call *call;      /* job_board.c: a post, and its answer; NULL: there was none */
-    tr_trainer_vars *own;             /* variables that this trainer alone has; they outlive the process: trainer_vars_ops.c */
-    bool           has_opened_own, keeps_own;
-    int64_t        even_from;         /* from this number of steps on no server lacks a step: tr_job_is_uneven */
     struct tr__job_sets *sets;        /* job_sets.h; NULL before the setup */
     struct tr__fetched *fetched;      /* fetched values of the last steps: job_fetched.h; NULL: no later process would read them */
-    char          *mode;
     char          *checkpoints;       /* the folder for checkpoints, or NULL */
-    int64_t        first_step, first_run;        /* before this job */
-    int64_t        joined_at;         /* steps of this trainer at the setup; -1: no server has a step that another lacks */
-
     struct tr__checkpointer *checkpointer;      /* on the trainer that makes checkpoints: job_checkpoint.h */
     struct tr__own_part *own_part;    /* this trainer's part of all checkpoints: job_own_part.h */
     struct tr__place *place;          /* its place in its data: job_place.h */

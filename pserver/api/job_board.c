@@ -54,7 +54,7 @@ static tr_status check(const tr_job *job, const tr_job_post *post)
 {
     TR_TRY(tr__job_check_trainer(job, "tr_job_post_begin"));
     TR_TRY(tr_comm_status(job->rank.comm));      /* in a job that has failed no answer comes */
-    if (job->pushed || job->pushed_tables)
+    if (job->blocks.pushed || job->tables.pushed)
         return tr_fail(TR_EINVAL, "tr_job_post_begin: in the middle of step %lld: end it first", (long long)job->step + 1);
     if (job->call && !tr_job_is_done(job, job->call->ticket))
         return tr_fail(TR_EEXIST, "tr_job_post_begin: the answer to the one before has not come: wait for it first");

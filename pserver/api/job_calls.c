@@ -10,7 +10,7 @@ tr_status tr__job_check_trainer(const tr_job *job, const char *call)
 {
     if (job->rank.role != TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "%s: it is a trainer's; this is %s", call, tr_job_rank_name(job, tr_job_rank(job)));
-    if (job->has_left)
+    if (job->stage >= TR__JOB_LEFT)
         return tr_fail(TR_EINVAL, "%s: this trainer has said goodbye", call);
     return TR_OK;
 }
@@ -18,15 +18,15 @@ tr_status tr__job_check_trainer(const tr_job *job, const char *call)
 tr_status tr__job_check_ready(const tr_job *job, const char *call)
 {
     TR_TRY(tr__job_check_trainer(job, call));
-    if (!job->is_set_up)
+    if (job->stage < TR__JOB_SET_UP)
         return tr_fail(TR_EINVAL, "%s: tr_job_setup comes first", call);
     return TR_OK;
 }
 
 tr_status tr__job_check_block(const tr_job *job, int block, const char *call)
 {
-    if (block < 0 || block >= job->block_count)
-        return tr_fail(TR_ERANGE, "%s: block %d; there are %d", call, block, job->block_count);
+    if (block < 0 || block >= job->blocks.count)
+        return tr_fail(TR_ERANGE, "%s: block %d; there are %d", call, block, job->blocks.count);
     return TR_OK;
 }
 
@@ -62,5 +62,5 @@ tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
 
 int64_t tr__job_step_now(const tr_job *job)
 {
-    return job->first_step + (job->step + 1) * job->policy.period;
+    return job->began.step + (job->step + 1) * job->policy.period;
 }

@@ -261,14 +261,14 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
     const tr__checkpointer *m = job->checkpointer;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_checkpoint"));
-    if (!job->is_set_up)
+    if (job->stage < TR__JOB_SET_UP)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: tr_job_setup comes first");
     if (!tr_job_makes_checkpoints(job))
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: another trainer makes checkpoints; this is trainer %d", tr_job_index(job));
     if (!spec->folder || !spec->folder[0] || spec->step < 0 || spec->keep < 0 || spec->count < 0)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: folder '%s', step %lld, keep %d", spec->folder ? spec->folder : "",
                        (long long)spec->step, spec->keep);
-    if (job->pushed)
+    if (job->blocks.pushed)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: in the middle of step %lld: end it first", (long long)job->step + 1);
     if (!spec->without_tables)
         TR_TRY(tr__own_parts_check(job->own_part));
@@ -296,7 +296,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
 
     TR_TRY(check_order(job, spec));
     TR_TRY(tr_job_finish_pulls(job));
-    if (atomic_load(&job->rank.is_replacement) && job->step == job->joined_at)
+    if (atomic_load(&job->rank.is_replacement) && job->step == job->began.at)
         TR_TRY(tr__rank_post(&job->rank, &(tr__command){.head = {TR__EVEN, .is_urgent = true}}));
     TR_TRY(wait_for_replacements(job));
     tr_background_join(&m->background);
@@ -324,7 +324,7 @@ static bool is_being_written(const tr__checkpointer *m)
  * may begin. */
 bool tr_job_checkpoint_is_under_way(const tr_job *job)
 {
-    const bool is_uneven = atomic_load(&job->rank.is_replacement) && job->step == job->joined_at;
+    const bool is_uneven = atomic_load(&job->rank.is_replacement) && job->step == job->began.at;
 
     return is_uneven || is_being_written(job->checkpointer);
 }

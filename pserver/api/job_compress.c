@@ -107,7 +107,7 @@ static void encode_piece(void *payload, int64_t i)
 
 bool tr__job_compresses(const tr_job *job, int block)
 {
-    return job->block[block].coder;
+    return job->blocks.item[block].coder;
 }
 
 tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_block *block, const void *data, double weight)

@@ -29,8 +29,8 @@ tr_status tr__job_choose_on_nan(tr_job *job, const tr_job_spec *spec)
 {
     const char *said = getenv("TRIREME_ON_NAN"), *text = said && *said ? said : spec->on_nan ? spec->on_nan : "stop";
 
-    TR_TRY(tr_on_nan_parse(&job->on_nan, text));
-    if (job->on_nan == TR_ON_NAN_SKIP && job->policy.trains_copies)
+    TR_TRY(tr_on_nan_parse(&job->finite.on_nan, text));
+    if (job->finite.on_nan == TR_ON_NAN_SKIP && job->policy.trains_copies)
         return tr_fail(TR_EUNSUPPORTED, "on_nan skip: in mode geo a trainer's own parameters and optimizers are NaN before the servers hear of it; "
                        "stop and ignore are possible there");
     return TR_OK;
@@ -87,26 +87,26 @@ static tr_status refuse(tr_job *job, const char *what)
     const long long step = (long long)tr__job_step_now(job);
     char            quoted[512];
 
-    tr_runlog_note("nan", ",\"step\":%lld,\"what\":%s,\"on_nan\":\"%s\"", step, tr_json_quote(quoted, sizeof quoted, what), NAMES[job->on_nan]);
-    if (job->on_nan == TR_ON_NAN_STOP)
+    tr_runlog_note("nan", ",\"step\":%lld,\"what\":%s,\"on_nan\":\"%s\"", step, tr_json_quote(quoted, sizeof quoted, what), NAMES[job->finite.on_nan]);
+    if (job->finite.on_nan == TR_ON_NAN_STOP)
         return tr_fail(TR_ENAN, "%s: %s in step %lld; the step does not count. To find the operator that makes it: trireme launch --check-nan "
                        "(TRIREME_CHECK_NAN=1). To leave such steps of a trainer out: --on-nan skip; to train on: --on-nan ignore", self, what, step);
     if (tr_counter_get(&job->rank.skipped) == 0)
         fprintf(stderr, "trireme warning: %s: %s in step %lld; the step of this trainer is left out, and so are others like it from here on. "
                         "trireme launch --check-nan finds the operator that makes it\n", self, what,
                 step);
-    job->is_unfit = true;
+    job->finite.is_unfit = true;
     return TR_OK;
 }
 
 static bool is_to_look(const tr_job *job, double weight)
 {
-    return job->on_nan != TR_ON_NAN_IGNORE && weight > 0 && !job->is_unfit;
+    return job->finite.on_nan != TR_ON_NAN_IGNORE && weight > 0 && !job->finite.is_unfit;
 }
 
 tr_status tr__job_look_at_block(tr_job *job, int block, const void *data, double weight)
 {
-    const tr__job_block *b = &job->block[block];
+    const tr__job_block *b = &job->blocks.item[block];
     char                 what[256];
 
     if (b->may_be_nan || !is_to_look(job, weight))
@@ -125,7 +125,7 @@ tr_status tr__job_look_at_block(tr_job *job, int block, const void *data, double
 
 tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight)
 {
-    const tr__job_table *t = &job->table[table];
+    const tr__job_table *t = &job->tables.item[table];
     char                 what[256];
 
     if (!is_to_look(job, weight))
@@ -141,24 +141,24 @@ tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int6
 
 bool tr__job_holds_gradients(const tr_job *job)
 {
-    return job->on_nan == TR_ON_NAN_SKIP;
+    return job->finite.on_nan == TR_ON_NAN_SKIP;
 }
 
 tr_status tr__job_release_gradients(tr_job *job, bool *is_idle)
 {
-    const bool is_unfit = job->is_unfit;
+    const bool is_unfit = job->finite.is_unfit;
 
     *is_idle = is_unfit && job->policy.gathers_per_trainer && !job->policy.decides;
-    job->is_unfit = false;
+    job->finite.is_unfit = false;
     tr_counter_add(&job->rank.skipped, is_unfit);
     if (!tr__job_holds_gradients(job) || *is_idle)
         return TR_OK;
-    for (int i = 0; i < job->block_count; i++) {
-        const tr__job_block *b = &job->block[i];
-        TR_TRY(tr__job_send_block(job, i, b->held, is_unfit ? 0 : b->held_weight, i + 1 == job->block_count, NULL));
+    for (int i = 0; i < job->blocks.count; i++) {
+        const tr__job_block *b = &job->blocks.item[i];
+        TR_TRY(tr__job_send_block(job, i, b->held, is_unfit ? 0 : b->held_weight, i + 1 == job->blocks.count, NULL));
     }
-    for (int i = 0; i < job->table_count; i++) {
-        tr__rows_transfer *transfer = job->table[i].push;
+    for (int i = 0; i < job->tables.count; i++) {
+        tr__rows_transfer *transfer = job->tables.item[i].push;
         transfer->call.weight = is_unfit ? 0 : transfer->call.weight;
         TR_TRY(tr__job_send_rows(job, i));
     }

@@ -32,15 +32,15 @@ static void free_job(tr_job *job)
     tr__place_free(job->place);
     free(job->mode);
     free(job->checkpoints);
-    tr_trainer_vars_free(job->own, false);
-    for (int i = 0; i < job->block_count; i++) {
-        free(job->block[i].param);
-        free(job->block[i].grad);
-        free(job->block[i].stage);
-        tr__job_coder_free(job->block[i].coder);
+    tr_trainer_vars_free(job->own.vars, false);
+    for (int i = 0; i < job->blocks.count; i++) {
+        free(job->blocks.item[i].param);
+        free(job->blocks.item[i].grad);
+        free(job->blocks.item[i].stage);
+        tr__job_coder_free(job->blocks.item[i].coder);
     }
-    free(job->block);
-    tr_map_deinit(&job->block_of);
+    free(job->blocks.item);
+    tr_map_deinit(&job->blocks.of);
     free(job);
 }
 
@@ -108,18 +108,18 @@ tr_status tr_job_free(tr_job *job)
 
     if (!job)
         return TR_OK;
-    if (job->rank.role == TR_ROLE_TRAINER && !job->has_left)
+    if (job->rank.role == TR_ROLE_TRAINER && job->stage < TR__JOB_LEFT)
         status = say_goodbye(job);
     tr__job_pulls_end(job);
     tr__rank_end_records(&job->rank, status);
     tr__checkpointer_end(job->checkpointer);       /* before the rank leaves: its thread uses the communication thread */
     const tr_status left = tr__rank_leave(&job->rank, status == TR_OK);
     if (status == TR_OK && left == TR_OK) {
-        tr_trainer_vars_free(job->own, true);
-        job->own = NULL;
+        tr_trainer_vars_free(job->own.vars, true);
+        job->own.vars = NULL;
     }
     /* All ranks have left, or are about to: no rank will ask for the kept state. */
-    if (job->checkpoints && ((status == TR_OK && left == TR_OK) || job->is_stopped))
+    if (job->checkpoints && ((status == TR_OK && left == TR_OK) || job->stage == TR__JOB_STOPPED))
         tr__beginning_remove(job->checkpoints);
     if (left == TR_OK)
         free_job(job);

@@ -18,14 +18,14 @@
 /* May these blocks be pulled now? A refusal changes nothing. */
 static tr_status check_pull(tr_job *job, int count, const int *blocks)
 {
-    const uint64_t list = ++job->lists;
+    const uint64_t list = ++job->blocks.lists;
 
     if (count < 0)
         return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
     for (int i = 0; i < count; i++) {
-        if (blocks[i] < job->block_count || blocks[i] >= job->block_count + job->first_count)
+        if (blocks[i] < job->blocks.count || blocks[i] >= job->blocks.count + job->blocks.first_count)
             TR_TRY(tr__job_check_block(job, blocks[i], "tr_job_pull"));
-        tr__job_block *b = &job->block[blocks[i]];
+        tr__job_block *b = &job->blocks.item[blocks[i]];
         if (b->list == list || !tr_job_is_done(job, b->pull))
             return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param ? b->param : "a first value");
         b->list = list;
@@ -44,8 +44,8 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     memcpy(call->to, data, (size_t)count * sizeof *data);
     memcpy(call->block, blocks, (size_t)count * sizeof *blocks);
     for (int i = 0; i < count; i++) {              /* from here on reads of this memory wait */
-        atomic_store(&job->block[blocks[i]].pull, job->last_ticket + 1);
-        atomic_store(&job->block[blocks[i]].to, data[i]);
+        atomic_store(&job->blocks.item[blocks[i]].pull, job->last_ticket + 1);
+        atomic_store(&job->blocks.item[blocks[i]].to, data[i]);
     }
     const tr_status status = tr__job_call(job, &(tr__command){.head = {TR__PULL}, .pull = call}, ticket);
     if (status != TR_OK) {                         /* the job has failed */
@@ -54,20 +54,20 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     }
     atomic_store(&job->rank.owner, pthread_self());
     atomic_store(&job->rank.last_pull, job->last_ticket);
-    job->step_of_last_pull = job->step;
+    job->blocks.pulled_at = job->step;
     return TR_OK;
 }
 
 tr_status tr_job_pull_first(tr_job *job, int count, void *const *data, tr_ticket *ticket)
 {
-    if (count != job->first_count)
-        return tr_fail(TR_EINVAL, "tr_job_pull_first: %d values; the job has %d for trainers", count, job->first_count);
+    if (count != job->blocks.first_count)
+        return tr_fail(TR_EINVAL, "tr_job_pull_first: %d values; the job has %d for trainers", count, job->blocks.first_count);
     int   *blocks = tr__must_alloc((size_t)count * sizeof *blocks + 1), wanted = 0;
     void **to = tr__must_alloc((size_t)count * sizeof *to + 1);
 
     for (int i = 0; i < count; i++)
         if (data[i]) {
-            blocks[wanted] = job->block_count + i;
+            blocks[wanted] = job->blocks.count + i;
             to[wanted++] = data[i];
         }
     const tr_status status = tr_job_pull(job, wanted, blocks, to, ticket);
@@ -78,13 +78,13 @@ tr_status tr_job_pull_first(tr_job *job, int count, void *const *data, tr_ticket
 
 tr_status tr__job_pull_again(tr_job *job)
 {
-    int   *blocks = tr__must_alloc((size_t)job->block_count * sizeof *blocks + 1), count = 0;
-    void **to = tr__must_alloc((size_t)job->block_count * sizeof *to + 1);
+    int   *blocks = tr__must_alloc((size_t)job->blocks.count * sizeof *blocks + 1), count = 0;
+    void **to = tr__must_alloc((size_t)job->blocks.count * sizeof *to + 1);
 
-    for (int i = 0; i < job->block_count; i++)
-        if (atomic_load(&job->block[i].to)) {
+    for (int i = 0; i < job->blocks.count; i++)
+        if (atomic_load(&job->blocks.item[i].to)) {
             blocks[count] = i;
-            to[count++] = atomic_load(&job->block[i].to);
+            to[count++] = atomic_load(&job->blocks.item[i].to);
         }
     const tr_status status = tr_job_pull(job, count, blocks, to, NULL);
     free(blocks);
@@ -112,7 +112,7 @@ tr_status tr__job_settle(tr_job *job)
 
 tr_status tr__job_await_block(tr_job *job, int block)
 {
-    const tr_ticket ticket = job->block[block].pull;
+    const tr_ticket ticket = job->blocks.item[block].pull;
     return tr_job_is_done(job, ticket) ? TR_OK : tr_job_wait(job, ticket);
 }
 
@@ -128,8 +128,8 @@ static tr_ticket last_ticket_of(const tr_job *job, const char *data, int64_t byt
 {
     tr_ticket last = 0;
 
-    for (int i = 0; i < job->block_count; i++) {
-        tr__job_block  *b = &job->block[i];
+    for (int i = 0; i < job->blocks.count; i++) {
+        tr__job_block  *b = &job->blocks.item[i];
         const tr_ticket pull = meet(data, bytes, atomic_load(&b->to), b->bytes) ? atomic_load(&b->pull) : 0;
         const tr_ticket end = meet(data, bytes, atomic_load(&b->from), b->bytes) ? atomic_load(&job->rank.last_end) : 0;
         last = pull > last ? pull : last;

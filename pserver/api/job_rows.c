@@ -83,7 +83,7 @@ static tr_status sort_asked(const tr_job *job, int table, tr__rows_transfer *tra
     const int       servers = tr_job_servers(job);
 
     for (int i = 0; i < table && asked->count; i++) {
-        const tr__job_table *t = &job->table[i];
+        const tr__job_table *t = &job->tables.item[i];
         if (is_asked(t->pull, asked->count, asked->key))
             return copy_sorted(transfer, servers, t->pull);
         if (is_asked(t->next, asked->count, asked->key))
@@ -95,8 +95,8 @@ static tr_status sort_asked(const tr_job *job, int table, tr__rows_transfer *tra
 static tr_status check_call(const tr_job *job, int table, int64_t count, const char *call)
 {
     TR_TRY(tr__job_check_ready(job, call));
-    if (table < 0 || table >= job->table_count)
-        return tr_fail(TR_ERANGE, "%s: table %d; there are %d", call, table, job->table_count);
+    if (table < 0 || table >= job->tables.count)
+        return tr_fail(TR_ERANGE, "%s: table %d; there are %d", call, table, job->tables.count);
     if (count < 0)
         return tr_fail(TR_ERANGE, "%s: %lld keys", call, (long long)count);
     return TR_OK;
@@ -158,7 +158,7 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_transfer *t
  * is not read either. */
 static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool keeps)
 {
-    tr__job_table *t = &job->table[table];
+    tr__job_table *t = &job->tables.item[table];
 
     TR_TRY(tr_job_wait(job, transfer->ticket));
     TR_TRY(sort_asked(job, table, transfer));
@@ -193,7 +193,7 @@ static void take_next(tr__job_table *t)
 tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr_job_prefetch"));
-    tr__job_table *t = &job->table[table];
+    tr__job_table *t = &job->tables.item[table];
 
     t->is_prefetched = false;
     if (t->next_is_asked && is_asked(t->next, count, keys)) {
@@ -213,7 +213,7 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
 tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr_job_prefetch_next"));
-    tr__job_table *t = &job->table[table];
+    tr__job_table *t = &job->tables.item[table];
 
     t->has_following = false;
     TR_TRY(keep_keys(&t->following, count, keys));
@@ -227,9 +227,9 @@ tr_status tr__job_tables_ended(tr_job *job)
     /* in mode sync(backups) a gradient counts only with new parameters, so its rows must not be older than those */
     const bool is_late = job->policy.backups > 0;
 
-    job->pushed_tables = 0;
-    for (int i = 0; i < job->table_count; i++) {
-        tr__job_table *t = &job->table[i];
+    job->tables.pushed = 0;
+    for (int i = 0; i < job->tables.count; i++) {
+        tr__job_table *t = &job->tables.item[i];
         t->is_pushed = t->is_prefetched = t->next_is_asked = false;
         if (t->geo)
             tr_geo_rows_forget(t->geo);
@@ -249,7 +249,7 @@ tr_status tr__job_tables_ended(tr_job *job)
  * need more of the other trainers' steps than are in the rows. */
 static uint64_t last_user(const tr_job *job, const tr__rows_transfer *transfer)
 {
-    const uint64_t until = transfer->step + (uint64_t)job->cache_staleness, bound = (uint64_t)job->policy.lead;
+    const uint64_t until = transfer->step + (uint64_t)job->tables.cache_staleness, bound = (uint64_t)job->policy.lead;
 
     if (job->policy.lead < 0 || transfer->clock >= until || bound >= until - transfer->clock)
         return until;
@@ -288,7 +288,7 @@ static int64_t find_prefetched(const tr__job_table *t, int64_t count, const int6
 tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out)
 {
     TR_TRY(check_call(job, table, count, "tr_job_lookup"));
-    tr__job_table *t = &job->table[table];
+    tr__job_table *t = &job->tables.item[table];
     tr__rows_transfer  *transfer = t->pull;
     int64_t        from = find_prefetched(t, count, keys);
 
@@ -351,7 +351,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
                            tr_ticket *ticket)
 {
     TR_TRY(check_call(job, table, count, "tr_job_push_rows"));
-    tr__job_table *t = &job->table[table];
+    tr__job_table *t = &job->tables.item[table];
     tr__rows_transfer  *transfer = t->push;
     const uint64_t bytes = sizeof(int64_t) + (uint64_t)t->width * sizeof(float);
     const uint64_t in_piece = tr_client_rows_in_piece(tr__rank_client(&job->rank), bytes);
@@ -383,7 +383,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
     if (ticket)
         *ticket = tr__job_holds_gradients(job) ? job->last_ticket : transfer->ticket;
     t->is_pushed = true;
-    job->pushed_tables++;
+    job->tables.pushed++;
     return TR_OK;
 }
 
@@ -393,7 +393,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
 tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr__job_own_table"));
-    tr__job_table *t = &job->table[table];
+    tr__job_table *t = &job->tables.item[table];
     bool           is_here = true;
 
     *out = NULL;
@@ -418,8 +418,8 @@ tr_status tr__job_push_changes(tr_job *job)
     const float   *values;
     int64_t        count;
 
-    for (int i = 0; i < job->table_count; i++) {
-        TR_TRY(tr_geo_rows_changes(job->table[i].geo, tr__job_change_share(job), &count, &keys, &values));
+    for (int i = 0; i < job->tables.count; i++) {
+        TR_TRY(tr_geo_rows_changes(job->tables.item[i].geo, tr__job_change_share(job), &count, &keys, &values));
         TR_TRY(tr_job_push_rows(job, i, count, keys, values, 1, NULL));
     }
     return TR_OK;

@@ -14,12 +14,12 @@
  * the step when its nap ends. */
 bool tr__job_pulls_after_steps(const tr_job *job)
 {
-    return job->step_of_last_pull == job->step;
+    return job->blocks.pulled_at == job->step;
 }
 
 tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
 {
-    tr__job_block *b = &job->block[block];
+    tr__job_block *b = &job->blocks.item[block];
 
     TR_TRY(tr__job_settle(job));
     if (!b->stage)
@@ -33,7 +33,7 @@ tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
 
 tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket)
 {
-    tr__job_block *b = &job->block[block];
+    tr__job_block *b = &job->blocks.item[block];
     const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->rank.options.chunk_bytes);
     tr__command    command = {.head = {TR__PUSH, .is_urgent = !is_small, .has_more = is_last && tr__job_pulls_after_steps(job)},
                               .push = {(uint32_t)block, data, weight}};
@@ -51,7 +51,7 @@ tr_status tr__job_send_block(tr_job *job, int block, const void *data, double we
 
 tr_status tr__job_send_rows(tr_job *job, int table)
 {
-    tr__rows_transfer *transfer = job->table[table].push;
+    tr__rows_transfer *transfer = job->tables.item[table].push;
 
     return tr__job_call(job, &(tr__command){.head = {TR__PUSH_ROWS, .is_urgent = true}, .push_rows = &transfer->call}, &transfer->ticket);
 }

@@ -81,9 +81,9 @@ tr_status tr_job_set_rows(const tr_scope *scope, const char *name, const tr_scop
     TR_TRY(tr__job_check_ready(job, "tr_job_set_rows"));
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(source, name), "tr_job_set_rows", name));
     TR_TRY(tr_table_var_table(&from, tv));
-    if (tv->config.width != job->table[table].width || tv->config.dtype != job->table[table].dtype)
+    if (tv->config.width != job->tables.item[table].width || tv->config.dtype != job->tables.item[table].dtype)
         return tr_fail(TR_ESHAPE, "tr_job_set_rows: rows of %lld %s for table '%s', the servers have %lld %s", (long long)tv->config.width,
-                       tr_dtype_name(tv->config.dtype), name, (long long)job->table[table].width, tr_dtype_name(job->table[table].dtype));
+                       tr_dtype_name(tv->config.dtype), name, (long long)job->tables.item[table].width, tr_dtype_name(job->tables.item[table].dtype));
     for (int server = 0; clear && server < tr_job_servers(job); server++)
         TR_TRY(send(&ticket, job, server, &(tr_client_pack){.table = (uint32_t)table}, true, tv->updates));
     for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {

@@ -52,7 +52,7 @@ static owned *variable_of(tr__job_sets *sets, const tr_job *job, const tr_job_va
     if (known)
         return &sets->var[known - 1];
     owned *var = &sets->var[sets->count++];
-    *var = (owned){.name = tr__must_strdup(value->source), .dtype = value->dtype, .is_pulled = tr_map_find(&job->block_of, value->name) != NULL};
+    *var = (owned){.name = tr__must_strdup(value->source), .dtype = value->dtype, .is_pulled = tr_map_find(&job->blocks.of, value->name) != NULL};
     tr_map_put(&sets->number_of, var->name, (void *)(intptr_t)sets->count);
     return var;
 }

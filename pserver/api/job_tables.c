@@ -66,17 +66,17 @@ static tr_status open_own_table(tr_job *job, int table, const tr_job_table *from
     const bool            has_name = prefix && *prefix && tr_trainer_vars_name(trainer, sizeof trainer, prefix, tr_job_index(job));
 
     snprintf(name, sizeof name, "%s.%d", trainer, table);
-    return tr_geo_rows_new(&job->table[table].geo, &config, has_name ? name : NULL, (uint64_t)job->step);
+    return tr_geo_rows_new(&job->tables.item[table].geo, &config, has_name ? name : NULL, (uint64_t)job->step);
 }
 
 tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
 {
     const size_t servers = (size_t)tr_job_servers(job);
 
-    job->table = tr__must_array((size_t)spec->table_count + 1, sizeof *job->table);
+    job->tables.item = tr__must_array((size_t)spec->table_count + 1, sizeof *job->tables.item);
     for (int i = 0; i < spec->table_count; i++) {
         const tr_job_table *from = &spec->tables[i];
-        tr__job_table      *t = &job->table[i];
+        tr__job_table      *t = &job->tables.item[i];
         t->name = tr__must_strdup(from->name);
         t->dtype = from->dtype;
         t->width = from->width;
@@ -88,13 +88,13 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
             t->transfer[w].first = tr__must_array(servers + 1, sizeof *t->transfer[w].first);
             t->transfer[w].missing = tr__must_array(servers + 1, sizeof *t->transfer[w].missing);
         }
-        job->table_count++;
+        job->tables.count++;
         if (keeps_rows(job, spec))
             TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
         if (job->policy.trains_copies)
             TR_TRY(open_own_table(job, i, from));
     }
-    job->cache_staleness = spec->cache_staleness;
+    job->tables.cache_staleness = spec->cache_staleness;
     return TR_OK;
 }
 
@@ -113,21 +113,21 @@ static void free_transfer(tr__rows_transfer *transfer)
 
 void tr__job_free_tables(tr_job *job)
 {
-    for (int i = 0; i < job->table_count; i++) {
+    for (int i = 0; i < job->tables.count; i++) {
         for (int w = 0; w < 3; w++)
-            free_transfer(&job->table[i].transfer[w]);
-        free(job->table[i].following.key);
-        tr_row_cache_free(job->table[i].cache);
-        tr_geo_rows_free(job->table[i].geo);
-        free(job->table[i].name);
+            free_transfer(&job->tables.item[i].transfer[w]);
+        free(job->tables.item[i].following.key);
+        tr_row_cache_free(job->tables.item[i].cache);
+        tr_geo_rows_free(job->tables.item[i].geo);
+        free(job->tables.item[i].name);
     }
-    free(job->table);
+    free(job->tables.item);
 }
 
 int tr_job_find_table(const tr_job *job, const char *name)
 {
-    for (int i = 0; i < job->table_count; i++)
-        if (!strcmp(job->table[i].name, name))
+    for (int i = 0; i < job->tables.count; i++)
+        if (!strcmp(job->tables.item[i].name, name))
             return i;
     return -1;
 }
@@ -147,9 +147,9 @@ tr_status tr__job_of_rows(tr_job **out, int *table, const tr_scope *scope, const
 
 const char *tr__job_first_missing_table(const tr_job *job)
 {
-    for (int i = 0; job->pushed_tables < job->table_count && i < job->table_count; i++)
-        if (!job->table[i].is_pushed)
-            return job->table[i].name;
+    for (int i = 0; job->tables.pushed < job->tables.count && i < job->tables.count; i++)
+        if (!job->tables.item[i].is_pushed)
+            return job->tables.item[i].name;
     return NULL;
 }
 
@@ -294,7 +294,7 @@ tr_status tr__job_await_servers(tr_job *job, int table)
 
 tr_status tr__job_forget_rows(tr_job *job, int table)
 {
-    tr__job_table *t = &job->table[table];
+    tr__job_table *t = &job->tables.item[table];
 
     for (int i = 0; i < 3; i++) {
         TR_TRY(tr_job_wait(job, t->transfer[i].ticket));

@@ -52,8 +52,8 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
     TR_TRY(post(job, &(tr_client_task){.wire = tasks_of(job, spec), .is_first = true, .keeps_pace = keeps_pace(job)}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
     job->step = (int64_t)tr_client_step(tr__rank_client(&job->rank));          /* the step that some servers had is settled now */
-    job->joined_at = -1;
-    tr_trainer_vars_stay(job->own, before, (uint64_t)job->step);
+    job->began.at = -1;
+    tr_trainer_vars_stay(job->own.vars, before, (uint64_t)job->step);
     if (!keeps_pace(job) || (uint64_t)job->step == before)
         return TR_OK;
     TR_TRY(tr__job_pull_again(job));                   /* its parameters may lack steps that other trainers have made */

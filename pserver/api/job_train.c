@@ -30,20 +30,20 @@
 static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
 {
     TR_TRY(tr_compress_parse(&job->compress, tr__job_compress_text(spec)));
-    job->block_count = spec->block_count;
-    job->block = tr__must_array((size_t)spec->block_count + (size_t)spec->value_count + 1, sizeof *job->block);
+    job->blocks.count = spec->block_count;
+    job->blocks.item = tr__must_array((size_t)spec->block_count + (size_t)spec->value_count + 1, sizeof *job->blocks.item);
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *from = &spec->blocks[i];
-        job->block[i] = (tr__job_block){.param = tr__must_strdup(from->param), .grad = tr__must_strdup(from->grad), .server = from->server,
+        job->blocks.item[i] = (tr__job_block){.param = tr__must_strdup(from->param), .grad = tr__must_strdup(from->grad), .server = from->server,
                                         .dtype = from->dtype, .bytes = from->bytes, .is_number = from->is_exact,
                                         .may_be_nan = from->may_be_nan};
-        TR_TRY(tr__job_coder_new(&job->block[i].coder, job, from));
+        TR_TRY(tr__job_coder_new(&job->blocks.item[i].coder, job, from));
     }
     for (int i = 0; i < spec->value_count; i++)
-        job->first_count += spec->values[i].for_trainers;
+        job->blocks.first_count += spec->values[i].for_trainers;
     for (int i = spec->block_count - 1; i >= 0; i--)           /* backwards: of two blocks with one name the first is found */
-        if (tr_map_put(&job->block_of, job->block[i].param, (void *)(intptr_t)(i + 1)) != 0 ||
-            tr_map_put(&job->block_of, job->block[i].grad, (void *)(intptr_t)(i + 1)) != 0)
+        if (tr_map_put(&job->blocks.of, job->blocks.item[i].param, (void *)(intptr_t)(i + 1)) != 0 ||
+            tr_map_put(&job->blocks.of, job->blocks.item[i].grad, (void *)(intptr_t)(i + 1)) != 0)
             return tr_fail(TR_ENOMEM, "no memory for the names of %d blocks", spec->block_count);
     return TR_OK;
 }
@@ -53,12 +53,12 @@ static void tell_beginning(const tr_job *job)
 {
     uint64_t      resumed;
     const bool    resumes = tr_client_resumes(tr__rank_client(&job->rank), &resumed);
-    const int64_t step = job->first_step + job->step * job->policy.period;
+    const int64_t step = job->began.step + job->step * job->policy.period;
     char          text[160];
 
     if (resumes)
         snprintf(text, sizeof text, "continues after step %lld of trainer 0, from the memory of its servers", (long long)step);
-    else if (job->first_step)
+    else if (job->began.step)
         snprintf(text, sizeof text, "continues after step %lld of trainer 0, from a checkpoint", (long long)step);
     else
         snprintf(text, sizeof text, "starts from the beginning");
@@ -73,7 +73,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     tr_status      status;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_setup"));
-    if (job->is_set_up)
+    if (job->stage >= TR__JOB_SET_UP)
         return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
     TR_TRY(tr__job_check_spec(&job->policy, job, spec));
     TR_TRY(tr_compress_parse_parameters(&job->rounds, tr__job_compress_parameters_text(spec)));
@@ -93,23 +93,23 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr_job_resumed(job, &resumes, &job->step));
     TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr__job_sets_keep(job, spec));
-    job->even_from = (int64_t)tr_client_even_from(tr__rank_client(&job->rank));
+    job->began.even_from = (int64_t)tr_client_even_from(tr__rank_client(&job->rank));
     job->mode = tr__must_strdup(spec->mode);
-    job->first_step = spec->first_step;
-    job->first_run = spec->first_run;
+    job->began.step = spec->first_step;
+    job->began.run = spec->first_run;
     tr__place_begin(job->place, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
                                                            .position = job->step == 0 ? spec->first_position : NULL,
                                                            .position_size = spec->first_position_size}, job->policy.period);
     job->checkpoints = spec->checkpoints ? tr__must_strdup(spec->checkpoints) : NULL;
     TR_TRY(tr__own_part_set_up(job->own_part, spec));
-    job->joined_at = job->step;
-    job->is_set_up = true;
+    job->began.at = job->step;
+    job->stage = TR__JOB_SET_UP;
     if (tr_job_index(job) == 0 && !tr_job_is_replacement(job))
         tell_beginning(job);
     tr_trainer_meter_start(job->rank.meter, tr__clock(), job->step);
     tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
                    "\"compress_parameters\":\"%s\",\"compressible_bytes\":%lld", spec->mode,
-                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_text(spec), tr__job_compress_parameters_text(spec),
+                   (long long)job->step, job->blocks.count, job->tables.count, tr__job_compress_text(spec), tr__job_compress_parameters_text(spec),
                    (long long)tr__job_compressible_bytes(job, spec));
     return TR_OK;
 }
@@ -127,22 +127,22 @@ tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step)
 
 bool tr_job_is_uneven(const tr_job *job)
 {
-    return job->step < job->even_from || atomic_load(&job->rank.awaits_replacement);
+    return job->step < job->began.even_from || atomic_load(&job->rank.awaits_replacement);
 }
 
 int tr_job_find_block(const tr_job *job, const char *name)
 {
-    return (int)(intptr_t)tr_map_find(&job->block_of, name) - 1;
+    return (int)(intptr_t)tr_map_find(&job->blocks.of, name) - 1;
 }
 
 int tr_job_block_count(const tr_job *job)
 {
-    return job->block_count;
+    return job->blocks.count;
 }
 
 int64_t tr_job_block_bytes(const tr_job *job, int block)
 {
-    return block >= 0 && block < job->block_count ? job->block[block].bytes : 0;
+    return block >= 0 && block < job->blocks.count ? job->blocks.item[block].bytes : 0;
 }
 
 /* == steps ======================================================================================= */
@@ -179,7 +179,7 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_push"));
     TR_TRY(tr__job_check_block(job, block, "tr_job_push"));
-    tr__job_block *b = &job->block[block];
+    tr__job_block *b = &job->blocks.item[block];
     if (bytes != b->bytes)
         return tr_fail(TR_ESHAPE, "tr_job_push: '%s' has %lld bytes, got %lld", b->grad, (long long)b->bytes,
                        (long long)bytes);
@@ -199,19 +199,19 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
         if (ticket)
             *ticket = job->last_ticket;
     } else {
-        TR_TRY(tr__job_send_block(job, block, data, weight, job->pushed + 1 == job->block_count, ticket));
+        TR_TRY(tr__job_send_block(job, block, data, weight, job->blocks.pushed + 1 == job->blocks.count, ticket));
     }
     b->is_pushed = true;
-    job->pushed++;
+    job->blocks.pushed++;
     return is_checked_first ? TR_OK : tr__job_look_at_block(job, block, data, weight);
 }
 
 tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_step_end"));
-    for (int i = 0; job->pushed < job->block_count && i < job->block_count; i++)
-        if (!job->block[i].is_pushed)
-            return tr_fail(TR_EINVAL, "tr_job_step_end: '%s' was not pushed in step %lld", job->block[i].grad,
+    for (int i = 0; job->blocks.pushed < job->blocks.count && i < job->blocks.count; i++)
+        if (!job->blocks.item[i].is_pushed)
+            return tr_fail(TR_EINVAL, "tr_job_step_end: '%s' was not pushed in step %lld", job->blocks.item[i].grad,
                            (long long)job->step + 1);
     if (tr__job_first_missing_table(job))
         return tr_fail(TR_EINVAL, "tr_job_step_end: the gradient of table '%s' was not pushed in step %lld",
@@ -223,33 +223,33 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     tr_trainer_meter_end(job->rank.meter, tr__clock());
     job->rank.last_end = job->last_ticket;
     job->step++;
-    job->pushed = 0;
-    for (int i = 0; i < job->block_count; i++)
-        job->block[i].is_pushed = false;
+    job->blocks.pushed = 0;
+    for (int i = 0; i < job->blocks.count; i++)
+        job->blocks.item[i].is_pushed = false;
     return tr__job_tables_ended(job);
 }
 
 bool tr_job_step_retract(tr_job *job)
 {
     if (!tr__job_holds_gradients(job))
-        return job->pushed == 0 && job->pushed_tables == 0;
-    job->pushed = job->pushed_tables = 0;
-    job->is_unfit = false;
-    for (int i = 0; i < job->block_count; i++)
-        job->block[i].is_pushed = false;
-    for (int i = 0; i < job->table_count; i++)
-        job->table[i].is_pushed = false;
+        return job->blocks.pushed == 0 && job->tables.pushed == 0;
+    job->blocks.pushed = job->tables.pushed = 0;
+    job->finite.is_unfit = false;
+    for (int i = 0; i < job->blocks.count; i++)
+        job->blocks.item[i].is_pushed = false;
+    for (int i = 0; i < job->tables.count; i++)
+        job->tables.item[i].is_pushed = false;
     return true;
 }
 
 tr_status tr_job_step_idle(tr_job *job)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_step_idle"));
-    if (job->pushed || job->pushed_tables)
+    if (job->blocks.pushed || job->tables.pushed)
         return tr_fail(TR_EINVAL, "tr_job_step_idle: in the middle of step %lld: end it first", (long long)job->step + 1);
     TR_TRY(tr__job_settle(job));
     TR_TRY(tr__job_sets_send(job));                /* all trainers set the same values before the same step */
-    tr_trainer_vars_stay(job->own, (uint64_t)job->step, (uint64_t)job->step + 1);
+    tr_trainer_vars_stay(job->own.vars, (uint64_t)job->step, (uint64_t)job->step + 1);
     TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__STEP_IDLE, .is_urgent = true}}, NULL));
     job->rank.last_end = job->last_ticket;
     job->step++;
@@ -275,7 +275,7 @@ int64_t tr_job_step(const tr_job *job)
 static tr_status finish_steps(tr_job *job, const char *call)
 {
     TR_TRY(tr_comm_status(job->rank.comm));             /* first: a job that has failed may have failed in the middle of a step */
-    if (job->pushed || job->pushed_tables)
+    if (job->blocks.pushed || job->tables.pushed)
         return tr_fail(TR_EINVAL, "%s: in the middle of step %lld: end it first", call, (long long)job->step + 1);
     return tr_job_finish_pulls(job);
 }
@@ -285,22 +285,22 @@ static void tell_left(const tr_job *job)
 {
     char text[64];
 
-    if (!job->is_set_up || job->is_draining)
+    if (job->stage != TR__JOB_SET_UP)
         return;
     const bool is_common = job->policy.is_lockstep && !job->policy.snapshots_all;
-    snprintf(text, sizeof text, "%lld %lld %d", (long long)(job->first_step + job->step * job->policy.period), (long long)job->step, is_common);
+    snprintf(text, sizeof text, "%lld %lld %d", (long long)(job->began.step + job->step * job->policy.period), (long long)job->step, is_common);
     tr__launcher_tell(TR_NOTICE_LEFT, tr_job_rank(job), text);
 }
 
 tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_stay"));
-    if (!job->is_draining) {
+    if (job->stage < TR__JOB_DRAINING) {
         TR_TRY(finish_steps(job, "tr_job_stay"));
         tell_left(job);
         tr__checkpointer_finish(job->checkpointer);
         TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__STAY, .is_urgent = true}}, NULL));
-        job->is_draining = true;
+        job->stage = TR__JOB_DRAINING;
         tr_trainer_meter_does(job->rank.meter, TR_DOES_LEFT);
     }
     TR_TRY(tr_comm_wait(NULL, job->rank.comm, job->last_ticket, tr__seconds(seconds)));
@@ -317,7 +317,7 @@ tr_status tr_job_goodbye(tr_job *job)
     tell_left(job);
     tr__checkpointer_finish(job->checkpointer);                  /* its failure is reported by tr_job_checkpoint_wait, if the caller asks */
     TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__GOODBYE, .is_urgent = true}}, &ticket));
-    job->has_left = true;
+    job->stage = TR__JOB_LEFT;
     tr_trainer_meter_does(job->rank.meter, TR_DOES_LEFT);
     return tr_job_wait(job, ticket);
 }
@@ -327,7 +327,7 @@ tr_status tr_job_stop(tr_job *job, const char *why, int exit_code)
     if (exit_code < 1 || exit_code > 255)
         return tr_fail(TR_ERANGE, "tr_job_stop: exit code %d", exit_code);
     tr_comm_set_exit_code(job->rank.comm, exit_code);
-    job->is_stopped = true;
+    job->stage = TR__JOB_STOPPED;
     return tr_job_abort(job, why);
 }
 
@@ -338,7 +338,8 @@ tr_status tr_job_abort(tr_job *job, const char *why)
     if (job->rank.role != TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "tr_job_abort: it is a trainer's; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
     text = tr__must_strdup(why);
-    job->has_left = true;
+    if (job->stage < TR__JOB_LEFT)
+        job->stage = TR__JOB_LEFT;
     const tr_status status = tr__rank_post(&job->rank, &(tr__command){.head = {TR__ABORT}, .abort = text});
     if (status != TR_OK) {
         free(text);

@@ -60,12 +60,12 @@ tr_status tr__comm_each_block(const tr_run *io, tr_job *job, const tr_tensor *wh
         const tr__slice slice = {whole, blocks[i], i, (char *)whole->data + at, tr_job_block_bytes(job, blocks[i])};
         if (slice.bytes > size - at)
             return tr_fail(TR_ESHAPE, "%s: block '%s' has %lld bytes, but only %lld of %lld are left of the tensor", tr_run_op_type(io),
-                           job->block[blocks[i]].param, (long long)slice.bytes, (long long)(size - at), (long long)size);
+                           job->blocks.item[blocks[i]].param, (long long)slice.bytes, (long long)(size - at), (long long)size);
         at += slice.bytes;
         TR_TRY(act(io, job, &slice));
     }
     return at == size ? TR_OK : tr_fail(TR_ESHAPE, "%s: a tensor has %lld bytes, its blocks, from '%s' on, %lld", tr_run_op_type(io), (long long)size,
-                                        count ? job->block[blocks[0]].param : "none", (long long)at);
+                                        count ? job->blocks.item[blocks[0]].param : "none", (long long)at);
 }
 
 tr_status tr__comm_pull(const tr_run *io, tr_job *job, const tr__slice *slice)
@@ -131,7 +131,7 @@ static tr_status push(const tr_run *io, tr_job *job, const tr__slice *slice)
 
     if (slice->part < a->sections.count && a->sections.item[slice->part] * row != slice->bytes)
         return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", slice->part, (long long)a->sections.item[slice->part],
-                       (long long)(a->sections.item[slice->part] * row), job->block[slice->block].param, (long long)slice->bytes);
+                       (long long)(a->sections.item[slice->part] * row), job->blocks.item[slice->block].param, (long long)slice->bytes);
     if (!a->zero_copy && (!tr__job_compresses(job, slice->block) || tr__job_holds_gradients(job)))    /* compression reads a gradient at once */
         TR_TRY(tr__job_stage(&from, job, slice->block, from));
     return tr_job_push(job, slice->block, from, slice->bytes, tr_job_weight(job), NULL);

@@ -127,8 +127,8 @@ static tr_status run_pull(const tr_run *io)
     tr_job           *job;
 
     TR_TRY(tr__comm_begin(&job, &table, io, 1, &a->table, tr_job_find_table));
-    if (job->table[*table].width != a->width)
-        return tr_fail(TR_ESHAPE, "pull_sparse: '%s' has rows of %lld values, %lld are wanted", a->table, (long long)job->table[*table].width,
+    if (job->tables.item[*table].width != a->width)
+        return tr_fail(TR_ESHAPE, "pull_sparse: '%s' has rows of %lld values, %lld are wanted", a->table, (long long)job->tables.item[*table].width,
                        (long long)a->width);
     TR_TRY(tr_job_lookup(job, *table, n, keys, out));
     tr__looked_up_clear(out, keys, n, a->width, a->padding_idx);

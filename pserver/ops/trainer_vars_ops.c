@@ -61,8 +61,8 @@ static tr_status load_all(int *count, const tr_job *job, const tr_scope *scope, 
 {
     tr_trainer_var from;
 
-    for (int i = 0; i < tr_trainer_vars_count(job->own); i++)
-        if (tr_trainer_vars_find(&from, job->own, step, i)) {
+    for (int i = 0; i < tr_trainer_vars_count(job->own.vars); i++)
+        if (tr_trainer_vars_find(&from, job->own.vars, step, i)) {
             TR_TRY(take_over(scope, &from));
             ++*count;
         }
@@ -79,8 +79,8 @@ tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count)
     TR_TRY(tr_job_resumed(job, &resumes, &step));
     if (step == 0)
         return TR_OK;
-    if (find_name(name, sizeof name, job) && (job->own || tr_trainer_vars_attach(&job->own, name) == TR_OK)) {
-        tr__own_part_show(job->own_part, job->own);
+    if (find_name(name, sizeof name, job) && (job->own.vars || tr_trainer_vars_attach(&job->own.vars, name) == TR_OK)) {
+        tr__own_part_show(job->own_part, job->own.vars);
         TR_TRY(load_all(count, job, scope, (uint64_t)step));
     }
     if (*count == 0 && job->step == step)
@@ -94,14 +94,14 @@ static tr_status open_anew(tr_job *job, const char *name, int count, tr_trainer_
 {
     for (int i = 0; i < count; i++)
         vars[i].name = tr_run_in_name(io, X, i);
-    if (!job->own && job->step > 0 && name)
-        tr_trainer_vars_attach(&job->own, name);
-    if (job->own && tr_trainer_vars_are(job->own, count, vars))
+    if (!job->own.vars && job->step > 0 && name)
+        tr_trainer_vars_attach(&job->own.vars, name);
+    if (job->own.vars && tr_trainer_vars_are(job->own.vars, count, vars))
         return TR_OK;
     tr__own_part_show(job->own_part, NULL);
-    tr_trainer_vars_free(job->own, true);
-    job->own = NULL;
-    return tr_trainer_vars_create(&job->own, name, count, vars);
+    tr_trainer_vars_free(job->own.vars, true);
+    job->own.vars = NULL;
+    return tr_trainer_vars_create(&job->own.vars, name, count, vars);
 }
 
 static void say_not_kept(const tr_job *job)
@@ -116,12 +116,12 @@ static void open(tr_job *job, int count, tr_trainer_var *vars, const tr_run *io)
     char       name[TR_SEGMENT_NAME];
     const bool has_name = find_name(name, sizeof name, job), has_copies = has_name && open_anew(job, name, count, vars, io) == TR_OK;
 
-    job->has_opened_own = true;
+    job->own.is_opened = true;
     if (has_name && !has_copies)
         say_not_kept(job);
-    job->keeps_own = has_copies || (tr__own_part_wants_copies(job->own_part) && open_anew(job, NULL, count, vars, io) == TR_OK);
-    if (job->keeps_own)
-        tr__own_part_show(job->own_part, job->own);
+    job->own.is_kept = has_copies || (tr__own_part_wants_copies(job->own_part) && open_anew(job, NULL, count, vars, io) == TR_OK);
+    if (job->own.is_kept)
+        tr__own_part_show(job->own_part, job->own.vars);
 }
 
 static bool is_due(const tr_run *io)
@@ -143,15 +143,15 @@ static tr_status run(const tr_run *io)
     void           *scratch;
 
     TR_TRY(tr__comm_find_job(&job, io));
-    if ((job->has_opened_own && !job->keeps_own) || !is_due(io))
+    if ((job->own.is_opened && !job->own.is_kept) || !is_due(io))
         return TR_OK;
     TR_TRY(tr_run_scratch(&scratch, io, (size_t)x->count * sizeof *vars));
     vars = scratch;
     for (int i = 0; i < x->count; i++)
         vars[i] = (tr_trainer_var){NULL, x->item[i]->data, (uint64_t)tr_tensor_bytes(x->item[i])};
-    if (!job->has_opened_own)
+    if (!job->own.is_opened)
         open(job, x->count, vars, io);
-    if (job->keeps_own && !tr_trainer_vars_keep(job->own, (uint64_t)job->step + 1, x->count, vars))
+    if (job->own.is_kept && !tr_trainer_vars_keep(job->own.vars, (uint64_t)job->step + 1, x->count, vars))
         return tr_fail(TR_ESHAPE, "keep_variables: a variable has not the size that it had in the first step; that of '%s' is %s now",
                        tr_run_in_name(io, X, 0), TR_SHAPE_STR(x->item[0]->shape));
     return TR_OK;
