@@ -1,7 +1,6 @@
 /* checkpoint_policy.h - when a training writes a checkpoint: one state machine for scripts and for trireme-trainer.
  *
- * The policy does no I/O and reads no clock. The caller, trainer/checkpoint_manager.c,
- * tells it events and obeys its answers:
+ * The policy does no I/O and reads no clock. Its caller, trainer/checkpoint_manager.c, tells it events and obeys its answers:
  *
  *     if (tr_checkpoint_policy_becomes_initiator(policy, is_initiator))          // look into the folder, then
  *         tr_checkpoint_policy_take_over(policy, steps, newest, age, now);
