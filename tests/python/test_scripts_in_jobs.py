@@ -13,7 +13,7 @@ from compare_scripts import build_transport, compare_all
 from forked_jobs import Built, run_alone, run_job
 from script_maker import make_script
 
-SEEDS = int(os.environ.get("TRIREME_SCRIPTS", "1000"))     # 0.2 s of a processor each; `make soak` takes thousands
+SEEDS = int(os.environ.get("TRIREME_SCRIPTS", "2000"))     # 0.2 s of a processor each; `make soak` takes thousands
 
 # What the scripts are about: each must be there often enough, so that no change of the maker loses it.
 FEATURES = ["table", "is_sparse", "dense", "sequences", "a second lookup", "batch_norm", "layer_norm", "dropout", "IfElse", "While", "shared parameter",
@@ -42,7 +42,7 @@ def test_each_feature_is_in_many_scripts() -> None:
     assert not rare, features
 
 
-@pytest.mark.timeout(1800)                         # seven minutes of a processor; on a busy machine several times that
+@pytest.mark.timeout(2400)                         # a quarter of an hour of a processor; on a busy machine several times that
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
 def test_random_scripts_in_jobs_have_the_numbers_of_one_process(tmp_path: Path) -> None:
     faults, _ = compare_all(list(range(1, SEEDS + 1)), build_transport(tmp_path), False, os.cpu_count() or 1)
