@@ -268,6 +268,7 @@ TR_API tr_var_desc *tr_block_create_var(tr_block *block, const char *name);     
                                                        NULL: the name is not possible (tr_name_check) */
 TR_API void         tr_block_remove_var(tr_block *block, const char *name);
 TR_API tr_status    tr_block_rename_var(tr_block *block, const char *from, const char *to);
+TR_API tr_status    tr_block_rename_vars(tr_block *block, int count, const char *const *from, const char *const *to);   /* all or none; in one pass */
 TR_API int          tr_block_op_count(const tr_block *block);
 TR_API tr_op_desc  *tr_block_op_at(tr_block *block, int index);
 /* Check the operator against its proto, fill in the defaults, infer the shapes and types of its

@@ -297,29 +297,6 @@ done:
 
 /* -- renaming --------------------------------------------------------------------------------- */
 
-static void rename_string(char **string, const char *from, const char *to)
-{
-    if (strcmp(*string, from) == 0) {
-        free(*string);
-        *string = tr__must_strdup(to);
-    }
-}
-
-static void rename_in_op(tr_op_desc *op, const char *from, const char *to)
-{
-    tr_attr *role_var = tr__op_desc_attr(op, "op_role_var");
-
-    for (int s = 0; s < op->in_count; s++)
-        for (int i = 0; i < op->in[s].count; i++)
-            rename_string(&op->in[s].arg[i], from, to);
-    for (int s = 0; s < op->out_count; s++)
-        for (int i = 0; i < op->out[s].count; i++)
-            rename_string(&op->out[s].arg[i], from, to);
-    if (role_var && role_var->type == TR_ATTR_STRINGS)
-        for (int i = 0; i < role_var->count; i++)
-            rename_string(&role_var->strings[i], from, to);
-}
-
 /* Does `name`, used in `inner`, mean the variable that `outer` declares? */
 static bool sees(tr_block *inner, const tr_block *outer, const char *name)
 {
@@ -329,45 +306,100 @@ static bool sees(tr_block *inner, const tr_block *outer, const char *name)
     return inner == outer;
 }
 
-/* The map again with one key changed: the variable keeps its place in the order. */
-static void rename_key(tr_map *vars, tr_var_desc *var, const char *to)
+static void rename_string(char **string, const tr_map *names, tr_block *inner, const tr_block *outer)
+{
+    const char *to = tr_map_find(names, *string);
+
+    if (to && sees(inner, outer, *string)) {
+        free(*string);
+        *string = tr__must_strdup(to);
+    }
+}
+
+static void rename_in_op(tr_op_desc *op, const tr_map *names, tr_block *inner, const tr_block *outer)
+{
+    tr_attr *role_var = tr__op_desc_attr(op, "op_role_var");
+
+    for (int s = 0; s < op->in_count; s++)
+        for (int i = 0; i < op->in[s].count; i++)
+            rename_string(&op->in[s].arg[i], names, inner, outer);
+    for (int s = 0; s < op->out_count; s++)
+        for (int i = 0; i < op->out[s].count; i++)
+            rename_string(&op->out[s].arg[i], names, inner, outer);
+    if (role_var && role_var->type == TR_ATTR_STRINGS)
+        for (int i = 0; i < role_var->count; i++)
+            rename_string(&role_var->strings[i], names, inner, outer);
+}
+
+/* The map again with other keys: the variables keep their places in the order. */
+static void rename_keys(tr_map *vars, const tr_map *names)
 {
     tr_map renamed = {0};
-    char  *old_name = var->name;
 
-    var->name = tr__must_strdup(to);
-    for (size_t i = 0; i < vars->entry_count; i++)
-        if (vars->entries[i].key)
-            must_put(&renamed, vars->entries[i].value);
+    for (size_t i = 0; i < vars->entry_count; i++) {
+        tr_var_desc *var = vars->entries[i].key ? vars->entries[i].value : NULL;
+        const char  *to = var ? tr_map_find(names, var->name) : NULL;
+        char        *old = to ? var->name : NULL;
+        if (to)
+            var->name = tr__must_strdup(to);
+        if (var)
+            must_put(&renamed, var);
+        free(old);
+    }
     tr_map_deinit(vars);
     *vars = renamed;
-    free(old_name);
+}
+
+/* Gather the new names by the old ones, as copies: they may be the desc's own. `taken`: by the new ones. */
+static tr_status gather_names(tr_map *names, tr_map *taken, tr_block *block, int count, const char *const *from, const char *const *to)
+{
+    for (int i = 0; i < count; i++) {
+        if (!tr_block_find_var(block, from[i]))
+            return tr_fail(TR_ENOTFOUND, "block %d has no variable '%s' to rename", block->index, from[i]);
+        if (strcmp(from[i], to[i]) == 0)
+            continue;
+        TR_TRY(tr_name_check(to[i]));
+        if (tr_block_find_var(block, to[i]) || tr_map_find(taken, to[i]) || tr_map_find(names, from[i]))
+            return tr_fail(TR_EEXIST, "cannot rename '%s' to '%s': block %d has one of that name", from[i], to[i], block->index);
+        char *old = tr__must_strdup(from[i]), *new = tr__must_strdup(to[i]);
+        if (tr_map_put(names, old, new) != 0 || tr_map_put(taken, new, new) != 0)
+            tr__must_alloc(SIZE_MAX);
+    }
+    return TR_OK;
+}
+
+static void rename_all(tr_block *block, const tr_map *names)
+{
+    tr_program *program = block->program;
+
+    for (int b = 0; b < program->block_count; b++) {
+        for (int i = 0; i < program->block[b]->op_count; i++)
+            rename_in_op(program->block[b]->op[i], names, program->block[b], block);
+        program->block[b]->op_revision++;
+    }
+    rename_keys(&block->vars, names);
+    touch_lists(block);
+}
+
+tr_status tr_block_rename_vars(tr_block *block, int count, const char *const *from, const char *const *to)
+{
+    tr_map          names = {0}, taken = {0};
+    const tr_status status = gather_names(&names, &taken, block, count, from, to);
+
+    if (status == TR_OK && names.live)
+        rename_all(block, &names);
+    for (size_t i = 0; i < names.entry_count; i++) {
+        free(names.entries[i].value);
+        free((char *)names.entries[i].key);
+    }
+    tr_map_deinit(&names);
+    tr_map_deinit(&taken);
+    return status;
 }
 
 tr_status tr_block_rename_var(tr_block *block, const char *from, const char *to)
 {
-    tr_var_desc *var = tr_block_find_var(block, from);
-    tr_program  *program = block->program;
-
-    if (!var)
-        return tr_fail(TR_ENOTFOUND, "block %d has no variable '%s' to rename", block->index, from);
-    if (strcmp(from, to) == 0)
-        return TR_OK;
-    TR_TRY(tr_name_check(to));
-    if (tr_block_find_var(block, to))
-        return tr_fail(TR_EEXIST, "cannot rename '%s' to '%s': block %d has one of that name", from, to, block->index);
-    char *old = tr__must_strdup(from), *new = tr__must_strdup(to);       /* they may be the desc's own */
-    for (int b = 0; b < program->block_count; b++)
-        if (sees(program->block[b], block, old))
-            for (int i = 0; i < program->block[b]->op_count; i++)
-                rename_in_op(program->block[b]->op[i], old, new);
-    for (int b = 0; b < program->block_count; b++)
-        program->block[b]->op_revision++;
-    rename_key(&block->vars, var, new);
-    free(old);
-    free(new);
-    touch_lists(block);
-    return TR_OK;
+    return tr_block_rename_vars(block, 1, &from, &to);
 }
 
 /* -- variables -------------------------------------------------------------------------------- */

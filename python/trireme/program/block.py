@@ -308,13 +308,13 @@ class Block(Uncopied):
         self._vars.pop(name, None)
         self._keep_in_step()
 
-    def _rename_var(self, name: str, new_name: str) -> Variable:
-        """Rename a variable here and in every operator that uses it."""
-        var = self.var(name)
-        self.desc.rename_var(name, new_name)
-        self._vars = {new_name if key == name else key: value for key, value in self._vars.items()}
-        var._name = new_name
-        return var
+    def _rename_vars(self, names: dict[str, str]) -> None:
+        """Rename variables, old name to new, here and in every operator that uses them."""
+        renamed = {new: self.var(old) for old, new in names.items()}
+        self.desc._rename_vars(names)
+        self._vars = {names.get(key, key): value for key, value in self._vars.items()}
+        for new, var in renamed.items():
+            var._name = new
 
     # -- operators -------------------------------------------------------------------------------
 

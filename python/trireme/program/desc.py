@@ -197,7 +197,12 @@ class BlockDesc(_Part):
 
     def rename_var(self, old: str, new: str) -> None:
         """Rename the variable ``old`` to ``new``."""
-        check(lib.tr_block_rename_var(self._ptr, name_chars(old), name_chars(new)))
+        self._rename_vars({old: new})
+
+    def _rename_vars(self, names: dict[str, str]) -> None:
+        """Rename all or none of these, in one pass over the operators."""
+        old, new = ([ffi.new("char[]", name_chars(name)) for name in part] for part in (names, names.values()))
+        check(lib.tr_block_rename_vars(self._ptr, len(old), ffi.new("char *[]", old), ffi.new("char *[]", new)))
 
     def op_size(self) -> int:
         """Return the number of operators."""

@@ -107,7 +107,7 @@ class Variable(VariableMath, Uncopied):
 
     @name.setter
     def name(self, new: str) -> None:
-        self.block._rename_var(self._name, new)
+        self.block._rename_vars({self._name: new})
 
     @property
     def shape(self) -> tuple[int | None, ...]:

@@ -192,8 +192,7 @@ class Parts:
             added += _times_weight(block, name)
         block._append_ops(added)
         block._arrange(order)
-        for name in (*self.handed, *self.states):
-            self._rename(block, name, number)
+        self._rename(block, number)
         if self._sync_batch_norm:
             for one in program.blocks:
                 _synchronize_norms(one)
@@ -210,14 +209,16 @@ class Parts:
             order[at + 1:at + 1] = range(count + len(added), count + len(added) + 2)
             added += _times_weight(block, op.output("Out")[0], OpRole.Backward)
 
-    def _rename(self, block: Block, name: str, number: int) -> None:
-        old = block.var(name)
-        kind, dtype, shape, lod_level = old.type, old.dtype, old.desc.shape(), old.lod_level
-        mine = block._rename_var(name, f"{name}{SUFFIX}{number}")
-        mine.persistable = True
-        if name in self.states:
-            block.create_var(name=name, type=kind, dtype=dtype, shape=shape, lod_level=lod_level, persistable=True)
-            block._insert_op(0, "assign", {"X": [name]}, {"Out": [mine.name]}, {"op_role": OpRole.Forward})
+    def _rename(self, block: Block, number: int) -> None:
+        """Give what each replica has for itself a name of its own; states begin with the values that all share."""
+        mine = {name: f"{name}{SUFFIX}{number}" for name in (*self.handed, *self.states)}
+        block._rename_vars(mine)
+        for name, own in mine.items():
+            var = block.var(own)
+            var.persistable = True
+            if name in self.states:
+                block.create_var(name=name, type=var.type, dtype=var.dtype, shape=var.desc.shape(), lod_level=var.lod_level, persistable=True)
+                block._insert_op(0, "assign", {"X": [name]}, {"Out": [own]}, {"op_role": OpRole.Forward})
 
     def update(self, count: int) -> Program:
         """Return what is done once when ``count`` replicas have run."""
