@@ -335,7 +335,7 @@ def test_what_was_read_of_operators_follows_every_change():
     block._arrange([3, 1, 0])
     assert seen() == [["c"], ["a"], ["first"]]
     block._remove_op(1)
-    block._rename_var("c", "d")
+    block._rename_vars({"c": "d"})
     assert seen() == [["d"], ["first"]]
 
 
