@@ -76,6 +76,15 @@ def start_with_replicas(folder, lost=(), follows={4: 0, 5: 1}):    # noqa: B006 
     return ranks
 
 
+def test_deaths_that_follow_from_a_failed_script_are_not_told_as_deaths(tmp_path):
+    ranks = Ranks(os.getpid(), tmp_path, 1, 2)
+    (tmp_path / "failed.2").write_text("3\nexit code 3\n")
+    (tmp_path / "lost.0").write_text("died")
+    assert not ranks.news() and ranks.failure().code == 3
+    (tmp_path / "failed.2").rename(tmp_path / "failed.0")              # of a rank without which the others go on
+    assert ranks.news() == ["rank 0 (server 0) died; the others go on"]
+
+
 def test_what_a_replica_has_left_that_died_is_not_used_until_another_has_the_state(tmp_path):
     states = States()
     states.note(start_with_replicas(tmp_path, lost=[4]), True)

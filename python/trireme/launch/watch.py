@@ -221,7 +221,7 @@ class Ranks:
 
     def news(self) -> list[str]:
         """Return messages about ranks that were lost, or killed by the kernel, since the last call."""
-        lost = [rank for rank in range(self.size) if rank not in self.counted and self.is_lost(rank)]
+        lost = [rank for rank in range(self.size) if rank not in self.counted and self.is_lost(rank) and not self._is_failing()]
         self.counted.update(lost)
         replacements = {rank: trainer for rank, trainer in self.replacements().items() if rank not in self.greeted}
         self.greeted.update(replacements)
@@ -310,6 +310,10 @@ class Ranks:
     def has_begun(self) -> bool:
         """Return whether any rank has begun to run its program."""
         return any(self._has(Notice.BEGAN, rank) for rank in range(self.size))
+
+    def _is_failing(self) -> bool:
+        """Return whether a rank has ended the job: deaths after it follow from that."""
+        return any(self._has(Notice.FAILED, rank) and not self.is_lost(rank) for rank in range(self.size))
 
     def _has(self, what: Notice, rank: int) -> bool:
         return what.path(self.folder, rank).exists()
