@@ -475,8 +475,8 @@ typedef struct tr_job_stats {
 
 TR_API void tr_job_get_stats(const tr_job *job, tr_job_stats *stats);
 
-/* What the launcher that started the job (`trireme launch`) is told of a rank, each by a file of the folder TRIREME_JOB_FOLDER. docs/launcher.md says who
- * writes which, with what text, and what follows. */
+/* Notices about a rank for the launcher that started the job (`trireme launch`), each a file of the folder TRIREME_JOB_FOLDER. docs/launcher.md
+ * lists the writer, the text and the effect of each. */
 typedef enum tr_notice {
     TR_NOTICE_BEGAN = 0, TR_NOTICE_JOINS = 1, TR_NOTICE_LATE = 2, TR_NOTICE_JOINED = 3, TR_NOTICE_BEGINS = 4, TR_NOTICE_LISTENS = 5, TR_NOTICE_ASKED = 6,
     TR_NOTICE_PROGRESS = 7, TR_NOTICE_FOLLOWS = 8, TR_NOTICE_REPLACEMENT = 9, TR_NOTICE_SILENT = 10, TR_NOTICE_LOST = 11, TR_NOTICE_DIED = 12, TR_NOTICE_STARVED = 13,

@@ -33,6 +33,7 @@ void tr_checkpoint_manager_free(tr_checkpoint_manager *manager)
     if (!manager)
         return;
     tr_checkpoint_policy_free(manager->checkpoints);
+    tr_map_deinit(&manager->variable);
     tr_checkpoint_free(manager->from);
     free(manager->refused);
     free(manager->facts);

@@ -142,11 +142,20 @@ static void make_policy(tr_checkpoint_manager *m)
         .can_lag = m->policy.snapshots_all}, tr__clock());
 }
 
+static tr_status index_variables(tr_checkpoint_manager *m)
+{
+    for (int i = 0; i < m->contents.count; i++)
+        if (tr_map_put(&m->variable, m->contents.variables[i].name, (void *)(uintptr_t)&m->contents.variables[i]) != 0)
+            return tr_fail(TR_ENOMEM, "no memory for the names of a checkpoint's variables");
+    return TR_OK;
+}
+
 tr_status tr_checkpoint_manager_begin(tr_checkpoint_manager *manager, const tr_checkpoint_contents *contents)
 {
     tr_checkpoint_manager *m = manager;
 
     m->contents = *contents;
+    TR_TRY(index_variables(m));
     m->policy = (tr_policy){.period = 1};
     if (contents->mode)
         TR_TRY(tr_policy_parse(&m->policy, contents->mode));
@@ -185,10 +194,8 @@ static bool takes(const tr_checkpoint_manager *m, const tr_checkpoint_variable *
 
 bool tr_checkpoint_manager_has_old(const tr_checkpoint_manager *manager, const char *name)
 {
-    for (int i = 0; manager->beginning.origin == TR_ORIGIN_SERVERS && i < manager->contents.count; i++)
-        if (!strcmp(manager->contents.variables[i].name, name))
-            return takes(manager, &manager->contents.variables[i]);
-    return false;
+    const tr_checkpoint_variable *v = tr__checkpoint_variable(manager, name);
+    return v && manager->beginning.origin == TR_ORIGIN_SERVERS && takes(manager, v);
 }
 
 static tr_status load_table(const tr_checkpoint_manager *m, const char *name)

@@ -8,12 +8,14 @@
 #define TR_TRAINER_CHECKPOINT_MANAGER_STATE_H
 
 #include "trainer/checkpoint_manager.h"
+#include "framework/base/map.h"
 #include "pserver/util/wake.h"
 
 struct tr_checkpoint_manager {
     tr_checkpoint_options   options;          /* with texts of its own */
     tr_job                 *job;              /* NULL: one process */
     tr_checkpoint_contents  contents;         /* empty until the training begins */
+    tr_map                  variable;         /* those of `contents`, by their names */
     tr_policy               policy;           /* of the job's mode */
     tr_checkpoint_policy   *checkpoints;      /* when one is due; NULL: none are kept, or the training has not begun */
 
@@ -45,6 +47,11 @@ static inline bool tr__keeps_checkpoints(const tr_checkpoint_manager *m)
 static inline bool tr__is_first_trainer(const tr_checkpoint_manager *m)
 {
     return !m->job || tr_job_index(m->job) == 0;
+}
+
+static inline const tr_checkpoint_variable *tr__checkpoint_variable(const tr_checkpoint_manager *m, const char *name)
+{
+    return tr_map_find(&m->variable, name);
 }
 
 /* -- checkpoint_manager_origin.c -- */

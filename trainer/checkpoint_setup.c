@@ -32,14 +32,13 @@ static void add_facts(tr_checkpoint_manager *m, tr_job_spec *spec)
 
 void tr_checkpoint_setup_value(tr_job_value *value, const char *source, const tr_checkpoint_manager *manager)
 {
-    const tr_checkpoint_contents *c = &manager->contents;
+    const tr_checkpoint_variable *v = tr__checkpoint_variable(manager, source);
 
-    for (int i = 0; i < c->count; i++)
-        if (!strcmp(c->variables[i].name, source)) {
-            value->source = source;
-            value->param = c->variables[i].param;
-            value->state = c->variables[i].kind;
-        }
+    if (!v)
+        return;
+    value->source = source;
+    value->param = v->param;
+    value->state = v->kind;
 }
 
 void tr_checkpoint_setup_fill(tr_job_spec *spec, tr_checkpoint_manager *manager)

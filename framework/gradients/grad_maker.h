@@ -4,7 +4,7 @@
 
 #include "framework/programs/program.h"
 
-/* The work place of a rule that is a function: one forward operator. */
+/* The context in which a rule that is a function works on one forward operator. */
 typedef struct tr_grad_maker tr_grad_maker;
 
 const tr_op_desc *tr_grad_forward(const tr_grad_maker *maker);

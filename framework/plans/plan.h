@@ -58,7 +58,8 @@ struct tr_step {
     tr_plan      *sub;                /* plan of attribute sub_block */
     tr_infer_frame *infer;            /* room for inference when it runs as a dynamic step; made at its first */
     uint64_t      random_seed;
-    void         *notes;              /* what the operator worked out once for all runs: one malloc, or NULL */
+    void         *notes;              /* results that the operator keeps for all runs: one malloc, or NULL */
+    size_t        note_bytes;
 };
 
 typedef struct tr_layout tr_layout;

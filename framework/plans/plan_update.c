@@ -26,7 +26,7 @@ void tr_update_fusions_add(const tr_update_fusion *fusions, int count)
     table_count = count;
 }
 
-/* The knowledge of a variable after the step at hand; numbers of steps, or -1. */
+/* How the steps after the one at hand use a variable; numbers of steps, or -1. */
 typedef struct later {
     int reads, reader;                /* how often it is read in the whole plan; one of the readers */
     int use, write;

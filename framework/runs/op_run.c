@@ -94,7 +94,12 @@ tr_status tr_run_notes(void **out, const tr_run *io, size_t bytes)
 {
     tr_step *step = &io->frame->plan->step[io->step - io->frame->plan->step];
 
-    if (!step->notes && !(step->notes = calloc(1, bytes)))
+    if (!step->notes) {
+        step->notes = calloc(1, bytes);
+        step->note_bytes = bytes;
+    }
+    assert(step->note_bytes == bytes);             /* one owner: two callers with notes of their own would write over each other's */
+    if (!step->notes)
         return tr_fail(TR_ENOMEM, "%s: no memory for what it must remember", step->op->type);
     *out = step->notes;
     return TR_OK;

@@ -1,8 +1,8 @@
 /* pending_value.h - values that arrive in memory after the operator that asked for them has returned.
  *
  * A trainer asks for parameters at the end of a step and computes the next one while they come: each is waited for before its first
- * reader (pserver/api/job_pull.c). Whoever looks into a variable in another way (a fetch, another program, a file, Python) asks here
- * first, so that nobody sees a value that is old or half written; memory is not freed while something comes into it.
+ * reader (pserver/api/job_pull.c). All other readers of a variable (a fetch, another program, a file, Python) call
+ * tr__pending_wait first. So no reader sees a value that is old or half written. Memory is not freed while a value is coming into it.
  *
  * What must stay true: the function that is set may be called by any thread, waits with a bound, and returns at once when nothing
  * is on its way there. */

@@ -41,11 +41,11 @@ static tr_status begin(tr_loop_products *loop, const tr_frame *frame)
     if (count == 0)
         return TR_OK;
     TR_TRY(tr_run_loop_scratch(&memory, loop->io, tr__weight_cache_bytes(count, room)));
-    loop->kept = tr__weight_cache_new_in(memory, count, room);
+    loop->cache = tr__weight_cache_new_in(memory, count, room);
     for (int v = 0; v < sub->var_count; v++) {
         const tr_tensor *value = tr__frame_tensor(frame, v);
         if (stays(&sub->var[v], value) && room_of(value) > 0)
-            tr__weight_cache_add(loop->kept, value->data, (size_t)tr_tensor_bytes(value));
+            tr__weight_cache_add(loop->cache, value->data, (size_t)tr_tensor_bytes(value));
     }
     return TR_OK;
 }
@@ -54,10 +54,10 @@ tr_status tr__loop_run(tr_loop_products *loop, tr_frame *frame)
 {
     if (!loop->is_begun)
         TR_TRY(begin(loop, frame));
-    if (!loop->kept)
+    if (!loop->cache)
         return tr_frame_run(frame);
-    tr_weight_cache        *before = tr__weight_cache_enter(loop->kept);
-    const tr_status status = tr_frame_run(frame);
+    tr_weight_cache *before = tr__weight_cache_enter(loop->cache);
+    const tr_status  status = tr_frame_run(frame);
     tr__weight_cache_enter(before);
     return status;
 }

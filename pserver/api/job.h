@@ -1,10 +1,10 @@
 /* job.h - the inside of a job, for the files of this folder and for the operators. The public part is trireme_dist.h.
  *
  *     job_life.c      begin, service and end
- *     job_view.c      which rank of which job         job_calls.c      operations on their way to the thread
+ *     job_view.c      facts about ranks               job_calls.c      operations on their way to the thread
  *     job_setup.c     the setup that servers get      job_train.c      steps of a trainer
  *     job_send.c      gradients that leave            job_pull.c       parameters that arrive late
- *     job_tasks.c     leased tasks                    job_board.c      what trainers post for each other
+ *     job_tasks.c     leased tasks                    job_board.c      posts for other trainers
  *     job_compress.c  compressed gradients            job_finite.c     gradients that are not finite
  *     job_fetched.c   fetched values, for a replay    job_tables.c, job_rows.c   sparse tables
  *     job_sets.c      what a script sets between steps
@@ -129,7 +129,7 @@ typedef struct tr__job_own {
     bool             is_opened, is_kept;
 } tr__job_own;
 
-/* Where this trainer has begun. */
+/* The beginning of this trainer. */
 typedef struct tr__job_beginning {
     int64_t        step, run;         /* before this job */
     int64_t        at;                /* steps of this trainer at the setup; -1: no server has a step that another lacks */

@@ -1,4 +1,4 @@
-/* job_view.c - the ranks of a job, and who takes part in it. */
+/* job_view.c - facts about the ranks of a job, and the reference by which executors and tables take part in it. */
 #include "pserver/api/job_view.h"
 
 #include "framework/runs/plan_life.h"

@@ -1,7 +1,7 @@
-/* rank_commands.h - what the owner of a rank tells its core, by tr__rank_post.
+/* rank_commands.h - commands from the owner of a rank to its core, by tr__rank_post.
  *
  * A command is a kind, and its data. The lists below say the type of the data for each kind, and which core it is for: a trainer's client, or a server or replica.
- * What a pointer points to must stay alive until the command's ticket is done, unless it is said that the command frees it. */
+ * The memory behind a pointer must stay alive until the command's ticket is done, unless it is said that the command frees it. */
 #ifndef TR_PSERVER_RANK_COMMANDS_H
 #define TR_PSERVER_RANK_COMMANDS_H
 
@@ -79,7 +79,7 @@ typedef struct tr__share {
     uint32_t    bytes;
 } tr__share;
 
-/* What a part of a checkpoint has become: the part, or the error. The command frees both. */
+/* The outcome of writing a part of a checkpoint: the part, or the error. The command frees both. */
 typedef struct tr__written {
     uint8_t *part;
     size_t   size;

@@ -101,28 +101,36 @@ static tr_status make_block(tr_server_program *sp, uint32_t index, const Trireme
     return TR_OK;
 }
 
-/* Make the variable of a table's gradient. Where an operator of the program does not name it, as in jobs that were saved before there was one, let it do so. */
+/* Make the variable of a table's gradient. */
 static tr_pushed_rows *make_pushed(tr_server_program *sp, const char *table)
 {
-    tr_block       *block = tr_program_block(sp->program, 0);
     char           *name = tr__must_format("%s" TR_PUSHED, table);
     tr_pushed_rows *pushed = tr_pushed_rows_new(tr__scope_var(sp->scope, name));
-    tr_var_desc    *var = tr__block_var(block, name);
+    tr_var_desc    *var = tr__block_var(tr_program_block(sp->program, 0), name);
 
     tr_var_desc_set_kind(var, TR_KIND_RAW);
     tr_var_desc_set_persistable(var, true);
-    for (int i = 0; i < block->op_count; i++) {
-        tr_op_desc *op = block->op[i];
-        const char *of = tr_op_desc_input(op, "W", 0);
-        if (of && !strcmp(of, table) && !strcmp(op->type, "lookup_sparse_table_update") && !tr_op_desc_input_count(op, "Grad"))
-            tr_op_desc_set_input(op, "Grad", 1, (const char *const *)&name);
-        if (of && !strcmp(of, table) && !strcmp(op->type, "pushed_rows")) {
-            tr_op_desc_set_input(op, "X", 1, (const char *const *)&name);
-            tr_op_desc_set_input(op, "W", 0, NULL);
-        }
-    }
     free(name);
     return pushed;
+}
+
+/* Let operators name the gradient of their table where they do not, as in jobs that were saved before there was such a variable. */
+static void name_pushed(tr_server_program *sp)
+{
+    tr_block *block = tr_program_block(sp->program, 0);
+
+    for (int i = 0; i < block->op_count; i++) {
+        tr_op_desc *op = block->op[i];
+        const char *table = tr_op_desc_input(op, "W", 0);
+        const bool  updates = !strcmp(op->type, "lookup_sparse_table_update") && !tr_op_desc_input_count(op, "Grad");
+        if (!table || (!updates && strcmp(op->type, "pushed_rows") != 0))
+            continue;
+        char *name = tr__must_format("%s" TR_PUSHED, table);
+        if (!updates)
+            tr_op_desc_set_input(op, "W", 0, NULL);
+        tr_op_desc_set_input(op, updates ? "Grad" : "X", 1, (const char *const *)&name);
+        free(name);
+    }
 }
 
 static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Table *from, const char *name,
@@ -197,6 +205,7 @@ tr_status tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver
     sp->table_count = (uint32_t)setup->n_tables;
     for (uint32_t i = 0; i < sp->table_count; i++)
         TR_TRY(make_table(sp, i, setup->tables[i], name, resume));
+    name_pushed(sp);
     for (uint32_t i = 0; i < sp->value_count; i++)
         TR_TRY(make_value(sp, i, setup->values[i]));
     for (uint32_t i = 0; i < sp->block_count; i++)

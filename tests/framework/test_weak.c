@@ -1,4 +1,4 @@
-/* test_weak.c - references to an object that may go before those who hold them. */
+/* test_weak.c - weak references: the object may be freed while references to it exist. */
 #include "tests/support/expect.h"
 
 #include "framework/base/weak.h"

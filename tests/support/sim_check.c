@@ -122,7 +122,7 @@ void sim__check_agreement(const sim_job *job)
     }
 }
 
-/* Each step once at most, in order; in sync(degraded) of all until they leave: who died is there again in a new start. */
+/* Each step once at most, in order; in sync(degraded) of all trainers until they leave. A trainer that died is present again after a restart. */
 static void check_history(const sim_job *job, const sim_place *all)
 {
     for (int i = 0; i < job->options.trainers; i++) {

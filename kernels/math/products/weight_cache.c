@@ -175,7 +175,7 @@ const tr_factor_f32 *tr__weight_cache_factor(tr_weight_cache *cache, bool trans,
     return found && found->memory ? &found->factor : NULL;
 }
 
-static const tr_factor_f32 *find_kept(void *cache, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
+static const tr_factor_f32 *find_packed(void *cache, bool trans, int64_t n, int64_t k, const float *b, int64_t ldb)
 {
     return tr__weight_cache_factor(cache, trans, n, k, b, ldb);
 }
@@ -190,6 +190,6 @@ tr_weight_cache *tr__weight_cache_enter(tr_weight_cache *cache)
     tr_weight_cache *before = now;
 
     now = cache;
-    tr__gemm_ask(cache ? find_kept : NULL, cache);
+    tr__gemm_ask(cache ? find_packed : NULL, cache);
     return before;
 }

@@ -22,7 +22,7 @@ typedef struct NAME(tr_ctc) {
     const int32_t *label;             /* all in 0 .. classes - 1, none is `blank` */
     const int64_t *label_offset;
     int64_t        count, classes, blank;
-    const int64_t *work_at;             /* of tr_ctc_work */
+    const int64_t *work_at;           /* of tr_ctc_work */
     double        *work;
 } NAME(tr_ctc);
 

@@ -12,7 +12,7 @@ typedef enum tr__kept {
     TR__KEPT_TO_THE_END               /* this trainer's last place, which servers need for checkpoints */
 } tr__kept;
 
-/* How requests of one kind behave. What is NULL or 0 does not matter to them. */
+/* How requests of one kind behave. A field that is NULL or 0 has no effect. */
 struct tr__ask {
     tr__kept   kept;
     bool       is_question;           /* done by its answer, not by an acknowledgement */

@@ -96,7 +96,7 @@ typedef struct tr__decisions tr__decisions;
 typedef struct tr__copying tr__copying;
 typedef struct tr__start tr__start;
 
-/* What a server does with the requests of one kind. Each protocol has a list of those that it handles, which ends with an empty entry; server_requests.c finds them. */
+/* A server's handling of the requests of one kind. Each protocol has a list of handlers, which ends with an empty entry; server_requests.c collects the lists. */
 typedef struct tr__handler {
     tr_wire_kind kind;
     /* The request's turn has come. A gradient's payload belongs to the handler if it is a buffer of the pool (`is_owned`). */

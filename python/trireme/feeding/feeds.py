@@ -88,7 +88,7 @@ class Dataset(Handle):
         self.set_use_var(slots)
 
     def _begin_anew(self) -> None:
-        self._lock = new_lock_of(self)                    # held for each call of the core
+        self._lock = new_lock_of(self)                # held for each call of the core
         self._pass: Any = None                         # what goes over the lines now
         self._reader_pid: int | None = None            # the process whose threads read for a pass, or into memory
         self._shuffles = 0

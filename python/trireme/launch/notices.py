@@ -1,6 +1,6 @@
-"""What ranks tell the launcher: the names of their files, before the dot and the rank. docs/launcher.md says who writes each, with what text, and what follows.
+"""The notices of ranks for the launcher: the names of their files, before the dot and the rank. docs/launcher.md lists the writer, the text and the effect of each.
 
-Ranks write them by ``tr_notice_tell`` in C. This file is copied to other hosts, so it imports nothing of the package.
+Ranks write notices by ``tr_notice_tell`` in C. This file is copied to other hosts, so it imports nothing of the package.
 """
 
 from __future__ import annotations

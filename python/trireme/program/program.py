@@ -32,7 +32,7 @@ class Program(Uncopied):
     """
 
     _instead = "Copy it by program.clone(); pickle program.desc.serialize_to_string(), and make it again by Program.parse_from_string"
-    _is_compiled: Literal[False] = False                               # compiler.CompiledProgram is
+    _is_compiled: Literal[False] = False               # compiler.CompiledProgram is
     _is_stand_in = False                               # for a step that is replayed
 
     def __init__(self, _desc: ProgramDesc | None = None) -> None:
@@ -43,7 +43,7 @@ class Program(Uncopied):
         self._op_role_var: list[str] = []
         self._prepared: dict[Any, Any] = {}            # runs that Executors have prepared
         self._most_prepared = 0                        # with so many it is time to look which of them are gone
-        self._lock = new_lock_of(self)                    # held while it runs
+        self._lock = new_lock_of(self)                # held while it runs
         self._is_distributed = False
         self._readers: list[Any] = []                  # py_reader.PyReader: each run takes a batch of them
         self._transpiled: Any = None                   # what DistributeTranspiler made, of a trainer's program

@@ -1,4 +1,4 @@
-"""The program that a loop of the core runs, and who hears of its steps."""
+"""The program and the settings of a loop of the core, and the objects that are told of its steps."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Predictor(Handle):
             print(f"trireme: {os.fspath(folder)}: an older version has written this export, without checksums: damage to its files would go unnoticed. "
                   "Export the model again", file=sys.stderr, flush=True)
         self._follower: _Follower | None = None
-        self._lock = new_lock_of(self)                    # held while _follower changes
+        self._lock = new_lock_of(self)                # held while _follower changes
         self.folder = path_text(folder)
         self._feeds = [_Feed(out[0], i) for i in range(lib.tr_predictor_feed_count(out[0]))]
         self.feeds = [feed.name for feed in self._feeds]
