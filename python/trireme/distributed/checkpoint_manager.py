@@ -39,14 +39,14 @@ class CheckpointManager(CoreManager):
     def begin_training(self, result: Transpiled, scope: Scope) -> None:
         """The training begins: give ``scope`` the values of the checkpoint that it goes on from."""
         self.result, self.scope, self.kinds = result, scope, kinds_of(result.original)
-        self._on_servers = {value.source for value in result.values}
+        self._on_servers = {*(value.source for value in result.values), *result.tables}
         used, params = result.trainer._used_names(), {block.source for block in result.blocks}
 
         def is_pulled(name: str) -> bool:
             return result.flush is None and (name not in used or name in params)
 
         self.begin(result.original, scope, self.kinds, result.tables, mode=result.mode.text, exchange_count=COUNT if result.flush is not None else None,
-                   on_servers=lambda name: name in self._on_servers or name in result.tables, pulled=is_pulled)
+                   on_servers=self._on_servers.__contains__, pulled=is_pulled)
         found = self.beginning.checkpoint
         if found is not None and self.job.index == 0:
             say_rates(found, result.original, scope)
