@@ -25,6 +25,7 @@ tr_checkpoint_manager *tr_checkpoint_manager_new(const tr_checkpoint_options *op
     m->options.folder = copy(options->folder);
     m->options.command = copy(options->command);
     m->job = job;
+    m->set_after = -1;
     return m;
 }
 
@@ -105,10 +106,11 @@ static bool is_between_exchanges(const tr_checkpoint_manager *m)
  * step makes no checkpoint wait: it sets them again when it goes on. */
 static bool has_set_just_now(tr_checkpoint_manager *m)
 {
-    const bool had_set = m->had_set;
+    const bool    is_set = m->job && tr_job_is_set(m->job, NULL);
+    const int64_t now = tr_checkpoint_manager_steps(m), before = m->set_after;
 
-    m->had_set = m->job && tr_job_is_set(m->job, NULL);
-    return m->had_set && !had_set;
+    m->set_after = !is_set ? -1 : before >= 0 ? before : now;
+    return is_set && m->set_after == now;
 }
 
 static tr_checkpoint_view view_of(const tr_checkpoint_manager *m)
@@ -133,32 +135,54 @@ static tr_status finish(tr_checkpoint_manager *m, bool has_more)
     return TR_OK;
 }
 
-static tr_status look(bool *stops, tr_checkpoint_manager *m)
+tr_status tr__checkpoints_begin_loop(tr_checkpoint_manager *manager, int64_t runs)
+{
+    count_by_job(manager);
+    manager->loop_began = manager->made;
+    if (!manager->job)
+        manager->first_run = runs - manager->made;
+    return manager->job && manager->checkpoints ? tr_job_set_place(manager->job, NULL) : TR_OK;
+}
+
+void tr__checkpoints_count(tr_checkpoint_manager *manager, int64_t made)
+{
+    manager->made = manager->loop_began + made;
+}
+
+tr_status tr__checkpoints_look(bool *stops, tr_checkpoint_manager *manager)
 {
     tr_checkpoint_action action;
 
     *stops = false;
-    if (!m->checkpoints)
+    if (!manager->checkpoints)
         return TR_OK;
     tr_stop_signal_came();                             /* the launcher learns of a signal from the trainers that make no checkpoints, too */
-    if (!makes_them(m))
+    if (!makes_them(manager))
         return TR_OK;
-    const bool is_set = has_set_just_now(m);
+    const bool is_set = has_set_just_now(manager);
     do {
-        tr_checkpoint_view view = view_of(m);
+        tr_checkpoint_view view = view_of(manager);
         view.is_possible &= !is_set;
-        action = tr_checkpoint_policy_look(m->checkpoints, &view);
-        TR_TRY(act(m, action));
+        action = tr_checkpoint_policy_look(manager->checkpoints, &view);
+        TR_TRY(act(manager, action));
     } while (action == TR_CHECKPOINT_REPORT);
     *stops = action == TR_CHECKPOINT_STOP;
-    return *stops ? finish(m, false) : TR_OK;
+    return *stops ? finish(manager, false) : TR_OK;
+}
+
+int64_t tr__checkpoints_steps_to_look(tr_checkpoint_manager *manager)
+{
+    if (!manager->checkpoints || !makes_them(manager))
+        return 0;
+    const tr_checkpoint_view view = view_of(manager);
+    return tr_checkpoint_policy_steps_to_look(manager->checkpoints, &view);
 }
 
 tr_status tr_checkpoint_manager_begin_step(bool *stops, tr_checkpoint_manager *manager)
 {
     tr_trainer_state place;
 
-    TR_TRY(look(stops, manager));
+    TR_TRY(tr__checkpoints_look(stops, manager));
     if (*stops)
         return TR_OK;
     if (manager->checkpoints && manager->policy.gathers_per_trainer) {         /* trainers may be at different steps */
@@ -167,38 +191,6 @@ tr_status tr_checkpoint_manager_begin_step(bool *stops, tr_checkpoint_manager *m
     }
     manager->made++;
     return TR_OK;
-}
-
-tr_status tr_checkpoint_manager_begin_loop(bool *stops, tr_checkpoint_manager *manager, int64_t runs)
-{
-    *stops = false;
-    count_by_job(manager);
-    manager->loop_began = manager->made;
-    if (runs >= 0)
-        manager->first_run = runs - manager->made;
-    if (!manager->job || !manager->checkpoints)
-        return TR_OK;
-    TR_TRY(tr_job_set_place(manager->job, NULL));
-    return look(stops, manager);
-}
-
-int64_t tr_checkpoint_manager_steps_to_pause(tr_checkpoint_manager *manager)
-{
-    if (!manager->checkpoints || !makes_them(manager))
-        return 0;
-    const tr_checkpoint_view view = view_of(manager);       /* of the last look */
-    return tr_checkpoint_policy_steps_to_look(manager->checkpoints, &view);
-}
-
-tr_status tr_checkpoint_manager_look(bool *stops, tr_checkpoint_manager *manager, int64_t made)
-{
-    manager->made = manager->loop_began + made;
-    return look(stops, manager);
-}
-
-void tr_checkpoint_manager_end_loop(tr_checkpoint_manager *manager, int64_t made)
-{
-    manager->made = manager->loop_began + made;
 }
 
 char *tr_checkpoint_manager_stop_text(const tr_checkpoint_manager *manager)

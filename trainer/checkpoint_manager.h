@@ -4,8 +4,7 @@
  *     manager = tr_checkpoint_manager_new(&options, job);
  *     status = tr_checkpoint_manager_begin(manager, &contents);          // after the startup program: where does the training go on?
  *     status = tr_checkpoint_manager_load(manager);                      // the scope's variables get the values of the checkpoint
- *     status = tr_checkpoint_manager_begin_step(&stops, manager);        // before each step; or in a loop:
- *     status = tr_checkpoint_manager_look(&stops, manager, steps);       //   between two of its steps
+ *     status = tr_checkpoint_manager_begin_step(&stops, manager);        // before each step. A tr_loop looks by itself, between its steps
  *     while ((status = tr_checkpoint_manager_end(manager, 0.1)) == TR_ETIMEOUT) ...     // after the last step: the last checkpoint
  *
  * What must stay true: a process has one manager for a training. One thread uses it at a time, between two steps. */
@@ -95,15 +94,6 @@ TR_API tr_status tr_checkpoint_manager_begin_step(bool *stops, tr_checkpoint_man
 TR_API void      tr_checkpoint_manager_count_idle(tr_checkpoint_manager *manager, int64_t steps);
 /* A run has failed, and the job has retracted its step. has_begun: the step had begun here, too. */
 TR_API void      tr_checkpoint_manager_retract(tr_checkpoint_manager *manager, bool has_begun);
-
-/* A loop begins; until its end the job counts the steps. `runs`: of its program until now, -1: as many as the manager has counted. */
-TR_API tr_status tr_checkpoint_manager_begin_loop(bool *stops, tr_checkpoint_manager *manager, int64_t runs);
-/* Steps until the next look, where checkpoints depend on the number of steps; 0: they do not. */
-TR_API int64_t   tr_checkpoint_manager_steps_to_pause(tr_checkpoint_manager *manager);
-/* The loop has made so many steps: do the work that is due. *stops: as above. */
-TR_API tr_status tr_checkpoint_manager_look(bool *stops, tr_checkpoint_manager *manager, int64_t made);
-/* The loop is over, after so many steps. */
-TR_API void      tr_checkpoint_manager_end_loop(tr_checkpoint_manager *manager, int64_t made);
 
 /* The training is over. Wait until all trainers have made their steps, and make the last checkpoint if that is this trainer's task.
  * TR_ETIMEOUT: others still make steps, after so many seconds; call it again. Any other failure: the last checkpoint was not written. */

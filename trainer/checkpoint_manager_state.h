@@ -33,7 +33,7 @@ struct tr_checkpoint_manager {
 
     /* -- steps -- */
     int64_t                 made, loop_began; /* steps of this process: now, and when the last loop began */
-    bool                    had_set;          /* at the last look the script had set values that the servers lack */
+    int64_t                 set_after;        /* the script has set values after this step, and before each step since then; -1: the servers lack none */
     bool                    is_staying;       /* this trainer makes no step any more */
     char                    why[1024];        /* why the last checkpoint was not written */
     const char             *digest;           /* NULL: it was not asked for yet */
@@ -61,6 +61,17 @@ int64_t   tr__checkpoints_newest(const tr_checkpoint_manager *m);
 tr_status tr__checkpoints_claim(tr_checkpoint_manager *m, tr_checkpoint_entry entry);
 void      tr__checkpoints_say(const tr_checkpoint_manager *m, bool is_warning, const char *format, ...) __attribute__((format(printf, 3, 4)));
 tr_status tr__checkpoints_digest(const char **out, tr_checkpoint_manager *m);
+
+/* -- checkpoint_manager.c, for a loop that has the manager (loop.c) -- */
+
+/* A loop begins. In one process its program has made `runs` runs until now; in a job, as many as were counted. */
+tr_status tr__checkpoints_begin_loop(tr_checkpoint_manager *m, int64_t runs);
+/* The loop has made so many steps. */
+void      tr__checkpoints_count(tr_checkpoint_manager *m, int64_t made);
+/* Between two steps: do the work that is due. *stops: as in tr_checkpoint_manager_begin_step. */
+tr_status tr__checkpoints_look(bool *stops, tr_checkpoint_manager *m);
+/* Steps until the next look, where checkpoints depend on the number of steps; 0: they do not. */
+int64_t   tr__checkpoints_steps_to_look(tr_checkpoint_manager *m);
 
 /* -- checkpoint_manager_take.c -- */
 

@@ -148,6 +148,8 @@ static Trireme__Trainer__Training *write_training(tr_job_desc_memory *memory, co
     to->check_finite = loop->check_finite;
     to->has_lease = loop->lease != 0;
     to->lease = loop->lease;
+    to->has_loss = loop->loss != 0;
+    to->loss = (uint32_t)loop->loss;
     to->precision = loop->has_precision ? text(tr_precision_name(loop->precision)) : NULL;
     return to;
 }
@@ -178,16 +180,17 @@ static const char *const *read_fetches(tr_job_desc_memory *memory, size_t count,
 static tr_status read_training(tr_loop_options *to, tr_job_desc_memory *memory, const Trireme__Trainer__Job *message)
 {
     const Trireme__Trainer__Training *from = message->training;
-
-    tr_precision                       precision = TR_PRECISION_FLOAT32;
+    tr_precision                      precision = TR_PRECISION_FLOAT32;
 
     if (from->threads > 256)
         return tr_fail(TR_EFORMAT, "the training has %u threads", from->threads);
+    if (from->loss > message->n_fetches)
+        return tr_fail(TR_EFORMAT, "the training's loss is fetch %u of %zu", from->loss, message->n_fetches);
     if (from->precision && tr_precision_parse(&precision, from->precision) != TR_OK)
         return tr_context(TR_EFORMAT, "in the training");
     *to = (tr_loop_options){
         .fetch_count = (int)message->n_fetches, .fetches = read_fetches(memory, message->n_fetches, message->fetches, false),
-        .labels = read_fetches(memory, message->n_fetches, message->fetches, true), .report_every = from->report_every,
+        .labels = read_fetches(memory, message->n_fetches, message->fetches, true), .loss = (int)from->loss, .report_every = from->report_every,
         .epochs = from->epochs, .steps = from->steps, .threads = (int)from->threads,
         .is_shuffled = message->data->has_shuffle_seed, .shuffle_seed = message->data->shuffle_seed,
         .has_weight = from->has_weight, .weight = from->weight, .check_finite = from->check_finite, .lease = from->lease,

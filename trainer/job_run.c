@@ -162,23 +162,19 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
     options.idle = r->idle;
     options.flush = r->flush;
     options.has_leases = has_leases(r);
+    options.manager = r->manager;
     options.runs = tr_checkpoint_manager_runs(r->manager);
     options.skip = options.has_leases ? 0 : tr_checkpoint_manager_steps(r->manager);
     if (r->partition)
         options.fetches = r->partition->fetches;
     TR_TRY(tr_loop_new(&r->loop, r->program ? r->program : r->main, r->scope, r->data, &options));
     const int64_t from = tr__clock();
-    while (!report.is_at_end && !r->is_stopped) {
-        const int64_t left = report.step >= options.skip ? tr_checkpoint_manager_steps_to_pause(r->manager) : 0;
-        tr_loop_pause_at(r->loop, left ? report.step + left : 0);
+    while (!report.is_at_end && !report.is_stopped) {
         TR_TRY(tr_loop_run(r->loop, 0.2, &report));
         if (watcher && (report.is_due || report.is_at_end))
             watcher(&report, (double)(tr__clock() - from) / 1e9, payload);
-        /* With one worker the caller's thread runs the steps, so it is between two steps here. */
-        if ((report.is_paused || options.threads <= 1) && !report.is_at_end && report.step >= options.skip)
-            TR_TRY(tr_checkpoint_manager_look(&r->is_stopped, r->manager, report.step - options.skip));
     }
-    tr_checkpoint_manager_end_loop(r->manager, report.step > options.skip ? report.step - options.skip : 0);
+    r->is_stopped = report.is_stopped;
     return TR_OK;
 }
 

@@ -1,10 +1,13 @@
-/* loop.c - epochs, steps, reports; one worker on the caller's thread, or several workers on threads of their own.
+/* loop.c - epochs, steps, reports, checkpoints; one worker on the caller's thread, or several workers on threads of their own.
  *
  * What must stay true: with several workers `lock` guards all fields that change. A worker never holds it while it computes or waits for
  * data. */
 #include "trainer/dataset.h"
 #include "pserver/util/wake.h"
+#include "trainer/checkpoint_manager_state.h"
 #include "trainer/leases.h"
+#include "trainer/loop_options.h"
+#include "trainer/loop_reports.h"
 #include "trainer/step.h"
 #include "trainer/worker.h"
 
@@ -22,13 +25,6 @@ typedef struct hand {
     bool      is_started;
 } hand;
 
-/* A report that the caller has not seen yet. */
-typedef struct note {
-    struct note *next;
-    int64_t      step;
-    char        *line;                /* malloc'ed */
-} note;
-
 struct tr_loop {
     tr_loop_options options;          /* a copy without names; the workers have the names */
     tr_dataset     *data;
@@ -41,13 +37,13 @@ struct tr_loop {
     int64_t         epoch, step, samples;
     int64_t         claimed;          /* steps that are made or being made */
     int64_t         epoch_began;      /* steps that were claimed when the epoch began */
-    int64_t         pause_at;         /* no step after this one is begun; 0: no limit */
+    int64_t         pause_at;         /* the caller's pause: no step after this one is begun; 0: no limit */
+    int64_t         look_at;          /* the same, for a look of the checkpoint manager */
     int             arrived;          /* workers that have come to the end of the epoch */
-    bool            is_at_end, is_stopping;
+    bool            is_at_end, is_stopping, is_stopped;       /* is_stopped: a signal asked for the end */
     tr_status       status;
     char           *failure;
-    note           *notes;            /* reports, in the order of steps */
-    note           *told;             /* the report of the last call; the caller reads its line */
+    tr_loop_reports reports;
 };
 
 /* == a step ==================================================================================== */
@@ -65,15 +61,20 @@ static void fail(tr_loop *loop, tr_status status)
 
 static bool is_over(const tr_loop *loop)
 {
-    return loop->is_at_end || loop->is_stopping || loop->status != TR_OK;
+    return loop->is_at_end || loop->is_stopping || loop->is_stopped || loop->status != TR_OK;
+}
+
+static bool is_reached(const tr_loop *loop, int64_t limit)
+{
+    return limit && loop->claimed >= limit;
 }
 
 static bool may_begin(const tr_loop *loop)
 {
-    return !loop->pause_at || loop->claimed < loop->pause_at;
+    return !is_reached(loop, loop->pause_at) && !is_reached(loop, loop->look_at);
 }
 
-/* Is the loop in a pause? Then all steps that were begun have ended. */
+/* Have all steps that were begun ended, and may no other begin? */
 static bool is_paused(const tr_loop *loop)
 {
     return !may_begin(loop) && loop->step == loop->claimed;
@@ -94,26 +95,12 @@ static int64_t claim(tr_loop *loop)
     return number;
 }
 
-static void add_note(tr_loop *loop, char *line, int64_t step)
+static void add_report(tr_loop *loop, char *line, int64_t step)
 {
-    note  *new = tr__must_alloc(sizeof *new);
-    note **link = &loop->notes;
-
-    *new = (note){.step = step, .line = line};
     pthread_mutex_lock(&loop->lock);
-    while (*link && (*link)->step < step)
-        link = &(*link)->next;
-    new->next = *link;
-    *link = new;
+    tr_loop_reports_add(&loop->reports, line, step);
     pthread_cond_broadcast(&loop->changed);
     pthread_mutex_unlock(&loop->lock);
-}
-
-static void free_note(note *gone)
-{
-    if (gone)
-        free(gone->line);
-    free(gone);
 }
 
 static void count_step(tr_loop *loop, int64_t samples)
@@ -149,7 +136,7 @@ static tr_status run_batch(tr_loop *loop, tr_worker *worker, int64_t number)
     count_step(loop, samples);
     if (is_told) {
         TR_TRY(tr_text_take(&text, &line));
-        add_note(loop, text, number);
+        add_report(loop, text, number);
     }
     return TR_OK;
 }
@@ -293,7 +280,7 @@ static tr_status watch_hands(tr_loop *loop, int64_t deadline)
 {
     TR_TRY(start_hands(loop));
     pthread_mutex_lock(&loop->lock);
-    while (!loop->notes && !is_over(loop) && !is_paused(loop) && !tr__is_interrupted() && tr__clock() < deadline)
+    while (!loop->reports.first && !is_over(loop) && !is_paused(loop) && !tr__is_interrupted() && tr__clock() < deadline)
         wait_for_change(loop, deadline);
     const bool ends = is_over(loop);
     pthread_mutex_unlock(&loop->lock);
@@ -302,22 +289,59 @@ static tr_status watch_hands(tr_loop *loop, int64_t deadline)
     return tr__is_interrupted() ? tr__fail_interrupted("the loop") : TR_OK;
 }
 
-/* == the caller ================================================================================ */
+/* == checkpoints =============================================================================== */
 
-static tr_status check_options(const tr_loop_options *options)
+static int64_t steps_made(const tr_loop *loop)
 {
-    if (options->threads < 0 || options->threads > 256)
-        return tr_fail(TR_ERANGE, "loop: %d threads; 1 to 256 are possible", options->threads);
-    if (options->epochs < 0 || options->steps < 0 || options->skip < 0 || options->runs < 0 || options->report_every < 0 || options->fetch_count < 0)
-        return tr_fail(TR_ERANGE, "loop: %lld epochs, %lld steps, a report every %lld steps; none can be below 0",
-                       (long long)options->epochs, (long long)options->steps, (long long)options->report_every);
-    if (options->has_leases && !options->job)
-        return tr_fail(TR_EINVAL, "loop: tasks are leased from a server, and the loop takes part in no job");
-    if (options->threads > 1 && options->job)
-        return tr_fail(TR_EUNSUPPORTED, "loop: %d threads in a job; a step's batch is one thread's there, and more trainers "
-                       "are started instead", options->threads);
+    return loop->step > loop->options.skip ? loop->step - loop->options.skip : 0;
+}
+
+/* Is no step under way, and does none begin before the caller's thread lets it? */
+static bool is_between_steps(const tr_loop *loop)
+{
+    return loop->hands == 1 || is_paused(loop) || !loop->hand[0].is_started;
+}
+
+/* Set a limit of steps. A lower number than that of the steps that are begun means all of these. */
+static void hold(tr_loop *loop, int64_t *limit, int64_t step)
+{
+    pthread_mutex_lock(&loop->lock);
+    *limit = step && step < loop->claimed ? loop->claimed : step;
+    pthread_cond_broadcast(&loop->changed);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+/* A signal asked for the end. */
+static void end(tr_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    loop->is_stopped = true;
+    pthread_cond_broadcast(&loop->changed);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+/* Let the checkpoint manager do its work if this is between two steps. *next: the step after which it wants to look again; 0: any. */
+static tr_status look(bool *stops, int64_t *next, tr_loop *loop)
+{
+    tr_checkpoint_manager *const manager = loop->options.manager;
+
+    pthread_mutex_lock(&loop->lock);
+    const int64_t step = loop->step, made = steps_made(loop);
+    const bool    is_possible = is_between_steps(loop);
+    pthread_mutex_unlock(&loop->lock);
+    *stops = false;
+    *next = step < loop->options.skip ? loop->options.skip : 0;
+    if (!manager || *next)
+        return TR_OK;
+    tr__checkpoints_count(manager, made);
+    if (is_possible)
+        TR_TRY(tr__checkpoints_look(stops, manager));
+    const int64_t left = tr__checkpoints_steps_to_look(manager);
+    *next = left ? step + left : 0;
     return TR_OK;
 }
+
+/* == the caller ================================================================================ */
 
 static tr_status init_workers(tr_loop *loop, tr_program *program, tr_scope *scope, const tr_loop_options *options)
 {
@@ -336,13 +360,11 @@ tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_da
     pthread_condattr_t attributes;
     tr_status          status;
 
-    TR_TRY(check_options(options));
+    TR_TRY(tr_loop_options_check(options));
     tr_loop *loop = tr__must_alloc(sizeof *loop);
-    loop->options = *options;
-    loop->options.epochs = options->epochs ? options->epochs : 1;
-    loop->options.report_every = options->fetch_count ? options->report_every : 0;
+    loop->options = tr_loop_options_settled(options);
     loop->data = data;
-    loop->hands = options->threads ? options->threads : 1;
+    loop->hands = loop->options.threads;
     loop->hand = tr__must_alloc((size_t)loop->hands * sizeof *loop->hand);
     pthread_mutex_init(&loop->lock, NULL);
     pthread_condattr_init(&attributes);
@@ -350,6 +372,8 @@ tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_da
     pthread_cond_init(&loop->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     TR_TRY_GOTO(fail, init_workers(loop, program, scope, options));
+    if (options->manager)
+        TR_TRY_GOTO(fail, tr__checkpoints_begin_loop(options->manager, options->runs));
     if (options->has_leases)                       /* with leased tasks a step belongs to one task */
         TR_TRY_GOTO(fail, tr_worker_flush(&loop->hand[0].worker));
     if (options->has_leases)
@@ -376,19 +400,14 @@ void tr_loop_free(tr_loop *loop)
     pthread_cond_destroy(&loop->changed);
     pthread_mutex_destroy(&loop->lock);
     free(loop->hand);
-    while (loop->notes) {
-        note *next = loop->notes->next;
-        free_note(loop->notes);
-        loop->notes = next;
-    }
-    free_note(loop->told);
+    tr_loop_reports_deinit(&loop->reports);
     free(loop->failure);
     free(loop);
 }
 
 static tr_status run_alone(tr_loop *loop, int64_t deadline)
 {
-    while (!loop->notes && !loop->is_at_end && may_begin(loop)) {
+    while (!loop->reports.first && !loop->is_at_end && may_begin(loop)) {
         if (tr__is_interrupted())
             return tr__fail_interrupted("the loop");
         TR_TRY(do_step(loop, &loop->hand[0].worker, 0.05));
@@ -400,15 +419,14 @@ static tr_status run_alone(tr_loop *loop, int64_t deadline)
 
 static tr_status take_report(tr_loop *loop, tr_loop_report *report)
 {
-    free_note(loop->told);
     pthread_mutex_lock(&loop->lock);
-    note *const     due = loop->told = loop->notes;
-    const tr_status status = loop->status;
-    if (due)
-        loop->notes = due->next;
+    const tr_loop_note *const due = tr_loop_reports_take(&loop->reports);
+    const tr_status           status = loop->status;
     *report = (tr_loop_report){
-        .is_at_end = loop->is_at_end && !due, .is_due = due, .is_paused = is_paused(loop), .epoch = loop->epoch,
-        .step = due ? due->step : loop->step, .samples = loop->samples, .line = due ? due->line : ""};
+        .is_at_end = loop->is_at_end && !due, .is_due = due, .is_paused = is_paused(loop) && is_reached(loop, loop->pause_at),
+        .is_stopped = loop->is_stopped, .epoch = loop->epoch, .step = due ? due->step : loop->step, .samples = loop->samples, .line = due ? due->line : ""};
+    if (loop->options.manager)
+        tr__checkpoints_count(loop->options.manager, steps_made(loop));
     pthread_mutex_unlock(&loop->lock);
     return status == TR_OK ? TR_OK : tr_fail(status, "%s", loop->failure);
 }
@@ -416,17 +434,23 @@ static tr_status take_report(tr_loop *loop, tr_loop_report *report)
 static bool goes_on(tr_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
-    const bool goes_on = loop->status == TR_OK && !loop->notes;
+    const bool goes_on = loop->status == TR_OK && !loop->reports.first && !loop->is_stopped;
     pthread_mutex_unlock(&loop->lock);
     return goes_on;
 }
 
-void tr_loop_pause_at(tr_loop *loop, int64_t step)
+/* Do the steps wait for a look alone, and not for the caller? */
+static bool waits_for_look(tr_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
-    loop->pause_at = step && step < loop->claimed ? loop->claimed : step;
-    pthread_cond_broadcast(&loop->changed);
+    const bool waits = !loop->reports.first && !is_over(loop) && is_paused(loop) && !is_reached(loop, loop->pause_at);
     pthread_mutex_unlock(&loop->lock);
+    return waits;
+}
+
+void tr_loop_pause_at(tr_loop *loop, int64_t step)
+{
+    hold(loop, &loop->pause_at, step);
 }
 
 void tr_loop_means(const tr_loop *loop, double *means, double *samples)
@@ -442,16 +466,34 @@ void tr_loop_means(const tr_loop *loop, double *means, double *samples)
     }
 }
 
+/* Make steps until the deadline, a report, a pause or the end. */
+static tr_status make_steps(tr_loop *loop, int64_t deadline)
+{
+    int64_t next;
+    bool    stops;
+
+    TR_TRY(look(&stops, &next, loop));
+    if (stops) {
+        end(loop);
+        return TR_OK;
+    }
+    hold(loop, &loop->look_at, next);
+    tr__interruptible_begin();
+    const tr_status status = loop->hands == 1 ? run_alone(loop, deadline) : watch_hands(loop, deadline);
+    tr__interruptible_end();
+    return status;
+}
+
 tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report)
 {
     const int64_t deadline = tr__clock() + (int64_t)((seconds < 1e8 ? seconds : 1e8) * 1e9);
+    bool          more = goes_on(loop);
 
-    if (goes_on(loop)) {
-        tr__interruptible_begin();
-        const tr_status status = loop->hands == 1 ? run_alone(loop, deadline) : watch_hands(loop, deadline);
-        tr__interruptible_end();
+    while (more) {
+        const tr_status status = make_steps(loop, deadline);
         if (status != TR_OK)
             fail(loop, status);
+        more = waits_for_look(loop) && tr__clock() < deadline;
     }
     return take_report(loop, report);
 }

@@ -17,6 +17,14 @@ tr_status tr_step_begin(bool *stops, tr_checkpoint_manager *manager, tr_job *job
     return manager ? tr_checkpoint_manager_begin_step(stops, manager) : TR_OK;
 }
 
+void tr_step_end(tr_job *job, tr_dtype dtype, int64_t count, const void *loss)
+{
+    if (count == 1 && dtype == TR_FP32)
+        tr_job_set_loss(job, (double)*(const float *)loss);
+    if (count == 1 && dtype == TR_FP64)
+        tr_job_set_loss(job, *(const double *)loss);
+}
+
 /* == looking ahead =============================================================================== */
 
 static tr_op_desc *find_prefetch(tr_program *program)

@@ -208,8 +208,8 @@ static void tell_loss(const tr_worker *worker)
 {
     const tr_tensor *loss = worker->loss > 0 ? worker->fetched[worker->loss - 1] : NULL;
 
-    if (loss && tr_tensor_count(loss) == 1 && worker->job)
-        tr_job_set_loss(worker->job, element(loss, 0));
+    if (loss && worker->job)
+        tr_step_end(worker->job, loss->dtype, tr_tensor_count(loss), loss->data);
 }
 
 static void add_to_sums(tr_worker *worker)

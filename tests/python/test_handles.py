@@ -121,7 +121,7 @@ MAKERS = {
     "Predictor": (lambda world: fluid.serving.Predictor(world.folder / "model"), lambda it: (it.run(FEED), it.version, it.refresh())),
     "Checkpoint": (opened, lambda it: (it.verify(), [it[name].sum() for name in it.arrays])),
     "Checksums": (lambda world: Checksums(str(world.folder / "model")), lambda it: it.check(["__model__"])),
-    "CoreManager": (World.manager, lambda it: (it.begin_loop(0), it.look_in_loop(1), it.end_loop(2), it.steps, it.steps_to_pause(), it.at_end())),
+    "CoreManager": (World.manager, lambda it: (it.steps, it.at_end())),
     "CheckpointManager": None,                         # a CoreManager of a job, which lasts as long as the process
     "LocalCheckpointManager": None,                    # a CoreManager that train_from_dataset keeps
 }

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Iterable
 from typing import Any
 
-from .._core import lib
+from .._core import ffi, lib
 from ..checkpoint import Checkpoint, kinds_of, say_rates
 from ..job.checkpoint_settings import Settings
 from ..job.job import Job
@@ -34,6 +34,7 @@ class CheckpointManager(CoreManager):
     def __init__(self, settings: Settings, job: Job) -> None:
         super().__init__(settings, job)
         self.job = job
+        self._stops = ffi.new("bool *")
         self.folder = settings.folder
 
     def begin_training(self, result: Transpiled, scope: Scope) -> None:
@@ -67,7 +68,9 @@ class CheckpointManager(CoreManager):
 
     def before_step(self, executor: Any, weight: float) -> None:
         """A step of this weight begins, after what is due before it."""
-        self._obey(lib.tr_step_begin, self.job.ptr, executor._native.ptr, weight, executor.check_nan)
+        self.check(lib.tr_step_begin(self._stops, self.ptr, self.job.ptr, executor._native.ptr, weight, executor.check_nan))
+        if self._stops[0]:
+            self.stop()
         runs = self.runs_to_tell()
         if runs is not None:                           # random numbers continue as in a run without interruption
             for program in filter(None, (self.result.trainer, self.result.idle)):

@@ -39,7 +39,6 @@ class CoreManager(Handle):
         self._native = Native(lib.tr_checkpoint_manager_new(options, job.ptr if job is not None else ffi.NULL), lib.tr_checkpoint_manager_free,
                               owner="CoreManager")
         self.ptr = self._native.ptr
-        self._stops = ffi.new("bool *")
         self._handle = ffi.new_handle(self)
         self._error: BaseException | None = None       # of a function that the core has called
         self._position: Any = None                     # what it has returned last
@@ -76,7 +75,7 @@ class CoreManager(Handle):
             "position": lib.tr_py_checkpoint_position if self.settings.position is not None else ffi.NULL, "digest": lib.tr_py_checkpoint_digest,
             "say": lib.tr_py_checkpoint_say, "payload": self._handle})
         self._keep += [variables, program.desc, scope]
-        self._check(lib.tr_checkpoint_manager_begin(self.ptr, contents))
+        self.check(lib.tr_checkpoint_manager_begin(self.ptr, contents))
         if self.is_on:
             listen()
 
@@ -87,22 +86,6 @@ class CoreManager(Handle):
         """Steps that have ended, those of earlier starts included."""
         return int(lib.tr_checkpoint_manager_steps(self.ptr))
 
-    def steps_to_pause(self) -> int:
-        """Return how many steps a loop may make before the next look; 0: any number."""
-        return int(lib.tr_checkpoint_manager_steps_to_pause(self.ptr))
-
-    def begin_loop(self, runs: int = -1) -> None:
-        """A loop of the core begins. ``runs``: of its program until now; -1: as many as were counted."""
-        self._obey(lib.tr_checkpoint_manager_begin_loop, runs)
-
-    def look_in_loop(self, made: int) -> None:
-        """The loop has made ``made`` steps, and is between two."""
-        self._obey(lib.tr_checkpoint_manager_look, made)
-
-    def end_loop(self, made: int) -> None:
-        """The loop is over, after ``made`` steps."""
-        lib.tr_checkpoint_manager_end_loop(self.ptr, made)
-
     def take_whole(self, folder: str, keep: int, position: bytes | None = None, step: int = -1, runs: int = -1,
                    without_tables: bool = False) -> None:
         """Make a checkpoint, and wait for it. ``step`` is in its name, -1: the steps that have ended; ``runs``: of the program, -1: as many as were
@@ -110,25 +93,24 @@ class CoreManager(Handle):
         path, data = ffi.new("char[]", path_chars(folder)), ffi.NULL if position is None else ffi.from_buffer(position)
         request = ffi.new("tr_checkpoint_request *", {"folder": path, "keep": keep, "step": step, "runs": runs, "without_tables": without_tables, "position": data,
                                                       "position_size": len(position or b"")})
-        self._check(lib.tr_checkpoint_manager_take_whole(self.ptr, request))
+        self.check(lib.tr_checkpoint_manager_take_whole(self.ptr, request))
 
     def at_end(self) -> None:
         """The training is over: make the last checkpoint, if that is this trainer's."""
         while (status := lib.tr_checkpoint_manager_end(self.ptr, lib.TR_CHECKPOINT_LOOK_MILLISECONDS / 1000)) == lib.TR_ETIMEOUT:
             pass                                       # a signal is noted meanwhile
-        self._check(status)
+        self.check(status)
 
-    def _obey(self, call: Callable[..., int], *arguments: Any) -> None:
-        """Call a function of the core between two steps, and end the process if a signal asked for that."""
-        self._check(call(self._stops, self.ptr, *arguments))
-        if self._stops[0]:
-            self._stop(take_text(ffi.new("char **", lib.tr_checkpoint_manager_stop_text(self.ptr))))
-            sys.exit(STOPPED)
+    def stop(self) -> None:
+        """End the process: a signal asked for that, and the last checkpoint is written."""
+        self._stop(take_text(ffi.new("char **", lib.tr_checkpoint_manager_stop_text(self.ptr))))
+        sys.exit(STOPPED)
 
     def _stop(self, text: str) -> None:
         say(text)
 
-    def _check(self, status: int) -> None:
+    def check(self, status: int) -> None:
+        """Raise the error of a call in which the core may have called the script."""
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -153,7 +135,7 @@ class Beginning:
 
 
 def _called(payload: Any, fill: Callable[[CoreManager], None]) -> int:
-    """Let ``fill`` do what the core has called for. C code is around this, so ``CoreManager._check`` raises its error."""
+    """Let ``fill`` do what the core has called for. C code is around this, so ``CoreManager.check`` raises its error."""
     manager: CoreManager = ffi.from_handle(payload)
     try:
         fill(manager)

@@ -37,8 +37,7 @@ class TrainersPart(LoopPart):
     training: Training | None = None
 
     def end(self, steps: int, leased: bool) -> None:
-        skipped = min(steps, self.skip)
-        self.training.after_loop(skipped, steps - skipped, leased)
+        self.training.after_loop(min(steps, self.skip), leased)
 
     def fail(self, error: BaseException) -> None:
         after_failure(error)
@@ -115,11 +114,10 @@ class JobSteps(Steps):
         manager, replay = training.manager, training.replay
         if replay is not None:                             # the runs of skipped batches do not write to these variables
             training.load_own()
-        manager.begin_loop()
         fetched = training.fetched(names)
         return TrainersPart(training.program, training.result.idle, fetched, session.batch_weight,
                             not training.result.mode.is_lockstep, replay.steps - replay.made if replay else 0,
-                            manager.runs_to_tell(), manager if manager.is_on else None,
+                            manager.runs_to_tell(), manager,
                             training.result.flush, training.place_of_loss(fetched) + 1, training)
 
     def _first_run(self, executor: Any, program: Program, scope: Scope) -> Training | None:

@@ -18,6 +18,7 @@ from ..checkpoint import say, warn
 from ..job.compression import sends_largest
 from ..job.job import Job
 from ..job.session import session
+from ..native.dtypes import FROM_NUMPY
 from ..native.errors import InvalidArgumentError, NotFoundError, UnsupportedError, check
 from ..native.names import name_chars, take_bytes
 from ..native.precision import precision_name
@@ -224,8 +225,9 @@ class Training:
             return
         self._loss_due = now + 0.1
         at = self.place_of_loss(names)
-        if at >= 0 and isinstance(results[at], np.ndarray):
-            lib.tr_job_set_loss(self.job.ptr, results[at].item(0))
+        loss = results[at] if at >= 0 else None
+        if isinstance(loss, np.ndarray) and loss.flags.c_contiguous:
+            lib.tr_step_end(self.job.ptr, FROM_NUMPY.get(loss.dtype, -1), loss.size, ffi.from_buffer(loss))
 
     def see(self, names: tuple[str, ...], results: list[Any]) -> None:
         """Note the results that a step has fetched."""
@@ -274,15 +276,12 @@ class Training:
         steps, replay = self.manager.steps, self.replay
         return steps if replay is None else steps - replay.steps + replay.made
 
-    def after_loop(self, skipped: int, steps: int, leased: bool) -> None:
-        """Note that a loop has skipped ``skipped`` batches, whose steps were made before, and has made ``steps`` steps. ``leased``: its
-        tasks were leased, so it replays no steps.
-        """
+    def after_loop(self, skipped: int, leased: bool) -> None:
+        """Note that a loop has skipped ``skipped`` batches, whose steps were made before. ``leased``: its tasks were leased, so it replays no steps."""
         if self.replay is not None:
             self.replay.made += skipped
         if leased:
             self.end_replay()
-        self.manager.end_loop(steps)
 
     def save_by_servers(self, folder: str, step: int, keep: int, position: bytes | None) -> None:
         """Trainer 0: make a checkpoint with the rows of tables, which the servers write."""

@@ -25,21 +25,8 @@ class LoopPart:
 
     def end(self, steps: int, leased: bool) -> None:
         """The loop is over, after so many steps. ``leased``: its tasks were leased."""
-        skipped = min(steps, self.skip)
         if self.manager is not None:
-            self.manager.end(skipped, steps - skipped)
+            self.manager.end(min(steps, self.skip))
 
     def fail(self, error: BaseException) -> None:
-        """A step of the loop has failed."""
-
-    def pause_at(self, step: int) -> int:
-        """Return the step of the loop after which somebody wants to look, after this one; 0: none."""
-        if self.manager is None or step < self.skip:
-            return 0
-        left = self.manager.steps_to_pause()
-        return step + left if left else 0
-
-    def look(self, step: int) -> None:
-        """Between two steps of the loop."""
-        if self.manager is not None and step >= self.skip:
-            self.manager.look_in_loop(step - self.skip)
+        """The loop has failed."""

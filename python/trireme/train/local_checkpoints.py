@@ -29,10 +29,9 @@ class LocalCheckpointManager(CoreManager):
             check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr, self.beginning.runs))
         self.first = self.left = self.steps            # steps before this process; batches to be left out
 
-    def end(self, skipped: int, made: int) -> None:
-        """A loop is over: it has left out ``skipped`` batches, and has made ``made`` steps."""
+    def end(self, skipped: int) -> None:
+        """A loop is over, which has left out ``skipped`` batches."""
         self.left -= skipped
-        self.end_loop(made)
         self.at_end()
 
 

@@ -144,7 +144,7 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
     part.skip = 0 if may_lease else part.skip          # nobody knows which tasks those steps were of
     options, keep = _options(part.fetches, list(asked.labels or asked.names), loss=part.loss, report_every=asked.print_period, epochs=epochs,
                              steps=steps, threads=asked.thread, has_weight=part.weight is not None, weight=part.weight or 0.0,
-                             skip=part.skip, runs=part.runs, has_leases=may_lease, lease=dataset._given["lease"],
+                             skip=part.skip, runs=part.runs, manager=ffi.NULL if part.manager is None else part.manager.ptr, has_leases=may_lease, lease=dataset._given["lease"],
                              job=session.native_job, idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
                              flush=ffi.NULL if part.flush is None else part.flush.desc._native.ptr,
                              has_means=means is not None, check_finite=executor.check_nan, has_precision=True,
@@ -154,7 +154,7 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
     with dataset._looped() as lines_of:
         check(lib.tr_loop_new(out, native.ptr, place.ptr, lines_of, options))
         try:
-            report = _run(out[0], part, lines, heard, is_lone=asked.thread <= 1)
+            report = _run(out[0], part, lines, heard)
             weight = _take_means(out[0], means, len(part.fetches))
         finally:
             lib.tr_loop_free(out[0])
@@ -186,19 +186,20 @@ def _part(executor: Runner, program: Program, scope: Scope, names: tuple[str, ..
     part = LoopPart(program, None, names, None, False)
     if trains and (manager := in_one_process(executor, program, scope)) is not None:
         part.manager, part.skip = manager, manager.left
-        manager.begin_loop(lib.tr_executor_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr))
     return part
 
 
-def _run(loop: Any, part: LoopPart, lines: LoopLines, heard: Callable[[Any], bool] | None, is_lone: bool) -> Any:
+def _run(loop: Any, part: LoopPart, lines: LoopLines, heard: Callable[[Any], bool] | None) -> Any:
     report, is_over = ffi.new("tr_loop_report *"), False
+    check_run = check if part.manager is None else part.manager.check
     if not part.skip:
         lines.look(0, 0, 0)                            # so that the first line has a rate
     while not report.is_at_end and not (is_over and report.is_paused):
         look()
-        lib.tr_loop_pause_at(loop, max(report.step, 1) if is_over else part.pause_at(report.step))
+        if is_over:
+            lib.tr_loop_pause_at(loop, max(report.step, 1))
         try:
-            check(lib.tr_loop_run(loop, _SECONDS, report))
+            check_run(lib.tr_loop_run(loop, _SECONDS, report))
         except BaseException as error:
             part.fail(error)
             raise
@@ -207,6 +208,6 @@ def _run(loop: Any, part: LoopPart, lines: LoopLines, heard: Callable[[Any], boo
             is_over = heard is not None and heard(report) or is_over
         else:
             lines.look(report.epoch, report.step, report.samples)
-        if report.is_paused or (is_lone and not report.is_at_end):     # a lone worker is this thread
-            part.look(report.step)
+        if report.is_stopped:
+            part.manager.stop()
     return report

@@ -57,6 +57,8 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     """
     from ..job.mode import parse
 
+    from ..distributed.transpiler import losses
+
     if dataset._given["format"] in TABLE_FORMATS:
         raise UnsupportedError(f"save_job: the data are of format {dataset._given['format']!r}, which Python reads; trireme-trainer runs "
                                "without Python and reads text: train by a script, or write the data as csv, multislot or libsvm")
@@ -82,7 +84,8 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     desc.startup, desc.main = keep.program(startup), keep.program(program)
     spec, kept = dataset._spec()
     desc.data, desc.in_memory = spec[0], in_memory
-    options, kept_too = _options(names, labels or names, report_every=print_period, epochs=epochs, steps=steps,
+    loss = next((i + 1 for i, name in enumerate(names) if name in losses(program)), 0)
+    options, kept_too = _options(names, labels or names, loss=loss, report_every=print_period, epochs=epochs, steps=steps,
                                  threads=thread, is_shuffled=shuffle_seed is not None, shuffle_seed=shuffle_seed or 0,
                                  check_finite=check_nan, lease=dataset._given["lease"], has_precision=exact is not None,
                                  precision=exact or 0)
