@@ -15,6 +15,7 @@ set(TR_FRAMEWORK_FOLDERS base threads tensors programs operators formats gradien
 set(TR_STORAGE_FOLDERS util memory table checkpoint)
 set(TR_PSERVER_FOLDERS util wire observe state core/base core/board core/tasks core/client core/replica core/updates
     core/snapshots core/members core/server transport store rank api ops)
+set(TR_TRAINER_FOLDERS files formats dataset checkpoints job loop saved_job)
 
 # Messages: proto/<name>.proto.
 set(TR_FRAMEWORK_PROTOS framework)

@@ -11,8 +11,8 @@ function(tr_api_headers OUT)
     file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
          ${PROJECT_SOURCE_DIR}/framework/trireme.h ${PROJECT_SOURCE_DIR}/storage/trireme_*.h ${PROJECT_SOURCE_DIR}/pserver/trireme_*.h
          ${PROJECT_SOURCE_DIR}/serving/trireme_*.h ${PROJECT_SOURCE_DIR}/trainer/trireme_*.h)
-    set(${OUT} ${headers} trainer/checkpoint_policy.h trainer/checkpoint_manager.h
-        trainer/partition.h trainer/stop_signal.h trainer/step.h PARENT_SCOPE)
+    set(${OUT} ${headers} trainer/checkpoints/checkpoint_policy.h trainer/checkpoints/checkpoint_manager.h
+        trainer/job/partition.h trainer/checkpoints/stop_signal.h trainer/loop/step.h PARENT_SCOPE)
 endfunction()
 
 # The functions that these headers declare with TR_API.

@@ -23,7 +23,7 @@ version = release = re.search(r"project\(trireme VERSION ([0-9.]+)", (ROOT / "CM
 
 root_doc = "README"                                    # the first page is what a visitor of the code sees, too
 contents = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "framework/README.md", "kernels/README.md", "pserver/README.md", "storage/README.md", "docs/**"]
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "framework/README.md", "kernels/README.md", "pserver/README.md", "storage/README.md", "trainer/README.md", "docs/**"]
 exclude_patterns = [".*", "build", "dist", "wheelhouse", "output", "docs/**/.ipynb_checkpoints", "**/*.txt"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "draw"]
 html_math_renderer = "mathml"

@@ -1,6 +1,6 @@
 /* fuzz_feed.c - lines of data files: the first byte chooses the format, the rest are lines, of a file with a line of
  * names where the format may have one. Whatever is accepted is whole: every slot has its values for every line. */
-#include "trainer/parse.h"
+#include "trainer/formats/parse.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* fuzz_job.c - the message of a saved job: what is accepted is copied again, written and read, and its data make a
  * dataset or are refused. The file's header has a checksum, which a fuzzer cannot guess: it is tried apart. */
-#include "trainer/job_desc.h"
-#include "trainer/job_file.h"
+#include "trainer/saved_job/job_desc.h"
+#include "trainer/saved_job/job_file.h"
 
 #include <stdlib.h>
 

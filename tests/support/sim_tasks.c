@@ -1,4 +1,4 @@
-/* sim_tasks.c - leased tasks in a simulated job. A trainer works as trainer/leases.c and loop.c do, and what it makes of a batch counts
+/* sim_tasks.c - leased tasks in a simulated job. A trainer works as trainer/loop/leases.c and loop.c do, and what it makes of a batch counts
  * it in a row on every server: so each server's rows say which batches are in its parameters, whatever happened to ranks and memory.
  *
  * In geo a step is of several batches, and the last one of a task ends a step. */

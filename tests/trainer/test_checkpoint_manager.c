@@ -1,7 +1,7 @@
 /* test_checkpoint_manager.c - the checkpoints of one process: steps until one, going on from it, and functions of the caller that fail. */
 #include "tests/support/expect.h"
 
-#include "trainer/checkpoint_manager_state.h"
+#include "trainer/checkpoints/checkpoint_manager.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,9 +140,9 @@ TEST(without_a_folder_steps_are_counted)
 
     assert_int_equal(tr_checkpoint_manager_begin(manager, &contents), TR_OK);
     assert_int_equal(tr_checkpoint_manager_begin_step(&stops, manager), TR_OK);
-    assert_int_equal(tr__checkpoints_begin_loop(manager, 0), TR_OK);
-    tr__checkpoints_count(manager, 5);
-    assert_int_equal(tr__checkpoints_look(&stops, manager), TR_OK);
+    assert_int_equal(tr_checkpoint_manager_begin_loop(manager, 0), TR_OK);
+    tr_checkpoint_manager_count(manager, 5);
+    assert_int_equal(tr_checkpoint_manager_look(&stops, manager), TR_OK);
     tr_checkpoint_manager_count_idle(manager, 2);
     tr_checkpoint_manager_retract(manager, true);
     assert_int_equal(tr_checkpoint_manager_steps(manager), 7);

@@ -2,7 +2,7 @@
 #include "tests/support/expect.h"
 
 #include "framework/base/memory.h"
-#include "trainer/checkpoint_policy.h"
+#include "trainer/checkpoints/checkpoint_policy.h"
 
 #define SECOND (int64_t)1000000000
 

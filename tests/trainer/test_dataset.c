@@ -2,7 +2,7 @@
  * blocks; what is wrong with a line is said. */
 #include "tests/support/expect.h"
 
-#include "trainer/parse.h"
+#include "trainer/formats/parse.h"
 #include "trainer/trireme_trainer.h"
 
 #include <stdio.h>

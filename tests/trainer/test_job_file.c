@@ -1,7 +1,7 @@
 /* test_job_file.c - a saved job is held against its limits before memory is asked for. */
 #include "tests/support/expect.h"
 
-#include "trainer/job_file.h"
+#include "trainer/saved_job/job_file.h"
 #include "trainer/trireme_trainer.h"
 
 #include <fcntl.h>

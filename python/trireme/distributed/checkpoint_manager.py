@@ -5,7 +5,7 @@ trainer adds the variables that the servers do not have, such as moving averages
 its data ends or it dies without a replacement. The last checkpoint is made after the last step of all trainers. When a job resumes, trainer
 0 loads everything. The servers get their first values from trainer 0, as in a new job, on any number of servers.
 
-The core does all this (trainer/checkpoint_manager.h). Here stand the steps that a script makes one by one, and the saves that it asks for.
+The core does all this (trainer/checkpoints/checkpoint_manager.h). Here stand the steps that a script makes one by one, and the saves that it asks for.
 """
 
 from __future__ import annotations

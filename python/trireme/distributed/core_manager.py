@@ -1,4 +1,4 @@
-"""The core's manager of this process's checkpoints (trainer/checkpoint_manager.h), with the script's part: its settings, the position of its reader,
+"""The core's manager of this process's checkpoints (trainer/checkpoints/checkpoint_manager.h), with the script's part: its settings, the position of its reader,
 and the lines for its user.
 
 checkpoint_manager.py has the manager of a job's trainer, train/local_checkpoints.py that of a single process.

@@ -1,4 +1,4 @@
-"""A job's work as the core takes it (trainer/partition.h): of a script's training, and of a saved job."""
+"""A job's work as the core takes it (trainer/job/partition.h): of a script's training, and of a saved job."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 ``feeds.Dataset`` makes a TableReader. The core opens one piece of a file after the other through it, and asks for the next rows. Each
 column that a slot wants is cast to the slot's own type, and handed over by Arrow's C data interface: no value is copied on the way. What
-rows mean, nulls and lists too, is decided in ``trainer/parse_table.c``.
+rows mean, nulls and lists too, is decided in ``trainer/formats/parse_table.c``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,238 @@
+/* checkpoint_manager_origin.c - where a training goes on, and the values that it takes from there. */
+#include "trainer/checkpoints/checkpoint_manager_state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/memory.h"
+#include "framework/base/status.h"
+
+/* == what the user hears ========================================================================= */
+
+void tr__checkpoints_say(const tr_checkpoint_manager *m, bool is_warning, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    char *text = tr__must_vformat(format, arguments);
+    va_end(arguments);
+    if (m->contents.say)
+        m->contents.say(text, is_warning, m->contents.payload);
+    else
+        fprintf(stderr, "trireme%s: %s\n", is_warning ? " warning" : "", text);
+    free(text);
+}
+
+tr_status tr__checkpoints_digest(const char **out, tr_checkpoint_manager *m)
+{
+    if (!m->digest && m->contents.digest)
+        TR_TRY(m->contents.digest(&m->digest, m->contents.payload));
+    *out = m->digest;
+    return TR_OK;
+}
+
+static void say_refused(const tr_checkpoint_manager *m)
+{
+    for (const char *line = m->refused; line && *line;) {
+        const size_t length = strcspn(line, "\n");
+        tr__checkpoints_say(m, true, "%.*s: the checkpoint before it is taken", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+static tr_status say_where(tr_checkpoint_manager *m)
+{
+    const char *there = tr_checkpoint_digest(m->from), *here = NULL;
+
+    say_refused(m);
+    if (there && *there)
+        TR_TRY(tr__checkpoints_digest(&here, m));
+    if (here && strcmp(here, there) != 0)
+        tr__checkpoints_say(m, true, "the checkpoint '%s' is of another program; what it has of this one's variables is taken, and the others begin "
+                                     "anew. If that is not meant, give --checkpoint another folder", tr_checkpoint_folder(m->from));
+    tr__checkpoints_say(m, false, "going on from step %lld, %s", (long long)tr_checkpoint_step(m->from), tr_checkpoint_folder(m->from));
+    return TR_OK;
+}
+
+/* == the place =================================================================================== */
+
+int64_t tr__checkpoints_newest(const tr_checkpoint_manager *m)
+{
+    int64_t step = -1;
+
+    tr_checkpoint_list(&step, 1, m->options.folder);
+    return step;
+}
+
+tr_status tr__checkpoints_claim(tr_checkpoint_manager *m, tr_checkpoint_entry entry)
+{
+    char *said = NULL;
+
+    TR_TRY(tr_checkpoint_claim(&said, m->options.folder, entry, m->options.command));
+    if (said)
+        tr__checkpoints_say(m, false, "%s", said);
+    tr_free(said);
+    return TR_OK;
+}
+
+/* What do the servers hold? */
+static tr_status ask_servers(tr_checkpoint_manager *m)
+{
+    if (m->job && !m->is_asked)
+        TR_TRY(tr_job_resumed(m->job, &m->servers_have_state, &m->resumed));
+    m->servers_have_state |= m->job && tr_job_is_replacement(m->job);
+    m->is_asked = true;
+    return TR_OK;
+}
+
+static tr_status find(tr_checkpoint_manager *m)
+{
+    const int                index = m->job ? tr_job_index(m->job) : 0;
+    tr_trainer_state         place = {0};
+    tr_checkpoint_beginning *b = &m->beginning;
+
+    TR_TRY(ask_servers(m));
+    if (tr__keeps_checkpoints(m))
+        b->origin = tr_checkpoint_origin_of(m->servers_have_state, m->options.resume, tr__checkpoints_newest(m) >= 0);
+    if (b->origin == TR_ORIGIN_SERVERS)
+        tr_beginning_read(&place, m->options.folder, index);
+    if (b->origin == TR_ORIGIN_CHECKPOINT) {
+        TR_TRY(tr_checkpoint_open_newest(&m->from, &m->refused, m->options.folder));
+        tr_checkpoint_place(&place, m->from, index);
+    }
+    b->checkpoint = m->from;
+    b->refused = m->refused;
+    b->steps = place.steps;
+    b->runs = place.runs;
+    for (int i = 0; m->from && i < tr_checkpoint_trainers(m->from); i++) {
+        tr_checkpoint_trainer(&place, m->from, i);
+        if (place.index == index) {
+            b->position = place.position;
+            b->position_size = place.position_size;
+        }
+    }
+    m->is_found = true;
+    return TR_OK;
+}
+
+tr_status tr_checkpoint_manager_find(tr_checkpoint_beginning *out, tr_checkpoint_manager *manager)
+{
+    if (!manager->is_found)
+        TR_TRY(find(manager));
+    *out = manager->beginning;
+    return TR_OK;
+}
+
+/* Where the servers hold the state, a checkpoint serves only for statistics, so training goes on without it. */
+static void open_for_statistics(tr_checkpoint_manager *m)
+{
+    if (tr_checkpoint_origin_reads(m->beginning.origin, m->first, tr__checkpoints_newest(m) >= 0) &&
+        tr_checkpoint_open_newest(&m->from, &m->refused, m->options.folder) == TR_OK && tr__is_first_trainer(m))
+        say_refused(m);
+}
+
+static void make_policy(tr_checkpoint_manager *m)
+{
+    m->checkpoints = tr_checkpoint_policy_new(&(tr_checkpoint_start){
+        .every_steps = m->options.every_steps, .every_seconds = m->options.every_seconds, .first = m->beginning.steps,
+        .steps_on_servers = m->steps_on_servers, .resumed = m->beginning.checkpoint ? tr_checkpoint_step(m->beginning.checkpoint) : -1,
+        .newest = tr__checkpoints_newest(m), .servers_have_state = m->servers_have_state, .is_first = tr__is_first_trainer(m),
+        .can_lag = m->policy.snapshots_all}, tr__clock());
+}
+
+static tr_status index_variables(tr_checkpoint_manager *m)
+{
+    for (int i = 0; i < m->contents.count; i++)
+        if (tr_map_put(&m->variable, m->contents.variables[i].name, (void *)(uintptr_t)&m->contents.variables[i]) != 0)
+            return tr_fail(TR_ENOMEM, "no memory for the names of a checkpoint's variables");
+    return TR_OK;
+}
+
+tr_status tr_checkpoint_manager_begin(tr_checkpoint_manager *manager, const tr_checkpoint_contents *contents)
+{
+    tr_checkpoint_manager *m = manager;
+
+    m->contents = *contents;
+    TR_TRY(index_variables(m));
+    m->policy = (tr_policy){.period = 1};
+    if (contents->mode)
+        TR_TRY(tr_policy_parse(&m->policy, contents->mode));
+    TR_TRY(ask_servers(m));
+    if (tr__keeps_checkpoints(m) && tr__is_first_trainer(m))
+        TR_TRY(tr__checkpoints_claim(m, m->servers_have_state ? TR_ENTRY_JOIN : m->options.entry));
+    if (!m->is_found)
+        TR_TRY(find(m));
+    m->steps_on_servers = m->resumed * m->policy.period;
+    m->first = m->beginning.steps + m->steps_on_servers;
+    m->first_run = m->beginning.runs + m->steps_on_servers;
+    if (!tr__keeps_checkpoints(m))
+        return TR_OK;
+    if (m->job && tr__is_first_trainer(m) && !m->servers_have_state)
+        tr_beginning_write(m->options.folder, m->from);
+    if (!m->from)
+        open_for_statistics(m);
+    else if (tr__is_first_trainer(m))
+        TR_TRY(say_where(m));
+    make_policy(m);
+    return TR_OK;
+}
+
+/* == values ====================================================================================== */
+
+/* Where the servers hold newer parameters, what a trainer had accumulated for older ones would count twice. So only statistics of which all
+ * trainers have one value are taken then. */
+static bool takes(const tr_checkpoint_manager *m, const tr_checkpoint_variable *v)
+{
+    if (!m->from || v->kind == TR_STATE_TABLE || !tr_checkpoint_origin_takes(m->beginning.origin, v->kind, v->is_on_servers))
+        return false;
+    if (m->beginning.origin == TR_ORIGIN_SERVERS)
+        return tr_checkpoint_find(m->from, v->name) >= 0;
+    return tr__is_first_trainer(m) || !v->is_pulled;
+}
+
+bool tr_checkpoint_manager_has_old(const tr_checkpoint_manager *manager, const char *name)
+{
+    const tr_checkpoint_variable *v = tr__checkpoint_variable(manager, name);
+    return v && manager->beginning.origin == TR_ORIGIN_SERVERS && takes(manager, v);
+}
+
+static tr_status load_table(const tr_checkpoint_manager *m, const char *name)
+{
+    tr_job_table table;
+    int64_t      rows;
+
+    for (int i = 0; i < tr_checkpoint_tables(m->from); i++) {
+        tr_checkpoint_table(&table, &rows, m->from, i);
+        if (!strcmp(table.name, name)) {
+            const tr_status status = tr_checkpoint_load_table(m->contents.scope, m->from, i);
+            return status == TR_OK ? TR_OK : tr_context(status, "for the sparse table '%s' of the checkpoint '%s'", name, tr_checkpoint_folder(m->from));
+        }
+    }
+    return tr_fail(TR_ENOTFOUND, "the checkpoint '%s' of step %lld has no sparse table '%s', which the program keeps: was it written by another program?",
+                   tr_checkpoint_folder(m->from), (long long)tr_checkpoint_step(m->from), name);
+}
+
+tr_status tr_checkpoint_manager_load(tr_checkpoint_manager *manager)
+{
+    const tr_checkpoint_contents *c = &manager->contents;
+    const int                     trainer = manager->job ? tr_job_index(manager->job) : 0, trainers = manager->job ? tr_job_trainers(manager->job) : 1;
+    const char                  **names = tr__must_array((size_t)c->count + 1, sizeof *names);
+    int                           count = 0;
+    tr_status                     status = TR_OK;
+
+    for (int i = 0; i < c->count; i++)
+        if (takes(manager, &c->variables[i]))
+            names[count++] = c->variables[i].name;
+    if (count)
+        status = tr_checkpoint_restore(NULL, manager->from, c->program, count, names, trainer, trainers);
+    /* The servers get the rows of tables from trainer 0's variables. */
+    for (int i = 0; i < c->count && manager->beginning.checkpoint && tr__is_first_trainer(manager) && status == TR_OK; i++)
+        if (c->variables[i].kind == TR_STATE_TABLE)
+            status = load_table(manager, c->variables[i].name);
+    if (status == TR_OK && count)
+        status = tr_checkpoint_restore(c->scope, manager->from, c->program, count, names, trainer, trainers);
+    free(names);
+    return status;
+}
