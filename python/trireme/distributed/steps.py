@@ -30,11 +30,11 @@ from .set_rows import set_rows_of_servers
 from .training import Training
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TrainersPart(LoopPart):
     """A trainer's part of a program, in a loop of the core."""
 
-    training: Training | None = None
+    training: Training
 
     def end(self, steps: int, leased: bool) -> None:
         self.training.after_loop(min(steps, self.skip), leased)
@@ -86,7 +86,7 @@ class JobSteps(Steps):
         if training.replay is not None:
             replayed = training.replay.next(tuple(feed), names)
             if replayed is not None:
-                training.forget_sets()
+                training.forget_sets(training.replay)
                 if training.replay.is_over:                # values that the script itself has written by now are replaced by the kept ones
                     training.load_own()
                 return replayed, feed, names
@@ -104,7 +104,7 @@ class JobSteps(Steps):
         if program is training.program or program is training.result.idle:
             training.see(names, results)
         elif training.replay is not None and program is training.replay.now:
-            training.put_in(names, results)
+            training.put_in(training.replay, names, results)
 
     def before_loop(self, executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
         """Return the LoopPart of a loop over ``program``: the program to run instead, and its settings."""
@@ -118,7 +118,7 @@ class JobSteps(Steps):
         return TrainersPart(training.program, training.result.idle, fetched, session.batch_weight,
                             not training.result.mode.is_lockstep, replay.steps - replay.made if replay else 0,
                             manager.runs_to_tell(), manager,
-                            training.result.flush, training.place_of_loss(fetched) + 1, training)
+                            training.result.flush, training.place_of_loss(fetched) + 1, training=training)
 
     def _first_run(self, executor: Any, program: Program, scope: Scope) -> Training | None:
         self._latest = weakref.ref(executor)

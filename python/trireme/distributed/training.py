@@ -72,11 +72,9 @@ class Training:
         self._loss_due = 0.0
         self._loss_at: dict[tuple[str, ...], int] = {}  # the loss's place in the fetches; -1: it is not fetched
         for name in self.result.means.values():
-            var = self.program.global_block().var(name)
-            scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
+            _set_zeros(scope, self.program, name)
         for name in self.result.fed:
-            var = program.global_block().var(name)
-            scope.var(name).get_tensor().set(np.zeros([dim if dim > 0 else 1 for dim in var.desc.shape()], var.dtype.dtype))
+            _set_zeros(scope, program, name)
         self._kept |= self.result.fed
         self._taken = frozenset(value.source for value in self.result.values) if not self.result.mode.trains_copies else frozenset()
         self.manager = manager_of(job)
@@ -156,10 +154,10 @@ class Training:
             self.scope.var(name + BASE).get_tensor().set(self._array(name))
         self.scope.var(COUNT).get_tensor().set(np.zeros(1, np.int64))
 
-    def forget_sets(self) -> None:
+    def forget_sets(self, replay: Replay) -> None:
         """In a replay: what the script has set for the step that is replayed now is in the servers' values already."""
         self._has_set |= lib.tr_job_is_set(self.job.ptr, ffi.NULL)
-        if self._has_set and self.replay.is_over:
+        if self._has_set and replay.is_over:
             self._pull()
         lib.tr_job_unset(self.job.ptr, ffi.NULL)
 
@@ -236,9 +234,9 @@ class Training:
         if self.fetched_before is not None:
             self.fetched_before.keep(self.manager.steps, names, results)
 
-    def put_in(self, names: tuple[str, ...], results: list[Any]) -> None:
+    def put_in(self, replay: Replay, names: tuple[str, ...], results: list[Any]) -> None:
         """Replace the stand-ins by the values that the replayed step fetched."""
-        step = self.manager.first - self.replay.steps + self.replay.made
+        step = self.manager.first - replay.steps + replay.made
         for i, name in enumerate(self.fetched(names)):
             found = self.fetched_before.find(step, name) if self.fetched_before is not None else None
             if found is None and step == self.manager.first and self.manager.steps_on_servers and name in self.result.means.values():
@@ -254,8 +252,7 @@ class Training:
             self.fetched_before.end_replay()
 
     def next_program(self) -> Program:
-        is_idle = self._weight == 0 and self.result.idle is not None
-        return self.result.idle if is_idle else self.program
+        return self.result.idle if self._weight == 0 and self.result.idle is not None else self.program
 
     def fetched(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names to fetch instead of these."""
@@ -288,6 +285,12 @@ class Training:
         if name := self.name_of_set():
             raise UnsupportedError(f"{name!r} was set after the last step, and the servers, which write this checkpoint, get it with the next one: make a step before you save")
         self.manager.take_whole(folder, keep, position, step)
+
+
+def _set_zeros(scope: Scope, program: Program, name: str) -> None:
+    var = program.global_block().var(name)
+    assert var.dtype is not None                       # the servers have such a variable, so its type is known
+    scope.var(name).get_tensor().set(np.zeros([dim if dim > 0 else 1 for dim in var.desc.shape()], var.dtype.dtype))
 
 
 def _ahead_of(program: Program) -> Program | None:
