@@ -68,7 +68,7 @@ static double fill(tr_table *t, int64_t rows)
 /* Move all rows into another table, shard by shard, as a checkpoint does. */
 static double restore(const tr_table *t)
 {
-    const tr_table_place here = {.shard_count = TR_SHARDS};
+    const tr_table_segment here = {.shard_count = TR_SHARDS};
     const double         from = now();
     tr_table            *to = NULL;
 
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
         return 2;
     const int64_t         count = atoll(argv[1]);
     const tr_table_config config = {.dtype = TR_FP32, .width = atoll(argv[2]), .states = atoi(argv[3]), .init = TR_TABLE_CONSTANT};
-    const tr_table_place  place = {argc > 4 ? argv[4] : NULL, 0, TR_SHARDS, 0};
+    const tr_table_segment  place = {argc > 4 ? argv[4] : NULL, 0, TR_SHARDS, 0};
     tr_table             *t = NULL;
     tr_table_report       report;
     double                find[ROUNDS], raw_find[ROUNDS], pull[ROUNDS], raw_pull[ROUNDS];

@@ -118,7 +118,7 @@ static void report(const char *what, double *values, int count, const char *unit
 
 int main(int argc, char **argv)
 {
-    static const tr_table_place everywhere = {NULL, 0, TR_SHARDS, 0};
+    static const tr_table_segment everywhere = {NULL, 0, TR_SHARDS, 0};
     const tr_table_config config = {.dtype = TR_FP32, .width = WIDTH, .states = 1};
     static int64_t        keys[KEYS];
     tr_table             *t = NULL;

@@ -16,7 +16,7 @@
 
 /* -- variables ------------------------------------------------------------------------------------------ */
 
-tr_status tr__plan_add_var(int *out, tr_plan *plan, const char *name, tr_place place, int outer)
+tr_status tr__plan_add_var(int *out, tr_plan *plan, const char *name, tr_home home, int outer)
 {
     if (plan->var_count == plan->var_capacity) {
         const int    capacity = plan->var_capacity ? plan->var_capacity * 2 : 64;
@@ -27,7 +27,7 @@ tr_status tr__plan_add_var(int *out, tr_plan *plan, const char *name, tr_place p
         plan->var_capacity = capacity;
     }
     tr_plan_var *var = &plan->var[plan->var_count];
-    *var = (tr_plan_var){.name = strdup(name), .place = place, .outer = outer,
+    *var = (tr_plan_var){.name = strdup(name), .home = home, .outer = outer,
                          .desc = tr_block_find_var_recursive(plan->block, name)};
     if (!var->name)
         return tr_fail(TR_ENOMEM, "no memory for the name of a variable");

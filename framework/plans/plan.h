@@ -18,7 +18,7 @@
  *   frame.h        a frame is the storage of one activation of a plan; tables of pointers made with it let a
  *                  step run without any look-up. Loops open a frame per iteration; closed ones are kept.
  *
- * A variable is in one place: LOCAL to the frame, FED by the user, in the SCOPE, where a persistable one stays that is fed, OUTER: a variable of the plan
+ * A variable has one home: LOCAL to the frame, FED by the user, in the SCOPE, where a persistable one stays that is fed, OUTER: a variable of the plan
  * around, or the CALLER'S: a gradient block's parent is its forward block, but when it is nested in another
  * gradient block it also sees the gradients there. Sub-plans are always dynamic. */
 #ifndef TR_FRAMEWORK_PLAN_H
@@ -29,12 +29,12 @@
 #include "framework/operators/infer_frame.h"
 #include "framework/programs/program.h"
 
-typedef enum tr_place { TR_LOCAL, TR_FED, TR_SCOPE, TR_OUTER, TR_CALLERS } tr_place;
+typedef enum tr_home { TR_LOCAL, TR_FED, TR_SCOPE, TR_OUTER, TR_CALLERS } tr_home;
 
 typedef struct tr_plan_var {
     char        *name;
     tr_var_desc *desc;                /* NULL: not declared (made by a fusion) */
-    tr_place     place;
+    tr_home      home;
     int          outer;               /* OUTER, CALLERS: variable of that plan; FED: number of the feed; SCOPE: the same, or -1 */
     bool         captured;            /* a sub-plan looks at it: never in the arena, never shared in place */
     bool         written_inside;      /* a sub-plan writes it: its shape is never known before the run */
@@ -124,7 +124,7 @@ struct tr_plan {
 };
 
 /* The name must be new in the plan, or it becomes the name's latest version. */
-tr_status tr__plan_add_var(int *out, tr_plan *plan, const char *name, tr_place place, int outer);
+tr_status tr__plan_add_var(int *out, tr_plan *plan, const char *name, tr_home home, int outer);
 /* A new temporary that is declared like variable `like`. */
 tr_status tr__plan_add_temporary(int *out, tr_plan *plan, int like);
 /* Does the program say of the variable what is so? EDTYPE of another type, EINVAL of another kind. */

@@ -216,8 +216,8 @@ static bool is_array(const tr_plan_var *var)
 static void mark_written(tr_plan *plan, int v, bool is_set)
 {
     plan->var[v].written = true;
-    while (plan->var[v].place == TR_OUTER || plan->var[v].place == TR_CALLERS) {
-        tr_plan *around = plan->var[v].place == TR_OUTER ? plan->parent : plan->caller;
+    while (plan->var[v].home == TR_OUTER || plan->var[v].home == TR_CALLERS) {
+        tr_plan *around = plan->var[v].home == TR_OUTER ? plan->parent : plan->caller;
         v = plan->var[v].outer;
         plan = around;
         plan->var[v].written = plan->var[v].written_inside = true;
@@ -231,8 +231,8 @@ static tr_status resolve_output(int *out, tr_plan *plan, const char *name, bool 
     const int  now = current_var(plan, name);
     const bool is_mine = tr_block_find_var(plan->block, name) != NULL;
 
-    if (now >= 0 && (plan->var[now].place == TR_SCOPE || plan->var[now].place == TR_OUTER ||
-                     plan->var[now].place == TR_CALLERS || keep_version || is_array(&plan->var[now]))) {
+    if (now >= 0 && (plan->var[now].home == TR_SCOPE || plan->var[now].home == TR_OUTER ||
+                     plan->var[now].home == TR_CALLERS || keep_version || is_array(&plan->var[now]))) {
         *out = now;
     } else if (is_persistable(plan->block, name)) {
         TR_TRY(plan->parent ? resolve(out, plan, name) : tr__plan_add_var(out, plan, name, TR_SCOPE, -1));
@@ -419,7 +419,7 @@ static tr_status bind_feeds_and_fetches(tr_plan *plan)
         if (!plan->parent && is_persistable(plan->block, plan->feed_name[i]))      /* what nothing reads stays in the scope, too */
             TR_TRY(resolve(&var, plan, plan->feed_name[i]));
         for (int v = 0; v < plan->var_count; v++)
-            if ((plan->var[v].place == TR_FED || plan->var[v].place == TR_SCOPE) && plan->var[v].outer == i)
+            if ((plan->var[v].home == TR_FED || plan->var[v].home == TR_SCOPE) && plan->var[v].outer == i)
                 plan->feed_var[i] = v;
     }
     return TR_OK;
@@ -446,13 +446,13 @@ static tr_status sum_up(tr_plan *plan)
     if (!plan->outside || !plan->unset || !plan->writes)
         return tr_fail(TR_ENOMEM, "no memory for a plan of %d variables", plan->var_count);
     for (int v = 0; v < plan->var_count; v++) {
-        const tr_place place = plan->var[v].place;
-        if (place == TR_LOCAL && (is_array(&plan->var[v]) || (plan->var[v].written_inside && !plan->var[v].is_handed)))
+        const tr_home home = plan->var[v].home;
+        if (home == TR_LOCAL && (is_array(&plan->var[v]) || (plan->var[v].written_inside && !plan->var[v].is_handed)))
             plan->unset[plan->unset_count++] = v;
-        plan->uses_scope = plan->uses_scope || place == TR_SCOPE;
-        if (place == TR_FED || place == TR_SCOPE)
+        plan->uses_scope = plan->uses_scope || home == TR_SCOPE;
+        if (home == TR_FED || home == TR_SCOPE)
             plan->outside[plan->outside_count++] = v;
-        if (place == TR_SCOPE && plan->var[v].is_set)
+        if (home == TR_SCOPE && plan->var[v].is_set)
             plan->writes[plan->write_count++] = v;
     }
     for (int i = 0; i < plan->step_count; i++) {

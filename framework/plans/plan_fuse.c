@@ -116,7 +116,7 @@ static int next_in_chain(const tr_plan *plan, const uses *use, int i, const char
         return -1;
     const int          v = step->arg[step->in_args];
     const tr_plan_var *var = &plan->var[v];
-    if (var->place != TR_LOCAL || var->captured || var->fetched || use[v].data != 1)
+    if (var->home != TR_LOCAL || var->captured || var->fetched || use[v].data != 1)
         return -1;
     const int      number = (int)use[v].reader_sum;
     const tr_step *next = &plan->step[number];

@@ -92,7 +92,7 @@ static tr_meta meta_of_tensor(const tr_var *var, int number)
 
 static bool given_from_outside(const tr_plan_var *var)
 {
-    return var->place == TR_FED || (var->place == TR_SCOPE && var->read);
+    return var->home == TR_FED || (var->home == TR_SCOPE && var->read);
 }
 
 bool tr__layout_fits(const tr_layout *layout, const tr_plan *plan, tr_var *const *vars)
@@ -140,7 +140,7 @@ static void mark_dynamic(inference *f, const tr_step *step, int index)
         if (v < 0)
             continue;
         f->layout->meta[v] = unknown_meta(v);
-        if (f->plan->var[v].place == TR_SCOPE)
+        if (f->plan->var[v].home == TR_SCOPE)
             unsettle(f, v);
     }
 }
@@ -150,7 +150,7 @@ static bool changes_shape(const inference *f, int v, const tr_meta *made)
 {
     const tr_meta *now = &f->layout->meta[v];
 
-    return f->plan->var[v].place == TR_SCOPE && f->use[v] && now->shape.rank > 0 &&
+    return f->plan->var[v].home == TR_SCOPE && f->use[v] && now->shape.rank > 0 &&
            (now->dtype != made->dtype || !tr_shape_equal(&now->shape, &made->shape));
 }
 
@@ -197,7 +197,7 @@ static void foresee(inference *f, const tr_step *step, const tr_meta *made)
 {
     for (int a = step->in_args; a < step->arg_count; a++) {
         const int v = step->arg[a];
-        if (v < 0 || f->plan->var[v].place != TR_LOCAL || f->plan->var[v].written_inside || (f->use[v] & WAS_WRITTEN) ||
+        if (v < 0 || f->plan->var[v].home != TR_LOCAL || f->plan->var[v].written_inside || (f->use[v] & WAS_WRITTEN) ||
             made[a].kind != TR_KIND_TENSOR || !is_known(&made[a]))
             continue;
         f->layout->meta[v] = made[a];
@@ -271,7 +271,7 @@ static tr_status check_initialised(const tr_plan *plan, int v, const tr_var *var
 {
     const tr_plan_var *pv = &plan->var[v];
 
-    if (pv->place != TR_SCOPE || (use[v] & WAS_WRITTEN) || var->kind != TR_KIND_TENSOR || var->tensor.dtype != TR_DTYPE_NONE ||
+    if (pv->home != TR_SCOPE || (use[v] & WAS_WRITTEN) || var->kind != TR_KIND_TENSOR || var->tensor.dtype != TR_DTYPE_NONE ||
         (pv->desc && pv->desc->kind != TR_KIND_TENSOR && pv->desc->kind != TR_KIND_SELECTED_ROWS))
         return TR_OK;
     return tr_fail(TR_ENOTFOUND, "variable '%s' has no value yet: run the startup program (or load it) first", pv->name);
@@ -355,7 +355,7 @@ static int64_t bytes_of(const tr_meta *meta)
 static bool is_placed(const tr_layout *layout, const tr_plan *plan, int v, const bool *made_dynamically)
 {
     const tr_plan_var *var = &plan->var[v];
-    return var->place == TR_LOCAL && !var->captured && !var->fetched && !made_dynamically[v] && is_known(&layout->meta[v]);
+    return var->home == TR_LOCAL && !var->captured && !var->fetched && !made_dynamically[v] && is_known(&layout->meta[v]);
 }
 
 static void find_spans(tr_span *spans, const tr_plan *plan)
@@ -472,7 +472,7 @@ static void mark_lod_vars(tr_layout *layout, const tr_plan *plan)
     for (int i = 0; i < plan->step_count; i++)
         for (int a = plan->step[i].in_args; a < plan->step[i].arg_count; a++) {
             const int v = plan->step[i].arg[a];
-            if (v >= 0 && plan->var[v].place == TR_LOCAL &&
+            if (v >= 0 && plan->var[v].home == TR_LOCAL &&
                 (layout->dynamic[i] || layout->lod_from[v] >= 0 || layout->meta[v].lod_level > 0))
                 layout->may_have_lod[v] = layout->has_lods = true;
         }

@@ -3,16 +3,16 @@
 #include "framework/operators/op_registry.h"
 #include "framework/plans/plan_layout.h"
 
-static void print_place(tr_text *text, const tr_plan *plan, const tr_layout *layout, int v)
+static void print_home(tr_text *text, const tr_plan *plan, const tr_layout *layout, int v)
 {
     const tr_plan_var *var = &plan->var[v];
 
     tr_text_add(text, "%s", var->name);
     if (layout && layout->meta[v].shape.rank > 0)
         tr_text_add(text, " : %s%s", tr_dtype_name(layout->meta[v].dtype), TR_SHAPE_STR(layout->meta[v].shape));
-    if (var->place == TR_SCOPE)
+    if (var->home == TR_SCOPE)
         tr_text_add(text, " (scope)");
-    else if (var->place == TR_OUTER)
+    else if (var->home == TR_OUTER)
         tr_text_add(text, " (outer)");
     else if (var->fetched)
         tr_text_add(text, " (fetched)");
@@ -49,7 +49,7 @@ static void print_plan(tr_text *text, const tr_plan *plan, const tr_layout *layo
             if (step->arg[a] < 0)
                 continue;
             tr_text_add(text, "%s", first ? "" : ", ");
-            print_place(text, plan, layout, step->arg[a]);
+            print_home(text, plan, layout, step->arg[a]);
             first = false;
         }
         tr_text_add(text, "%s%s(", first ? "" : " = ", step->op->type);

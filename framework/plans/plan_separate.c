@@ -51,7 +51,7 @@ static bool must_separate(const tr_plan *plan, const tr_step *step, int out_arg)
     const int v = step->arg[out_arg];
     int       kept_apart = 0;
 
-    if (v < 0 || plan->var[v].place == TR_LOCAL || step->op->updates || step->op->has_block)
+    if (v < 0 || plan->var[v].home == TR_LOCAL || step->op->updates || step->op->has_block)
         return false;
     if (plan->var[v].desc && plan->var[v].desc->kind == TR_KIND_ARRAY)
         return false;                 /* written element by element */

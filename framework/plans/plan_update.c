@@ -88,7 +88,7 @@ static int update_of(const tr_plan *plan, const later *var, const tr_update_fusi
 {
     const int gradient = only_arg(&plan->step[i], true, fusion->made), param = only_arg(&plan->step[i], false, fusion->of);
 
-    if (gradient < 0 || param < 0 || plan->var[gradient].place != TR_LOCAL || plan->var[gradient].captured ||
+    if (gradient < 0 || param < 0 || plan->var[gradient].home != TR_LOCAL || plan->var[gradient].captured ||
         plan->var[gradient].fetched || var[gradient].reads != 1 || plan->var[param].captured)
         return -1;
     const int      u = var[gradient].reader;

@@ -177,7 +177,7 @@ static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
 
     TR_TRY(check_feed(feed, var->desc));
     const tr_shape shape = tr_shape_of(feed->rank, feed->dims);
-    if (var->place == TR_SCOPE)
+    if (var->home == TR_SCOPE)
         return set_in_scope(&plan->frame->var[v]->tensor, feed, &shape);
     if (may_be_indices(feed->dtype) || (var->captured && var->written)) {      /* a sub-block writes it: not into the caller's memory */
         TR_TRY(reserve_feed(tensor, feed, &shape));
@@ -250,7 +250,7 @@ static tr_status give_fetch(tr_tensor *out, const tr_plan *plan, int fetch)
         return tr_fail(TR_EUNSUPPORTED, "fetch '%s': it is no tensor", plan->fetch_name[fetch]);
     if (var->tensor.dtype == TR_DTYPE_NONE)
         return tr_fail(TR_ENOTFOUND, "fetch '%s': the run gave it no value", plan->fetch_name[fetch]);
-    if (plan->var[v].place != TR_LOCAL) {
+    if (plan->var[v].home != TR_LOCAL) {
         TR_TRY(tr_tensor_await(&var->tensor));
         return tr_tensor_copy(out, &var->tensor);
     }

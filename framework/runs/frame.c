@@ -57,7 +57,7 @@ static tr_var *locate(tr_frame *frame, int v)
     const tr_plan_var *var = &frame->plan->var[v];
     tr_var *found;
 
-    switch (var->place) {
+    switch (var->home) {
     case TR_SCOPE:
         found = tr_scope_find(frame->plan->scope, var->name);
         return found ? found : tr__scope_var(frame->plan->scope, var->name);
@@ -158,7 +158,7 @@ tr_status tr__frame_set_layout(tr_frame *frame, tr_layout *layout, void *arena)
     const tr_plan *plan = frame->plan;
 
     for (int v = 0; v < plan->var_count; v++) {
-        if (plan->var[v].place != TR_LOCAL)
+        if (plan->var[v].home != TR_LOCAL)
             continue;
         tr_tensor *tensor = &frame->local[v].tensor;
         tr__tensor_drop_lod(tensor);
@@ -214,7 +214,7 @@ tr_status tr__frame_prepare_outputs(tr_frame *frame)
 
     for (int i = 0; i < plan->fetch_count; i++) {
         const int v = plan->fetch_var[i];
-        if (plan->var[v].place != TR_LOCAL)
+        if (plan->var[v].home != TR_LOCAL)
             continue;
         rotate_fetched(frame, i);
         if (layout->meta[v].shape.rank > 0)
@@ -224,7 +224,7 @@ tr_status tr__frame_prepare_outputs(tr_frame *frame)
         const int      v = plan->outside[i];
         tr_tensor     *tensor = &frame->var[v]->tensor;
         const tr_meta *meta = &layout->meta[v];
-        if (plan->var[v].place == TR_SCOPE && plan->var[v].written && meta->shape.rank > 0 &&
+        if (plan->var[v].home == TR_SCOPE && plan->var[v].written && meta->shape.rank > 0 &&
             (tensor->dtype != meta->dtype || !tr_shape_equal(&tensor->shape, &meta->shape)))
             TR_TRY(reserve(frame, v, meta));
     }
@@ -237,7 +237,7 @@ static bool is_lent(const tr_frame *frame, int v)
     const tr_layout *layout = frame->layout;
     const bool       is_placed = layout && layout->offset[v] >= 0 && frame->var[v]->tensor.data == (char *)frame->arena + layout->offset[v];
 
-    return owns_nothing(&frame->var[v]->tensor) && (is_placed || frame->plan->var[v].place == TR_SCOPE);
+    return owns_nothing(&frame->var[v]->tensor) && (is_placed || frame->plan->var[v].home == TR_SCOPE);
 }
 
 /* Memory for an output of a dynamic step. When the variable is an input as well, its contents stay. Lent memory is written, as by steps
@@ -356,7 +356,7 @@ static tr_status hand_on_lod(tr_frame *frame, int to, int from)
     tr_tensor       *tensor = &frame->var[to]->tensor;
     const tr_tensor *source = &frame->var[from]->tensor;
 
-    if (frame->plan->var[to].place != TR_LOCAL)
+    if (frame->plan->var[to].home != TR_LOCAL)
         return tr__tensor_copy_lod(tensor, source);
     tr__tensor_share_lod(tensor, source);
     return TR_OK;

@@ -9,7 +9,7 @@ static const int64_t LEAST = 4096, MOST = (int64_t)64 << 20;
 /* Does a variable have the same value in all steps, and may it be the right side of a product? */
 static bool stays(const tr_plan_var *var, const tr_tensor *value)
 {
-    const bool is_outer = var->place != TR_LOCAL && var->place != TR_FED;
+    const bool is_outer = var->home != TR_LOCAL && var->home != TR_FED;
 
     return is_outer && var->read && !var->written && !var->written_inside && value->dtype == TR_FP32 && value->shape.rank >= 2 && value->data &&
            !value->rows && tr_tensor_bytes(value) >= LEAST && tr_tensor_bytes(value) <= MOST;

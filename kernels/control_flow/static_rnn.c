@@ -76,7 +76,7 @@ static tr_status infer(const tr_infer *io)
 static tr_status own_variable(int *number, const tr_plan *sub, const char *name)
 {
     *number = tr_plan_var_at_begin(sub, name);
-    if (*number >= 0 && sub->var[*number].place != TR_LOCAL)
+    if (*number >= 0 && sub->var[*number].home != TR_LOCAL)
         return tr_fail(TR_EFORMAT, "block %d reads '%s', but does not declare it: it would see the outer variable, "
                        "not one step", sub->block->index, name);
     return TR_OK;

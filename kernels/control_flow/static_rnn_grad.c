@@ -84,7 +84,7 @@ static int *number_all(int *number, const tr_plan *plan, const tr_strings *names
 {
     for (int i = 0; i < names->count; i++) {
         const int v = at_begin ? tr_plan_var_at_begin(plan, names->item[i]) : tr_plan_var_at_end(plan, names->item[i]);
-        *number++ = at_begin && v >= 0 && plan->var[v].place != TR_LOCAL ? -1 : v;     /* slices are put into the block's own */
+        *number++ = at_begin && v >= 0 && plan->var[v].home != TR_LOCAL ? -1 : v;     /* slices are put into the block's own */
     }
     return number;
 }

@@ -179,7 +179,7 @@ tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const 
 
 tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
 {
-    const tr_table_place  here = {.shard_count = TR_SHARDS};
+    const tr_table_segment  here = {.shard_count = TR_SHARDS};
     const tr_table_config config = tr_table_config_of(table);
 
     TR_TRY(tr_table_check_config(&config));

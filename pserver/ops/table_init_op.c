@@ -55,7 +55,7 @@ static tr_status infer_init(const tr_infer *io)
 static tr_status run_init(const tr_run *io)
 {
     const init_attrs    *a = io->attrs;
-    const tr_table_place here = {.shard_count = TR_SHARDS};
+    const tr_table_segment here = {.shard_count = TR_SHARDS};
     tr_table_config      config = {
         .dtype = (tr_dtype)a->dtype, .width = a->width, .states = a->state_values.count, .init = a->init, .a = a->a,
         .b = a->b, .random_key = a->seed ? tr_random_key(0, (uint64_t)(uint32_t)a->seed, 0) : io->random_key,

@@ -75,13 +75,13 @@ static tr_client_options client_options(const tr__driver *d)
 }
 
 /* A standby becomes the trainer that has died. tr_job_serve tells the owner. */
-static void replace_trainer(void *self, int trainer, uint32_t epoch)
+static void replace_trainer(void *self, int trainer, uint32_t incarnation)
 {
     tr__driver *d = self;
     const tr_client_options options = client_options(d);
 
     tr_comm_kill(d->rank->comm, tr_comm_roster(d->rank->comm)->trainer_rank[trainer]);     /* the dead trainer may only sleep */
-    if (!tr_comm_replace_trainer(d->rank->comm, trainer, epoch))
+    if (!tr_comm_replace_trainer(d->rank->comm, trainer, incarnation))
         return;
     set_client(d, tr_client_new_replacement(tr_comm_roster(d->rank->comm), &options));
     tr_comm_set_core(d->rank->comm, tr_client_node(d->client));

@@ -47,17 +47,17 @@ void tr_job_tell_failure(int code, const char *why)
 static struct {
     pid_t pid;
     char  name[256];
-} leaver;
+} rank_that_left;
 
 static void see_exit(int code, void *payload)
 {
     char why[320];
 
     (void)payload;
-    if (getpid() != leaver.pid)
+    if (getpid() != rank_that_left.pid)
         return;
     if (code & 255) {
-        snprintf(why, sizeof why, "%s ended with exit code %d", leaver.name, code & 255);
+        snprintf(why, sizeof why, "%s ended with exit code %d", rank_that_left.name, code & 255);
         tr_job_tell_failure(code, why);
     }
     if (must_exit)
@@ -66,8 +66,8 @@ static void see_exit(int code, void *payload)
 
 void tr_job_watch_exit(const char *name)
 {
-    leaver.pid = getpid();
-    snprintf(leaver.name, sizeof leaver.name, "%s", name);
+    rank_that_left.pid = getpid();
+    snprintf(rank_that_left.name, sizeof rank_that_left.name, "%s", name);
     on_exit(see_exit, NULL);
 }
 
@@ -134,7 +134,7 @@ static tr_status start(tr__rank *rank)
     char                  transport[1024];
 
     tr_transport_find(transport, sizeof transport, o->transport);
-    const tr_comm_options comm = {rank->role, rank->role == TR_ROLE_STANDBY && o->can_replace, tr__rank_epoch_of_start(), tr__seconds(o->heartbeat),
+    const tr_comm_options comm = {rank->role, rank->role == TR_ROLE_STANDBY && o->can_replace, tr__rank_incarnation_of_start(), tr__seconds(o->heartbeat),
                                   tr__seconds(o->timeout), tr__seconds(o->start_timeout), tr__seconds(o->grace), transport};
     const tr_comm_core    core = tr__rank_core(rank->driver);
 

@@ -51,7 +51,7 @@ tr_status tr__rank_take_options(tr_job_options *out, const tr_job_options *given
     return TR_OK;
 }
 
-uint32_t tr__rank_epoch_of_start(void)
+uint32_t tr__rank_incarnation_of_start(void)
 {
     const char *text = getenv("TRIREME_ATTEMPT");
     const long  attempt = text ? strtol(text, NULL, 10) : 0;

@@ -1,4 +1,4 @@
-/* state.c - see state.h. The segment holds a header, two places for commits, the setup, and memory in order. */
+/* state.c - see state.h. The segment holds a header, two records of commits, the setup, and memory in order. */
 #include "pserver/state/state.h"
 
 #include "framework/base/memory.h"
@@ -19,21 +19,21 @@ static const uint64_t LIMIT = (uint64_t)1 << 40;
 /* The two values of `current`: the first commit counts, or the second. A few flipped bits cannot turn one value into the other. */
 static const uint64_t CURRENT[2] = {0x5a3cc3a50ff01e87u, 0xa5c33c5af00fe178u};
 
-/* A place for a commit. Its `settled`, `member` and `trainer` arrays follow it. */
-typedef struct place {
+/* A record of a commit. Its `settled`, `member` and `trainer` arrays follow it. */
+typedef struct record {
     uint64_t check;                   /* CRC-32C of the fields below */
     uint64_t updates, decided, decisions;
     uint64_t side, start, knows_members;
     uint64_t snapshot, snapshot_is_taken, snapshot_update, newest_snapshot;
-} place;
+} record;
 
 typedef struct header {
-    _Atomic uint64_t current;         /* the place that counts now: CURRENT */
+    _Atomic uint64_t current;         /* the record that counts now: CURRENT */
     _Atomic uint64_t ready;           /* bytes that were handed out when the state was complete; 0: it never was */
     uint64_t         generation;             /* not in the checksum, because it changes again and again, as `replica_rank` does */
     uint64_t         trainers;
     uint64_t         setup_bytes;
-    uint64_t         place[2], setup; /* offsets */
+    uint64_t         record[2], setup; /* offsets */
     uint64_t         check;           /* CRC-32C of the five fields before it and of the setup */
     uint64_t         replica_rank;    /* rank + 1; 0: none */
 } header;
@@ -54,40 +54,40 @@ static header *header_of(const tr_state *state)
     return tr_segment_base(state->segment);
 }
 
-static place *place_of(const tr_state *state, uint64_t index)
+static record *record_of(const tr_state *state, uint64_t index)
 {
-    return (place *)((char *)header_of(state) + header_of(state)->place[index]);
+    return (record *)((char *)header_of(state) + header_of(state)->record[index]);
 }
 
-static uint64_t *settled_of(place *p)
+static uint64_t *settled_of(record *p)
 {
     return (uint64_t *)(p + 1);
 }
 
-static tr_member *members_of(const tr_state *state, place *p)
+static tr_member *members_of(const tr_state *state, record *p)
 {
     return (tr_member *)(settled_of(p) + header_of(state)->trainers);
 }
 
-static uint8_t *flags_of(const tr_state *state, place *p)
+static uint8_t *flags_of(const tr_state *state, record *p)
 {
     return (uint8_t *)(members_of(state, p) + header_of(state)->trainers);
 }
 
-static uint64_t place_bytes(uint64_t trainers)
+static uint64_t record_bytes(uint64_t trainers)
 {
-    return round_up(sizeof(place) + trainers * (sizeof(uint64_t) + sizeof(tr_member) + 1));
+    return round_up(sizeof(record) + trainers * (sizeof(uint64_t) + sizeof(tr_member) + 1));
 }
 
-/* The number of the place that counts. */
+/* The number of the record that counts. */
 static int current_of(const tr_state *state)
 {
     return atomic_load(&header_of(state)->current) == CURRENT[1];
 }
 
-static place *place_now(const tr_state *state)
+static record *record_now(const tr_state *state)
 {
-    return place_of(state, (uint64_t)current_of(state));
+    return record_of(state, (uint64_t)current_of(state));
 }
 
 /* == damage ==================================================================================== */
@@ -99,11 +99,11 @@ static uint64_t check_of_header(const header *h)
     return tr_crc32c(crc, (const char *)h + h->setup, h->setup_bytes);
 }
 
-static uint64_t check_of_place(const place *p, uint64_t trainers)
+static uint64_t check_of_record(const record *p, uint64_t trainers)
 {
     const size_t head = sizeof p->check;
 
-    return tr_crc32c(0, (const char *)p + head, place_bytes(trainers) - head);
+    return tr_crc32c(0, (const char *)p + head, record_bytes(trainers) - head);
 }
 
 /* The variables have no checksum: a sum over them would cost as much as an update. */
@@ -111,17 +111,17 @@ static tr_status check_state(const tr_state *state, const char *name)
 {
     const header  *h = header_of(state);
     const uint64_t bytes = tr_segment_bytes(state->segment), first = round_up(sizeof *h), now = atomic_load(&h->current);
-    const bool     is_placed = h->trainers < bytes && h->setup_bytes < bytes && h->place[0] == first &&
-                               h->place[1] == first + place_bytes(h->trainers) &&
-                               h->setup == h->place[1] + place_bytes(h->trainers) && h->setup + h->setup_bytes <= bytes;
+    const bool     fits = h->trainers < bytes && h->setup_bytes < bytes && h->record[0] == first &&
+                               h->record[1] == first + record_bytes(h->trainers) &&
+                               h->setup == h->record[1] + record_bytes(h->trainers) && h->setup + h->setup_bytes <= bytes;
 
     if (atomic_load(&h->ready) > bytes)
         return tr_fail(TR_EFORMAT, "the state '%s' is damaged: it has %llu bytes of %llu", name, (unsigned long long)bytes,
                        (unsigned long long)atomic_load(&h->ready));
-    if (!is_placed || h->check != check_of_header(h))
+    if (!fits || h->check != check_of_header(h))
         return tr_fail(TR_EFORMAT, "the state '%s' is damaged: its beginning is not what was written", name);
-    if ((now != CURRENT[0] && now != CURRENT[1]) || place_now(state)->side > 1 ||
-        place_now(state)->check != check_of_place(place_now(state), h->trainers))
+    if ((now != CURRENT[0] && now != CURRENT[1]) || record_now(state)->side > 1 ||
+        record_now(state)->check != check_of_record(record_now(state), h->trainers))
         return tr_fail(TR_EFORMAT, "the state '%s' is damaged: its last commit is not what was written", name);
     return TR_OK;
 }
@@ -145,7 +145,7 @@ tr_status tr_state_create(tr_state **out, const char *name, const void *setup, u
 {
     tr_segment *segment;
     tr_state   *state = NULL;
-    const uint64_t first = round_up(sizeof(header)), one = place_bytes((uint64_t)trainers);
+    const uint64_t first = round_up(sizeof(header)), one = record_bytes((uint64_t)trainers);
 
     if (name)
         tr_segment_remove(name);                   /* mostly there is no old state */
@@ -160,8 +160,8 @@ tr_status tr_state_create(tr_state **out, const char *name, const void *setup, u
     header *h = header_of(state);
     h->trainers = (uint64_t)trainers;
     h->setup_bytes = bytes;
-    h->place[0] = first;
-    h->place[1] = first + one;
+    h->record[0] = first;
+    h->record[1] = first + one;
     h->setup = first + 2 * one;
     memcpy((char *)h + h->setup, setup, bytes);
     h->check = check_of_header(h);
@@ -305,32 +305,32 @@ void tr_state_ready(tr_state *state)
 
 int tr_state_side(const tr_state *state)
 {
-    return (int)place_now(state)->side;
+    return (int)record_now(state)->side;
 }
 
 tr_commit tr_state_committed(const tr_state *state)
 {
-    place *p = place_now(state);
+    record *p = record_now(state);
 
     return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->decisions, (uint32_t)p->start,
                        p->knows_members ? members_of(state, p) : NULL,
                        {(uint32_t)p->snapshot, p->snapshot_is_taken, p->snapshot_update}, (uint32_t)p->newest_snapshot};
 }
 
-/* The other place is complete: from here on it counts. */
-static void switch_place(tr_state *state)
+/* The other record is complete: from here on it counts. */
+static void switch_record(tr_state *state)
 {
     const int next = 1 - current_of(state);
-    place    *p = place_of(state, (uint64_t)next);
+    record    *p = record_of(state, (uint64_t)next);
 
-    p->check = check_of_place(p, header_of(state)->trainers);
+    p->check = check_of_record(p, header_of(state)->trainers);
     atomic_store(&header_of(state)->current, CURRENT[next]);
 }
 
 void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
 {
     const uint64_t trainers = header_of(state)->trainers;
-    place         *next = place_of(state, 1 - (uint64_t)current_of(state));
+    record         *next = record_of(state, 1 - (uint64_t)current_of(state));
 
     next->updates = commit->updates;
     next->decided = commit->decided;
@@ -340,7 +340,7 @@ void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
     next->snapshot_is_taken = commit->snapshot.is_taken;
     next->snapshot_update = commit->snapshot.update;
     next->newest_snapshot = commit->newest_snapshot;
-    next->side = place_now(state)->side ^ switches;
+    next->side = record_now(state)->side ^ switches;
     memcpy(settled_of(next), commit->settled, trainers * sizeof *commit->settled);
     memcpy(flags_of(state, next), commit->trainer, trainers);
     next->knows_members = commit->member != NULL;
@@ -348,20 +348,20 @@ void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
         memcpy(members_of(state, next), commit->member, trainers * sizeof *commit->member);
     else
         memset(members_of(state, next), 0, trainers * sizeof *commit->member);
-    switch_place(state);
+    switch_record(state);
 }
 
 void tr_state_go_back(tr_state *state, const tr_commit *commit)
 {
-    place *next = place_of(state, 1 - (uint64_t)current_of(state));
+    record *next = record_of(state, 1 - (uint64_t)current_of(state));
 
     if (commit) {
         tr_state_commit(state, commit, true);
         return;
     }
-    memcpy(next, place_now(state), place_bytes(header_of(state)->trainers));
+    memcpy(next, record_now(state), record_bytes(header_of(state)->trainers));
     next->updates--;
     next->decided = next->updates;
     next->side ^= 1;
-    switch_place(state);
+    switch_record(state);
 }

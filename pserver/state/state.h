@@ -27,7 +27,7 @@ enum {
 
 /* The process that is a trainer, or that is called to become this trainer. */
 typedef struct tr_member {
-    uint32_t epoch;                   /* of the process, as this trainer (tr_roster_next_epoch) */
+    uint32_t incarnation;                   /* of the process, as this trainer (tr_roster_next_incarnation) */
     int32_t  rank;
 } tr_member;
 

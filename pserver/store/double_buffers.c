@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-tr_status tr_double_buffers_place(tr_state *state, tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape)
+tr_status tr_double_buffers_put(tr_state *state, tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape)
 {
     void *memory;
 
@@ -17,7 +17,7 @@ tr_status tr_double_buffers_place(tr_state *state, tr_tensor *tensor, tr_dtype d
 
 tr_status tr_double_buffers_add(tr_double_buffers *buffers, tr_state *state, tr_tensor *now, tr_tensor *next)
 {
-    TR_TRY(tr_double_buffers_place(state, next, now->dtype, &now->shape));
+    TR_TRY(tr_double_buffers_put(state, next, now->dtype, &now->shape));
     buffers->item = tr__must_realloc(buffers->item, (buffers->count + 1) * sizeof *buffers->item);
     buffers->item[buffers->count++] = (tr_double_buffer){now, next};
     return TR_OK;

@@ -20,7 +20,7 @@ typedef struct tr_double_buffers {
 } tr_double_buffers;
 
 /* Point a tensor at new memory of `state`, which outlives the process. */
-tr_status tr_double_buffers_place(tr_state *state, tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape);
+tr_status tr_double_buffers_put(tr_state *state, tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape);
 /* Make `next` the second buffer of `now`: a tensor of the same shape with memory of its own. */
 tr_status tr_double_buffers_add(tr_double_buffers *buffers, tr_state *state, tr_tensor *now, tr_tensor *next);
 void      tr_double_buffers_deinit(tr_double_buffers *buffers);

@@ -80,7 +80,7 @@ static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme
         return tr_fail(TR_ESHAPE, "first value of '%s': %llu bytes by its shape, %llu announced", value->name,
                        (unsigned long long)bytes, (unsigned long long)value->bytes);
     shape = tr_shape_of((int)value->n_dims, value->dims);
-    const tr_status status = tr_double_buffers_place(sp->state, t, (tr_dtype)value->dtype, &shape);
+    const tr_status status = tr_double_buffers_put(sp->state, t, (tr_dtype)value->dtype, &shape);
     if (status != TR_OK)
         return tr_context(status, "for '%s', %llu bytes", value->name, (unsigned long long)bytes);
     sp->value[index] = t;
@@ -137,7 +137,7 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
                             bool resume)
 {
     char                 own[TR_SEGMENT_NAME + 16];
-    const tr_table_place place = {name ? own : NULL, from->first_shard, from->shard_count, 0};
+    const tr_table_segment place = {name ? own : NULL, from->first_shard, from->shard_count, 0};
     tr_table_config      config = {
         .dtype = (tr_dtype)from->dtype, .width = from->width, .states = (int)from->n_state_values, .init = (tr_table_init)from->init,
         .a = from->a, .b = from->b, .random_key = from->random_key, .entry_count = from->entry_count,

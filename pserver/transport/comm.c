@@ -326,9 +326,9 @@ void tr_comm_tell_losses(const tr_comm *comm)
             comm->machine.tell(comm->machine.self, TR_NOTICE_LOST, i, "died");
 }
 
-bool tr_comm_replace_trainer(tr_comm *comm, int trainer, uint32_t epoch)
+bool tr_comm_replace_trainer(tr_comm *comm, int trainer, uint32_t incarnation)
 {
-    return tr_roster_replace_trainer(comm->roster, trainer, comm->roster->self, epoch);
+    return tr_roster_replace_trainer(comm->roster, trainer, comm->roster->self, incarnation);
 }
 
 bool tr_comm_replica_rank(tr_comm *comm, int server)

@@ -27,7 +27,7 @@
 typedef struct tr_comm_options {
     tr_role     role;
     bool        can_replace;          /* this standby may become a trainer */
-    uint32_t    epoch;
+    uint32_t    incarnation;
     int64_t     heartbeat, timeout, start_timeout, grace;
     const char *transport;            /* path of the shared object */
 } tr_comm_options;
@@ -84,7 +84,7 @@ void             tr_comm_set_core(tr_comm *comm, tr_node node);
  * before: a standby cannot know that. */
 void             tr_comm_tell_losses(const tr_comm *comm);
 /* Called by the driver: this rank, a standby, becomes that trainer. False: a newer replacement has the place. */
-bool             tr_comm_replace_trainer(tr_comm *comm, int trainer, uint32_t epoch);
+bool             tr_comm_replace_trainer(tr_comm *comm, int trainer, uint32_t incarnation);
 /* The same for its role as a server's replica (tr_roster_set_replica). */
 bool             tr_comm_replica_rank(tr_comm *comm, int server);
 /* Set the exit code of all ranks for the case that this rank makes the job fail. Get the exit code of this rank. */

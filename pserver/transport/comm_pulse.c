@@ -27,7 +27,7 @@ static int64_t look_of(const tr_comm *comm)
 
 static void beat_all(tr_comm *comm)
 {
-    const tr_wire wire = {.kind = TR_WIRE_BEAT, .sender = (uint32_t)comm->roster->self, .epoch = comm->options.epoch};
+    const tr_wire wire = {.kind = TR_WIRE_BEAT, .sender = (uint32_t)comm->roster->self, .incarnation = comm->options.incarnation};
     uint8_t       header[TR_WIRE_HEADER];
 
     tr_wire_encode(header, &wire);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
+static int64_t on_header(void *self, int peer, const uint8_t *header, void **to)
 {
     tr_comm *comm = self;
     tr_wire  wire;
@@ -23,16 +23,16 @@ static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
         if (tr_wire_is_of_loop(wire.kind) || wire.kind == TR_WIRE_SERVING || !comm->has_node)
             *to = tr__must_aligned(wire.bytes);
         else
-            *to = comm->node.place(comm->node.self, peer, &wire);
+            *to = comm->node.receive_buffer(comm->node.self, peer, &wire);
     }
     return (int64_t)wire.bytes;
 }
 
-static void keep_for_later(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
+static void keep_for_later(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_direct)
 {
     tr__early *early = tr__must_bytes(sizeof *early);
 
-    if (!is_placed && wire->bytes) {
+    if (!is_direct && wire->bytes) {
         void *copy = tr__must_aligned(wire->bytes);
         memcpy(copy, payload, wire->bytes);
         payload = copy;
@@ -65,7 +65,7 @@ static void on_bye(tr_comm *comm, int peer)
 }
 
 /* Messages between the ranks' event loops. */
-static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
+static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_direct)
 {
     if (wire->kind == TR_WIRE_HELLO)
         on_hello(comm, peer, payload, wire->bytes);
@@ -73,7 +73,7 @@ static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payl
         on_bye(comm, peer);
     else if (wire->kind == TR_WIRE_ABORT)
         tr__comm_on_abort(comm, peer, payload, wire->bytes);
-    if (is_placed)
+    if (is_direct)
         free(payload);
 }
 
@@ -133,7 +133,7 @@ static void see_replica(tr_comm *comm, int peer, const tr_wire *wire)
         tr_roster_set_replica(comm->roster, (int)wire->server.server, peer);
 }
 
-static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
+static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_direct)
 {
     tr_comm *comm = self;
     tr_wire  wire;
@@ -155,13 +155,13 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     if (wire.kind == TR_WIRE_REPLACED)
         comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may reach the job */
     if (tr_wire_is_of_loop(wire.kind))
-        receive_own(comm, peer, &wire, payload, is_placed);
+        receive_own(comm, peer, &wire, payload, is_direct);
     else if (!comm->has_node)
-        keep_for_later(comm, peer, &wire, payload, is_placed);
+        keep_for_later(comm, peer, &wire, payload, is_direct);
     else {
-        const bool is_ours = is_placed && wire.kind == TR_WIRE_SERVING;
+        const bool is_ours = is_direct && wire.kind == TR_WIRE_SERVING;
         tr__comm_away(comm);
-        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed && !is_ours);
+        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_direct && !is_ours);
         tr__comm_back(comm);
         if (is_ours)
             free(payload);
@@ -185,7 +185,7 @@ static void on_dead(void *self, int peer)
 
 tr_transport_events tr__comm_events(tr_comm *comm)
 {
-    return (tr_transport_events){comm, on_place, on_receive, on_sent, on_dead};
+    return (tr_transport_events){comm, on_header, on_receive, on_sent, on_dead};
 }
 
 void tr__comm_receive_early(tr_comm *comm)

@@ -83,7 +83,7 @@ void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, ui
 {
     const tr_message message = {
         .peer = peer, .payload = payload, .owned = payload,
-        .wire = {.kind = kind, .sender = (uint32_t)comm->roster->self, .epoch = comm->options.epoch, .bytes = bytes}};
+        .wire = {.kind = kind, .sender = (uint32_t)comm->roster->self, .incarnation = comm->options.incarnation, .bytes = bytes}};
     post_message(comm, &message);
 }
 

@@ -70,10 +70,10 @@ static const tr_transport_table *load(void *self, const char *path, char *error,
     return tr_transport_load(path, error, size);
 }
 
-static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_replace, int doorbell)
+static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t incarnation, bool can_replace, int doorbell)
 {
     (void)self;
-    return tr_roster_pack_hello(out, size, role, epoch, can_replace, doorbell);
+    return tr_roster_pack_hello(out, size, role, incarnation, can_replace, doorbell);
 }
 
 /* Two milliseconds of processor time count, so that the thread that asks is no progress itself. Pages that are read, and pages that come

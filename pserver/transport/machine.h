@@ -27,7 +27,7 @@ typedef struct tr_machine {
     /* Load the transport. NULL: the reason is in `error`. */
     const tr_transport_table *(*load)(void *self, const char *path, char *error, size_t size);
     /* Make this process's hello for the other ranks (roster.h). */
-    tr_status (*pack_hello)(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_replace, int doorbell);
+    tr_status (*pack_hello)(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t incarnation, bool can_replace, int doorbell);
 
     /* A number that changes while this process makes progress: it uses processor time, or the kernel reads or writes for it. */
     int64_t (*progress)(void *self);

@@ -102,7 +102,7 @@ static bool send_note(probe *p, int peer, const note *n, const void *payload)
     return true;
 }
 
-static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
+static int64_t on_header(void *self, int peer, const uint8_t *header, void **to)
 {
     const probe *p = self;
     note         n;
@@ -115,7 +115,7 @@ static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
     return n.bytes;
 }
 
-static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
+static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_direct)
 {
     probe *p = self;
     note   n;
@@ -123,7 +123,7 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     memcpy(&n, header, sizeof n);
     if (memcmp(n.magic, MAGIC, sizeof MAGIC) || n.bytes != bytes)
         return;
-    if (bytes && !is_placed)
+    if (bytes && !is_direct)
         memcpy(p->in, payload, (size_t)bytes);
     if (n.kind == HELLO && p->rank == 0 && !p->host[peer][0]) {
         snprintf(p->host[peer], NAME, "%.*s", (int)(bytes < NAME ? bytes : NAME - 1), (const char *)p->in);
@@ -377,7 +377,7 @@ static bool settle(probe *p)
 tr_status tr_probe_run(FILE *out, double timeout)
 {
     probe                     p = {.timeout = (int64_t)(timeout * 1e9)};
-    const tr_transport_events events = {&p, on_place, on_receive, on_sent, on_dead};
+    const tr_transport_events events = {&p, on_header, on_receive, on_sent, on_dead};
     char                      path[1024], error[2048] = "";
 
     tr_transport_find(path, sizeof path, NULL);

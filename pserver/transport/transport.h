@@ -22,11 +22,11 @@ typedef struct tr_transport tr_transport;
 /* Callbacks of `poll` and `send`. */
 typedef struct tr_transport_events {
     void *self;
-    /* The header of a large message is here. Return the bytes of its payload, and set *to to the place for it; *to = NULL: the payload
+    /* The header of a large message is here. Return the bytes of its payload, and set *to to the memory for it; *to = NULL: the payload
      * is thrown away. Negative: the header is invalid, and the peer is dropped. */
-    int64_t (*place)(void *self, int peer, const uint8_t *header, void **to);
-    /* A whole message is here. A payload that has no place of its own is gone after the call. */
-    void (*receive)(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed);
+    int64_t (*receive_buffer)(void *self, int peer, const uint8_t *header, void **to);
+    /* A whole message is here. A payload that has no memory of its own is gone after the call. */
+    void (*receive)(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_direct);
     /* The memory of a message is no longer needed. */
     void (*sent)(void *self, void *token);
     /* MPI reports that the peer is dead. No more messages come from it. */
@@ -43,7 +43,7 @@ typedef struct tr_transport_table {
     /* Send a message. False: too many messages to this peer are under way; try again later. A message to a dead peer is dropped. */
     bool (*send)(tr_transport *transport, int peer, const uint8_t *header, const void *payload, int64_t bytes,
                  void *token);
-    /* Send a header alone, as a sign of life, while the thread that drives works elsewhere: between `place` or `receive` and their return, or
+    /* Send a header alone, as a sign of life, while the thread that drives works elsewhere: between `receive_buffer` or `receive` and their return, or
      * between two calls. It makes no callback. Not sent if the last one is still under way, or if there is news of a death for `poll`. */
     void (*beat)(tr_transport *transport, int peer, const uint8_t *header);
     /* Move messages. Returns the number of messages that arrived or were sent. */

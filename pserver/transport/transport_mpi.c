@@ -325,7 +325,7 @@ static void take_header(tr_transport *t, int rank, int size)
         return;
     }
     if (in->bytes == 0)
-        in->bytes = t->events.place(t->events.self, rank, in->slot, &in->to);
+        in->bytes = t->events.receive_buffer(t->events.self, rank, in->slot, &in->to);
     else
         in->to = in->slot + TR_TRANSPORT_HEADER;
     if (in->bytes < 0 || in->bytes > INT_MAX) {

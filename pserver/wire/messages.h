@@ -181,11 +181,11 @@
 /* -- forms: replacement of a dead trainer ------------------------------------------------------- */
 #define TR_FORM_replace_call(F)                                                                              \
     F(u32, trainer, TR_ANY, "number of the trainer")                                                         \
-    F(u32, called,  TR_ANY, "epoch that the receiver gets as this trainer")
+    F(u32, called,  TR_ANY, "incarnation that the receiver gets as this trainer")
 #define TR_FORM_replace_done(F)                                                                              \
     F(u64, step,     TR_ANY,                     "steps of the trainer after which the sender began")     \
     F(u32, trainer,  TR_ANY,                     "number of the trainer")                                    \
-    F(u32, called,   TR_ANY,                     "epoch that the sender has as this trainer")                \
+    F(u32, called,   TR_ANY,                     "incarnation that the sender has as this trainer")                \
     F(u32, progress, TR_REPLACEMENT_COUNT - 1,   "a tr_replacement_progress, as the receiver's server knows it")
 #define TR_FORM_member(F)                                                                                    \
     F(u64, decision, TR_ANY,            "newest decision that the sender has; 0: none")                      \

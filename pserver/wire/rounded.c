@@ -26,14 +26,14 @@ void tr_rounded_make(void *out, const void *floats, uint64_t bytes)
     }
 }
 
-uint8_t *tr_rounded_place(uint8_t *floats, uint64_t bytes)
+uint8_t *tr_rounded_buffer(uint8_t *floats, uint64_t bytes)
 {
     return floats + bytes / 2;
 }
 
 void tr_rounded_widen(uint8_t *floats, uint64_t bytes)
 {
-    const uint8_t *halves = tr_rounded_place(floats, bytes);
+    const uint8_t *halves = tr_rounded_buffer(floats, bytes);
     uint16_t       from[STEP];
     float          to[STEP];
 

@@ -17,8 +17,8 @@ static inline uint64_t tr_rounded_bytes(uint64_t bytes, bool is_rounded) { retur
 
 /* Round `bytes` bytes of floats. `out` may be the floats' own memory; no alignment is needed. */
 void tr_rounded_make(void *out, const void *floats, uint64_t bytes);
-/* tr_rounded_place: where in the floats' memory the answer arrives. tr_rounded_widen: turn the answer there into floats. */
-uint8_t *tr_rounded_place(uint8_t *floats, uint64_t bytes);
+/* tr_rounded_buffer: where in the floats' memory the answer arrives. tr_rounded_widen: turn the answer there into floats. */
+uint8_t *tr_rounded_buffer(uint8_t *floats, uint64_t bytes);
 void     tr_rounded_widen(uint8_t *floats, uint64_t bytes);
 /* Compute the values that a trainer gets for these floats. `out` may be `floats`. */
 void     tr_rounded_floats(float *out, const float *floats, uint64_t bytes);

@@ -178,7 +178,7 @@ static uint8_t *encode_frame(uint8_t *out, const tr_wire *wire)
 {
     tr_put_u32(out, MAGIC);
     tr_put_u32(out + 4, (uint32_t)wire->kind);
-    tr_put_u32(out + 8, wire->epoch);
+    tr_put_u32(out + 8, wire->incarnation);
     tr_put_u32(out + 12, wire->sender);
     tr_put_u64(out + 16, wire->seq);
     tr_put_u64(out + 24, wire->bytes);
@@ -215,7 +215,7 @@ static tr_status decode_frame(tr_wire *out, const uint8_t *in)
         return tr_fail(TR_EFORMAT, "message: there is no kind %u", kind);
     *out = (tr_wire){
         .kind = (tr_wire_kind)kind,
-        .epoch = tr_get_u32(in + 8),
+        .incarnation = tr_get_u32(in + 8),
         .sender = tr_get_u32(in + 12),
         .seq = tr_get_u64(in + 16),
         .bytes = tr_get_u64(in + 24),
@@ -284,7 +284,7 @@ void tr_wire_print(char *out, size_t size, const tr_wire *wire)
 {
     text t = {out, size, 0};
 
-    add(&t, "%s epoch=%u sender=%u seq=%llu bytes=%llu", tr_wire_kind_name(wire->kind), wire->epoch, wire->sender,
+    add(&t, "%s incarnation=%u sender=%u seq=%llu bytes=%llu", tr_wire_kind_name(wire->kind), wire->incarnation, wire->sender,
         (unsigned long long)wire->seq, (unsigned long long)wire->bytes);
     switch (wire->kind) {
         TR_MESSAGES(PRINT_FIELDS, NO_FIELDS)

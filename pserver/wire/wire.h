@@ -4,7 +4,7 @@
  * (messages.h), packed in their order. The payload is raw tensor data, sent from where it lies, or a protobuf message. The
  * receiver can choose from the header where the payload goes before it arrives.
  *
- *   offset  0 magic "TRM2"   u32     8 epoch    u32     16 seq     u64     32 fields   32 bytes
+ *   offset  0 magic "TRM2"   u32     8 incarnation    u32     16 seq     u64     32 fields   32 bytes
  *           4 kind           u32    12 sender   u32     24 bytes   u64
  *
  * What must stay true: decoding trusts nothing. Each field of a decoded message is in its range, and header bytes that no field
@@ -80,7 +80,7 @@ TR_FORMS(TR_WIRE_STRUCT)
 
 typedef struct tr_wire {
     tr_wire_kind kind;
-    uint32_t     epoch;               /* epoch of the trainer that sends or receives; 0 if neither is a trainer */
+    uint32_t     incarnation;               /* incarnation of the trainer that sends or receives; 0 if neither is a trainer */
     uint32_t     sender;              /* the sender's rank */
     uint64_t     seq;                 /* number of a request in the sender's stream to the receiver: 1, 2, ...; in an answer: the number of the request; else 0 */
     uint64_t     bytes;               /* size of the payload */
@@ -102,7 +102,7 @@ uint64_t    tr_wire_step(const tr_wire *wire);
 void        tr_wire_encode(uint8_t out[TR_WIRE_HEADER], const tr_wire *wire);
 /* Decode a header. TR_EFORMAT: these 64 bytes are no valid header; the text names the message and the field. */
 tr_status   tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER]);
-/* Print the message on one line, without its payload: "PUSH epoch=1 sender=3 seq=7 bytes=4096 step=3 weight=32 ...". The text is cut off
+/* Print the message on one line, without its payload: "PUSH incarnation=1 sender=3 seq=7 bytes=4096 step=3 weight=32 ...". The text is cut off
  * at `size`. */
 void        tr_wire_print(char *out, size_t size, const tr_wire *wire);
 

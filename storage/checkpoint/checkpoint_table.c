@@ -220,7 +220,7 @@ static tr_status check_fit(const tr_checkpoint *c, const tr_job_table *from, con
 
 tr_status tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *c, int index)
 {
-    const tr_table_place here = {.shard_count = TR_SHARDS};
+    const tr_table_segment here = {.shard_count = TR_SHARDS};
     tr_table_config      config;
     tr_table_var        *tv;
     tr_table            *table = NULL;

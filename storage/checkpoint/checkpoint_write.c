@@ -3,7 +3,7 @@
 #include "storage/checkpoint/checkpoint.h"
 
 #include "storage/checkpoint/checkpoint_file.h"
-#include "storage/checkpoint/place.h"
+#include "storage/checkpoint/own_run.h"
 #include "storage/checkpoint/run.h"
 #include "storage/util/crc32c.h"
 
@@ -289,7 +289,7 @@ tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *fact
     TR_TRY(check_states(count, states));
     if (facts->step < 0)
         return tr_fail(TR_ERANGE, "tr_checkpoint_save: step %lld", (long long)facts->step);
-    if (!tr__place_in(folder).is_settled)
+    if (!tr__own_run_in(folder).is_settled)
         TR_TRY(tr_checkpoint_claim(&said, folder, TR_ENTRY_BEGIN, NULL));
     char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, snapshot);
     tr_status status = tr_tables_snapshot(count, states);

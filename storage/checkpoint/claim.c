@@ -5,7 +5,7 @@
  * folder that it was given, for all its ranks (python/trireme/launch/claims.py). */
 #include "storage/checkpoint/run.h"
 
-#include "storage/checkpoint/place.h"
+#include "storage/checkpoint/own_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ static tr_status lock_folder(const char *folder, bool is_first)
     const tr_status opened = open_folder(folder, &file);
     if (opened != TR_OK)
         return is_first ? opened : TR_OK;          /* the process that writes a checkpoint later will report the failure */
-    if (fstat(file, &info) != 0 || tr__place_is_locked(&info) || is_the_launchers(&info)) {
+    if (fstat(file, &info) != 0 || tr__folder_is_locked(&info) || is_the_launchers(&info)) {
         close(file);
         return TR_OK;
     }
@@ -69,7 +69,7 @@ static tr_status lock_folder(const char *folder, bool is_first)
         close(file);
         return is_first ? tr_fail(TR_EINVAL, "checkpoint: folder '%s': another job that runs keeps its own there", folder) : TR_OK;
     }
-    tr__place_note_lock(&info);                            /* or the file system has no locks */
+    tr__folder_note_lock(&info);                            /* or the file system has no locks */
     return TR_OK;
 }
 
@@ -90,7 +90,7 @@ static void remove_incomplete(const char *folder)
 
 tr_status tr_checkpoint_claim(char **said, const char *folder, tr_checkpoint_entry entry, const char *command)
 {
-    const bool is_first = entry != TR_ENTRY_JOIN && !is_started_again(), is_known = tr__place_in(folder).is_settled;
+    const bool is_first = entry != TR_ENTRY_JOIN && !is_started_again(), is_known = tr__own_run_in(folder).is_settled;
 
     *said = NULL;
     TR_TRY(lock_folder(folder, is_first));

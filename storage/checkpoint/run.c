@@ -1,7 +1,7 @@
 /* run.c - see run.h. */
 #include "storage/checkpoint/run.h"
 
-#include "storage/checkpoint/place.h"
+#include "storage/checkpoint/own_run.h"
 
 #include <errno.h>
 #include <dirent.h>
@@ -29,24 +29,24 @@ static uint64_t draw(void)
     return number ? number : tr_checkpoint_new_number() | 1;
 }
 
-static tr__place own_place(void)
+static tr__own_run process_run(void)
 {
     tr__fork_lock_take(&lock);
     if (!own.number) {
         own.number = draw();
         own.began = (int64_t)time(NULL);
     }
-    const tr__place place = {own.number, own.began, true};
+    const tr__own_run mine = {own.number, own.began, true};
     tr__fork_lock_release(&lock);
-    return place;
+    return mine;
 }
 
 /* This process goes on with a run: what it writes elsewhere belongs to that run, too. */
-static void become(tr__place place)
+static void become(tr__own_run mine)
 {
     tr__fork_lock_take(&lock);
-    own.number = place.number;
-    own.began = place.began;
+    own.number = mine.number;
+    own.began = mine.began;
     tr__fork_lock_release(&lock);
 }
 
@@ -144,18 +144,18 @@ static const tr_folder_item *find_newest(const tr_folder *all)
     return NULL;
 }
 
-/* May this process take or remove a checkpoint of run `number` in this folder? A process without a place there may. */
+/* May this process take or remove a checkpoint of run `number` in this folder? A process without a run there may. */
 static bool owns(const char *folder, uint64_t number)
 {
-    const tr__place place = tr__place_in(folder);
+    const tr__own_run mine = tr__own_run_in(folder);
 
-    return !place.number || !number || number == place.number;
+    return !mine.number || !number || number == mine.number;
 }
 
-/* A process without a place in a folder reads it: TR_EINVAL if the folder holds checkpoints of several runs. */
+/* A process without a run in a folder reads it: TR_EINVAL if the folder holds checkpoints of several runs. */
 static tr_status check_one(const char *folder, const tr_folder *all)
 {
-    const int first = tr__place_in(folder).number ? -1 : tr_folder_find_other(all, 0);
+    const int first = tr__own_run_in(folder).number ? -1 : tr_folder_find_other(all, 0);
     const int other = first >= 0 ? tr_folder_find_other(all, tr_folder_run(&all->item[first]).number) : -1;
 
     return other < 0 ? TR_OK : refuse_several(folder, &all->item[first], &all->item[other]);
@@ -163,31 +163,31 @@ static tr_status check_one(const char *folder, const tr_folder *all)
 
 /* Under plain mpirun nobody draws a number for all ranks. The folder held no other run's checkpoints when this process claimed it, and the
  * lock keeps other jobs out. So another number that stands there now is that of a trainer of this job that writes in this one's place, or in
- * whose place this one writes. */
-static tr__place agreed_place(tr__place place, const char *folder, const tr_folder *all)
+ * whose run this one writes for. */
+static tr__own_run agreed_run(tr__own_run mine, const char *folder, const tr_folder *all)
 {
-    const tr_folder_item *other = getenv("TRIREME_RUN") ? NULL : find_foreign(all, place.number, true);
+    const tr_folder_item *other = getenv("TRIREME_RUN") ? NULL : find_foreign(all, mine.number, true);
     const tr_checkpoint_run its = other ? tr_folder_run(other) : (tr_checkpoint_run){0};
 
     if (!its.number)
-        return place;
-    place = (tr__place){its.number, its.began, true};
-    become(place);
-    tr__place_set(folder, place);
-    return place;
+        return mine;
+    mine = (tr__own_run){its.number, its.began, true};
+    become(mine);
+    tr__own_run_set(folder, mine);
+    return mine;
 }
 
 tr_status tr__run_stamp_next(tr__run_stamp *out, const char *folder, int64_t step)
 {
-    tr__place place = tr__place_in(folder);
+    tr__own_run mine = tr__own_run_in(folder);
     tr_status status = TR_OK;
     tr_folder all;
 
     *out = (tr__run_stamp){0};
-    if (!place.number)
+    if (!mine.number)
         return TR_OK;
     tr_folder_scan(&all, folder);
-    place = agreed_place(place, folder, &all);
+    mine = agreed_run(mine, folder, &all);
     for (int i = 0; i < all.count; i++) {
         const tr_folder_item *item = &all.item[i];
         if (item->manifest && item->order >= out->order)
@@ -200,7 +200,7 @@ tr_status tr__run_stamp_next(tr__run_stamp *out, const char *folder, int64_t ste
     }
     tr_folder_free(&all);
     out->order++;
-    out->run = (tr_checkpoint_run){place.number, place.began, own.command ? own.command : ""};
+    out->run = (tr_checkpoint_run){mine.number, mine.began, own.command ? own.command : ""};
     return status;
 }
 
@@ -293,12 +293,12 @@ static bool is_same(const char *a, const char *b, tr_checkpoint_entry entry)
     return entry == TR_ENTRY_RESUME_COMMAND ? !strcmp(a, b) : size == script_size(b) && !strncmp(a, b, size);
 }
 
-static tr_status go_on(tr__place *place, const char *folder, const tr_folder *all, tr_checkpoint_entry entry, const char *command)
+static tr_status go_on(tr__own_run *mine, const char *folder, const tr_folder *all, tr_checkpoint_entry entry, const char *command)
 {
     const tr_folder_item *newest = find_newest(all);
     const int             run = tr_folder_find_other(all, 0);
 
-    *place = own_place();
+    *mine = process_run();
     if (run < 0)
         return TR_OK;
     const tr_checkpoint_run its = tr_folder_run(&all->item[run]);
@@ -307,71 +307,71 @@ static tr_status go_on(tr__place *place, const char *folder, const tr_folder *al
         return refuse_several(folder, &all->item[run], &all->item[other]);
     if (!is_same(its.command, command ? command : "", entry))
         return refuse_command(folder, newest, command);
-    *place = (tr__place){its.number, its.began, true};
-    become(*place);
+    *mine = (tr__own_run){its.number, its.began, true};
+    become(*mine);
     return TR_OK;
 }
 
 /* A rank that was started again, or takes over from another one, finds the run's checkpoints. */
-static void join(tr__place *place, const tr_folder *all)
+static void join(tr__own_run *mine, const tr_folder *all)
 {
     const int run = tr_folder_find_other(all, 0);
 
-    *place = own_place();
+    *mine = process_run();
     if (run < 0)
         return;
     const tr_checkpoint_run its = tr_folder_run(&all->item[run]);
-    *place = (tr__place){its.number, its.began, true};
-    become(*place);
+    *mine = (tr__own_run){its.number, its.began, true};
+    become(*mine);
 }
 
-static tr_status enter(char **said, tr__place *place, const char *folder, tr_checkpoint_entry entry, const char *command, const tr_folder *all)
+static tr_status enter(char **said, tr__own_run *mine, const char *folder, tr_checkpoint_entry entry, const char *command, const tr_folder *all)
 {
     if (entry == TR_ENTRY_JOIN) {
-        join(place, all);
+        join(mine, all);
         return TR_OK;
     }
     if (entry == TR_ENTRY_RESUME || entry == TR_ENTRY_RESUME_SCRIPT || entry == TR_ENTRY_RESUME_COMMAND)
-        return go_on(place, folder, all, entry, command);
-    const tr__place before = *place;                   /* a checkpoint of the folder was loaded */
+        return go_on(mine, folder, all, entry, command);
+    const tr__own_run before = *mine;                 /* a checkpoint of the folder was loaded */
     const bool      takes_unnamed = before.number != 0;
     if (!before.number)
-        *place = own_place();
-    const tr_folder_item *foreign = find_foreign(all, place->number, takes_unnamed);
+        *mine = process_run();
+    const tr_folder_item *foreign = find_foreign(all, mine->number, takes_unnamed);
     if (!foreign)
         return TR_OK;
-    return entry == TR_ENTRY_ANEW ? put_aside(said, folder, all, place->number, takes_unnamed) : refuse_begin(folder, foreign);
+    return entry == TR_ENTRY_ANEW ? put_aside(said, folder, all, mine->number, takes_unnamed) : refuse_begin(folder, foreign);
 }
 
 tr_status tr__run_enter(char **said, const char *folder, tr_checkpoint_entry entry, const char *command)
 {
-    tr__place place = tr__place_in(folder);
+    tr__own_run mine = tr__own_run_in(folder);
     tr_folder all;
 
     *said = NULL;
     if (command)
         set_command(command);
-    if (place.is_settled)
+    if (mine.is_settled)
         return TR_OK;
     tr_folder_scan(&all, folder);
-    const tr_status status = enter(said, &place, folder, entry, command, &all);
+    const tr_status status = enter(said, &mine, folder, entry, command, &all);
     tr_folder_free(&all);
-    place.is_settled = true;
+    mine.is_settled = true;
     if (status == TR_OK)
-        tr__place_set(folder, place);
+        tr__own_run_set(folder, mine);
     return status;
 }
 
 tr_status tr_checkpoint_check(const char *folder, tr_checkpoint_entry entry, const char *command)
 {
-    tr__place place = tr__place_in(folder);
+    tr__own_run mine = tr__own_run_in(folder);
     char     *said = NULL;
     tr_folder all;
 
     if (entry == TR_ENTRY_ANEW)
         return TR_OK;
     tr_folder_scan(&all, folder);
-    const tr_status status = enter(&said, &place, folder, entry, command, &all);
+    const tr_status status = enter(&said, &mine, folder, entry, command, &all);
     tr_folder_free(&all);
     return status;
 }
@@ -388,9 +388,9 @@ void tr_checkpoint_follow(const tr_checkpoint *checkpoint)
         *end = '\0';
     tr_checkpoint_run_of(&run, checkpoint);
     const char     *dir = !end ? "." : *folder ? folder : "/";
-    const tr__place place = tr__place_in(dir), unnamed = own_place();
-    if (!place.is_settled)
-        tr__place_set(dir, run.number ? (tr__place){run.number, run.began, false} : (tr__place){unnamed.number, unnamed.began, false});
+    const tr__own_run mine = tr__own_run_in(dir), unnamed = process_run();
+    if (!mine.is_settled)
+        tr__own_run_set(dir, run.number ? (tr__own_run){run.number, run.began, false} : (tr__own_run){unnamed.number, unnamed.began, false});
     free(folder);
 }
 

@@ -3,7 +3,7 @@
  * Why: the newest checkpoints of a folder stay, and a training goes on from the newest. With checkpoints of two trainings in one folder
  * the one would remove the other's, or go on from the other's model.
  *
- * What must stay true: a process has one place in each folder (place.h), with the run that its checkpoints there belong to. A process
+ * What must stay true: a process has one run of its own in each folder (own_run.h), to which its checkpoints there belong. A process
  * decides it once, before its first step or at its first checkpoint (tr_checkpoint_claim). All functions may be called by any thread. */
 #ifndef TR_STORAGE_CHECKPOINT_RUN_H
 #define TR_STORAGE_CHECKPOINT_RUN_H

@@ -22,16 +22,16 @@ struct tr_geo_rows {
     uint64_t  change_capacity;
 };
 
-static tr_table_place place_of(const char *name)
+static tr_table_segment place_of(const char *name)
 {
-    return (tr_table_place){.name = name, .shard_count = TR_SHARDS, .logs_when_set = name != NULL};
+    return (tr_table_segment){.name = name, .shard_count = TR_SHARDS, .logs_when_set = name != NULL};
 }
 
 /* Attach to the copy of an earlier process. The call waits a moment for a process that is about to end. */
 static tr_status attach(tr_geo_rows *geo, const tr_table_config *config, uint64_t exchange)
 {
     enum { TRIES = 500, PAUSE = 2000 };
-    const tr_table_place place = place_of(geo->name);
+    const tr_table_segment place = place_of(geo->name);
     tr_status            status;
 
     for (int i = 0; (status = tr_table_attach(&geo->table, config, &place, exchange)) == TR_EEXIST && i < TRIES; i++)
@@ -53,13 +53,13 @@ static tr_status open_table(tr_geo_rows *geo, const tr_table_config *config, uin
     if (geo->name && exchange > 0 && attach(geo, config, exchange) == TR_OK)
         return TR_OK;
     if (geo->name) {
-        const tr_table_place named = place_of(geo->name);
+        const tr_table_segment named = place_of(geo->name);
         tr_table_remove(geo->name);
         if (tr_table_create(&geo->table, config, &named) == TR_OK)
             return TR_OK;
         forget_name(geo, tr_error());
     }
-    const tr_table_place here = place_of(NULL);
+    const tr_table_segment here = place_of(NULL);
     return tr_table_create(&geo->table, config, &here);
 }
 
@@ -119,7 +119,7 @@ void tr_geo_rows_get(const tr_geo_rows *geo, void *out, int64_t key)
 /* The same table in memory that ends with the process. */
 static tr_status leave_segments(tr_geo_rows *geo)
 {
-    const tr_table_place here = place_of(NULL);
+    const tr_table_segment here = place_of(NULL);
     tr_table            *table;
     void                *rows;
     uint64_t             bytes;

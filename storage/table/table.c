@@ -40,7 +40,7 @@ uint64_t tr_table_stride(const tr_table_config *config)
     return sizeof(tr_slot_row) + padded(values + (uint64_t)config->states * (uint64_t)config->width * 4, 8);
 }
 
-static tr_slots_config slots_config(const tr_table_config *config, const tr_table_place *place)
+static tr_slots_config slots_config(const tr_table_config *config, const tr_table_segment *place)
 {
     return (tr_slots_config){tr_table_stride(config) - sizeof(tr_slot_row), place->first_shard, place->shard_count,
                              place->max_bytes};
@@ -54,7 +54,7 @@ static const char *path(char *out, size_t size, const char *name, const char *wh
     return out;
 }
 
-static tr_status open_parts(tr_table *t, const tr_table_place *place, bool is_new)
+static tr_status open_parts(tr_table *t, const tr_table_segment *place, bool is_new)
 {
     const tr_slots_config rows = slots_config(&t->config, place), none = {0, place->first_shard, place->shard_count, 0};
     char                  text[TR_SEGMENT_NAME];
@@ -69,7 +69,7 @@ static tr_status open_parts(tr_table *t, const tr_table_place *place, bool is_ne
     return is_new ? tr_undo_create(&t->undo, log, t->stride) : tr_undo_attach(&t->undo, log, t->stride, tr_slots_used(t->slots));
 }
 
-static tr_status open_table(tr_table **out, const tr_table_config *config, const tr_table_place *place, bool is_new)
+static tr_status open_table(tr_table **out, const tr_table_config *config, const tr_table_segment *place, bool is_new)
 {
     TR_TRY(tr_table_check_config(config));
     tr_table *t = calloc(1, sizeof *t);
@@ -104,7 +104,7 @@ static uint64_t digest(const tr_table_config *c)
     return hash ? hash : 1;
 }
 
-tr_status tr_table_create(tr_table **out, const tr_table_config *config, const tr_table_place *place)
+tr_status tr_table_create(tr_table **out, const tr_table_config *config, const tr_table_segment *place)
 {
     tr_table *t = NULL;
 
@@ -114,7 +114,7 @@ tr_status tr_table_create(tr_table **out, const tr_table_config *config, const t
     return TR_OK;
 }
 
-tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_place *place, uint64_t step)
+tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_segment *place, uint64_t step)
 {
     tr_table *t = NULL;
 

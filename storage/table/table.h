@@ -23,20 +23,20 @@
 #define TR__TOUCHES (TR_SLOT_LIVES - 1)
 
 /* The part of the table that is here, and its memory. */
-typedef struct tr_table_place {
+typedef struct tr_table_segment {
     const char *name;                 /* name of the segments; NULL: anonymous memory */
     uint32_t    first_shard, shard_count;
     uint64_t    max_bytes;            /* limit of the rows' bytes; 0: the machine's memory */
     bool        logs_when_set;        /* an update has many scatters, all of rows that tr_table_set_values has set in this update. Then only
                                        * that call logs the rows */
-} tr_table_place;
+} tr_table_segment;
 
 typedef struct tr_table tr_table;
 
 tr_status tr_table_check_config(const tr_table_config *config);
-tr_status tr_table_create(tr_table **out, const tr_table_config *config, const tr_table_place *place);
+tr_status tr_table_create(tr_table **out, const tr_table_config *config, const tr_table_segment *place);
 /* Attach, and roll back the updates after step `step`. TR_EFORMAT: the segments have another table. */
-tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_place *place, uint64_t step);
+tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_segment *place, uint64_t step);
 /* Roll back the last update if it is of a later step. Nothing may have been updated since. */
 void      tr_table_go_back(tr_table *table, uint64_t step);
 void      tr_table_free(tr_table *table);

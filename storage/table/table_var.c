@@ -18,7 +18,7 @@ static void free_table_var(void *object)
     free(tv);
 }
 
-tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_place *place)
+tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_segment *place)
 {
     TR_TRY(tr_table_check_config(config));
     tr_table_var *tv = calloc(1, sizeof *tv);
@@ -34,7 +34,7 @@ tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_
 
 tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped)
 {
-    const tr_table_place here = {.shard_count = TR_SHARDS};
+    const tr_table_segment here = {.shard_count = TR_SHARDS};
     const tr_status      status = tr_table_var_set(var, tr_mapped_table_config(mapped), &here);
 
     if (status == TR_OK)
@@ -46,7 +46,7 @@ tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped)
 
 tr_status tr_table_var_bind(tr_var *var, const tr_table_config *config, const tr_table_source *source, tr_weak *job, int number)
 {
-    const tr_table_place here = {.shard_count = TR_SHARDS};
+    const tr_table_segment here = {.shard_count = TR_SHARDS};
 
     TR_TRY(tr_table_var_set(var, config, &here));
     tr_table_var *tv = var->object;

@@ -27,7 +27,7 @@ typedef struct tr_table_var {
     const tr_table_source *source;    /* instead of both: the rows are elsewhere; or NULL */
     tr_weak              *job;        /* of `source`: it ends with the job */
     int                   number;     /* of the table in that job */
-    tr_table_place        place;      /* the place of the future table */
+    tr_table_segment        place;      /* the place of the future table */
     char                 *name;       /* name of its segments, or NULL */
     uint64_t              updates;    /* number of updates that were begun */
     uint64_t              before;     /* of these: updates before this job */
@@ -37,7 +37,7 @@ typedef struct tr_table_var {
 } tr_table_var;
 
 /* Put a new, empty object into the variable. The name of the place is copied. */
-tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_place *place);
+tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_table_segment *place);
 /* Put an object whose rows lie in files into the variable. It owns `mapped`, also on failure. */
 tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped);
 /* Put an object into the variable whose rows are in the job from now on, in table `number`. */

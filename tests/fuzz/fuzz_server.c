@@ -17,7 +17,7 @@ static const char *const modes[] = {"sync", "async", "ssp(1)", "geo(2)", "sync(b
 /* A message; sizes are small, so that most are near to what could be. A kind that there is not: an update is applied. */
 typedef struct record {
     uint8_t kind;
-    uint8_t who;                      /* bit 0: trainer; 1: again, 2: one too early, 3: it died; 4: placed; 5: what is sent stays unsent */
+    uint8_t who;                      /* bit 0: trainer; 1: again, 2: one too early, 3: it died; 4: received directly; 5: what is sent stays unsent */
     uint8_t block, part, step, chunk; /* of the offset; 255: none, the next byte alone */
     uint8_t offset, weight;
     uint8_t bytes[2], more[2];
@@ -103,7 +103,7 @@ typedef struct rig {
     tr_outbox  unsent;
 } rig;
 
-static void say(rig *r, int from, tr_wire wire, const void *payload, bool is_placed)
+static void say(rig *r, int from, tr_wire wire, const void *payload, bool is_direct)
 {
     uint8_t header[TR_WIRE_HEADER];
     void   *at = NULL;
@@ -111,14 +111,14 @@ static void say(rig *r, int from, tr_wire wire, const void *payload, bool is_pla
     tr_wire_encode(header, &wire);
     if (tr_wire_decode(&wire, header) != TR_OK)
         return;
-    if (is_placed && wire.bytes && !(at = r->node.place(r->node.self, from, &wire)))
+    if (is_direct && wire.bytes && !(at = r->node.receive_buffer(r->node.self, from, &wire)))
         return;
-    is_placed = at != NULL;
-    if (!is_placed)
+    is_direct = at != NULL;
+    if (!is_direct)
         at = aligned_alloc(64, (wire.bytes + 64) & ~(uint64_t)63);
     memcpy(at, payload, wire.bytes);
-    r->node.receive(r->node.self, 0, from, &wire, at, is_placed);
-    if (!is_placed)
+    r->node.receive(r->node.self, 0, from, &wire, at, is_direct);
+    if (!is_direct)
         free(at);
 }
 
@@ -146,9 +146,9 @@ static void say_setup(rig *r, const char *mode)
     setup.n_tables = 1;
     setup.tables = &tables;
     const size_t size = trireme__pserver__setup__pack(&setup, packed);
-    say(r, 1, (tr_wire){.kind = TR_WIRE_SETUP, .epoch = 1, .seq = ++r->seq[1], .bytes = size}, packed, false);
+    say(r, 1, (tr_wire){.kind = TR_WIRE_SETUP, .incarnation = 1, .seq = ++r->seq[1], .bytes = size}, packed, false);
     for (int i = 1; i <= TRAINERS; i++)
-        say(r, i, (tr_wire){.kind = TR_WIRE_JOIN, .epoch = 1, .seq = ++r->seq[i]}, "", false);
+        say(r, i, (tr_wire){.kind = TR_WIRE_JOIN, .incarnation = 1, .seq = ++r->seq[i]}, "", false);
 }
 
 static void make(rig *r, const char *mode)
@@ -228,7 +228,7 @@ static bool fill_in(tr_wire *wire, const record *m)
 static void happen(rig *r, const record *m, const uint8_t *payload, uint64_t bytes)
 {
     const int from = 1 + (m->who & 1);
-    tr_wire   wire = {.kind = (tr_wire_kind)m->kind, .epoch = 1, .sender = (uint32_t)from, .bytes = bytes};
+    tr_wire   wire = {.kind = (tr_wire_kind)m->kind, .incarnation = 1, .sender = (uint32_t)from, .bytes = bytes};
 
     if (m->kind >= TR_WIRE_KIND_COUNT) {
         if (is_applying) {

@@ -14,9 +14,9 @@ static const tr_table_config config = {.dtype = TR_FP32, .width = WIDTH, .states
 static char                  name[64];
 static damaged               left[PARTS];
 
-static tr_table_place place(void)
+static tr_table_segment place(void)
 {
-    return (tr_table_place){name, 0, TR_SHARDS, 1 << 20, false};
+    return (tr_table_segment){name, 0, TR_SHARDS, 1 << 20, false};
 }
 
 static const char *name_of(int index)
@@ -44,7 +44,7 @@ static void update(tr_table *t, uint64_t step, int64_t first, int64_t n)
 
 static void make_whole(void)
 {
-    const tr_table_place here = place();
+    const tr_table_segment here = place();
     tr_table            *t = NULL;
 
     if (tr_table_create(&t, &config, &here) != TR_OK)
@@ -113,7 +113,7 @@ static void use(tr_table *t)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-    const tr_table_place here = place();
+    const tr_table_segment here = place();
     tr_table            *t = NULL;
 
     if (!name[0])

@@ -36,7 +36,7 @@ static int take(rig *r, tr_message *out, int max)
 
 static void hear(rig *r, int from, tr_wire wire, void *payload)
 {
-    wire.epoch = 1;
+    wire.incarnation = 1;
     r->node.receive(r->node.self, 1, from, &wire, payload, false);
 }
 
@@ -223,8 +223,8 @@ TEST(a_pull_is_done_when_all_bytes_are_here)
     unmake(&r);
 }
 
-/* The last piece of a large block may be small: it is not placed, and those after it are placed before it is received. */
-TEST(a_piece_is_placed_before_a_small_one_in_front_of_it_is_received)
+/* The last piece of a large block may be small: it is not direct, and those after it get their receive buffers before it is received. */
+TEST(a_piece_gets_its_receive_buffer_before_a_small_one_in_front_of_it_is_received)
 {
     rig            r = make(1 << 20, 0);
     tr_message     m[8];
@@ -236,13 +236,13 @@ TEST(a_piece_is_placed_before_a_small_one_in_front_of_it_is_received)
 
     tr_client_flush(r.client);
     assert_int_equal(take(&r, m, 8), 1);
-    const tr_wire small = {.kind = TR_WIRE_DATA, .epoch = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 0}};
-    const tr_wire next = {.kind = TR_WIRE_DATA, .epoch = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 1, .offset = CHUNK}};
-    const tr_wire last = {.kind = TR_WIRE_DATA, .epoch = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 2, .offset = 2 * CHUNK}};
-    assert_ptr_equal(r.node.place(r.node.self, 1, &next), to + CHUNK);
-    assert_null(r.node.place(r.node.self, 1, &next));      /* twice is once */
+    const tr_wire small = {.kind = TR_WIRE_DATA, .incarnation = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 0}};
+    const tr_wire next = {.kind = TR_WIRE_DATA, .incarnation = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 1, .offset = CHUNK}};
+    const tr_wire last = {.kind = TR_WIRE_DATA, .incarnation = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 2, .offset = 2 * CHUNK}};
+    assert_ptr_equal(r.node.receive_buffer(r.node.self, 1, &next), to + CHUNK);
+    assert_null(r.node.receive_buffer(r.node.self, 1, &next));      /* twice is once */
     hear(&r, 1, small, data);
-    assert_ptr_equal(r.node.place(r.node.self, 1, &last), to + 2 * CHUNK);
+    assert_ptr_equal(r.node.receive_buffer(r.node.self, 1, &last), to + 2 * CHUNK);
     r.node.receive(r.node.self, 1, 1, &next, to + CHUNK, true);
     assert_true(tr_client_done(r.client) < ticket);
     r.node.receive(r.node.self, 1, 1, &last, to + 2 * CHUNK, true);
@@ -296,8 +296,8 @@ TEST(rounded_parameters_are_widened_as_they_come_and_once)
     for (uint32_t i = 0; i < 2; i++) {
         assert_true(tr_client_done(r.client) < ticket);
         tr_wire wire = rounded_chunk(data, m[0].wire.seq, i);
-        wire.epoch = 1;
-        void *place = i ? r.node.place(r.node.self, 1, &wire) : NULL;
+        wire.incarnation = 1;
+        void *place = i ? r.node.receive_buffer(r.node.self, 1, &wire) : NULL;
         if (place)                                 /* where it belongs, at once */
             memcpy(place, data, wire.bytes);
         r.node.receive(r.node.self, 1, 1, &wire, place ? place : data, place != NULL);
@@ -580,7 +580,7 @@ int main(void)
         cmocka_unit_test(no_more_than_a_window_is_under_way),
         cmocka_unit_test(receipts_matter_where_nothing_comes_behind_them),
         cmocka_unit_test(a_pull_is_done_when_all_bytes_are_here),
-        cmocka_unit_test(a_piece_is_placed_before_a_small_one_in_front_of_it_is_received),
+        cmocka_unit_test(a_piece_gets_its_receive_buffer_before_a_small_one_in_front_of_it_is_received),
         cmocka_unit_test(what_is_not_answered_is_sent_again_in_order),
         cmocka_unit_test(rounded_parameters_are_widened_as_they_come_and_once),
         cmocka_unit_test(small_rounded_parameters_come_beside_exact_ones),

@@ -86,7 +86,7 @@ static void say(rig *r, tr_wire wire, const void *payload)
 
     memcpy(copy, payload, wire.bytes);
     wire.seq = ++r->seq;
-    wire.epoch = 1;
+    wire.incarnation = 1;
     r->node.receive(r->node.self, 0, SERVER, &wire, copy, false);
     free(copy);
 }

@@ -32,7 +32,7 @@ TEST(an_answer_arrives_in_the_memory_of_its_floats)
         uint8_t       *floats = to + 3;            /* no alignment is needed */
         memset(to, 0xee, sizeof to);
         tr_rounded_make(answer, from, bytes);
-        memcpy(tr_rounded_place(floats, bytes), answer, bytes / 2);
+        memcpy(tr_rounded_buffer(floats, bytes), answer, bytes / 2);
         tr_rounded_widen(floats, bytes);
         for (int64_t i = 0; i < counts[c]; i++)
             expected[i] = tr_f32_of_bf16(tr_bf16_of_f32(from[i]));
@@ -50,7 +50,7 @@ TEST(floats_are_rounded_where_they_lie)
     memcpy(same, x, sizeof x);
     tr_rounded_floats(rounded, x, sizeof x);
     tr_rounded_make(same, same, sizeof same);
-    memcpy(tr_rounded_place((uint8_t *)back, sizeof back), same, sizeof back / 2);
+    memcpy(tr_rounded_buffer((uint8_t *)back, sizeof back), same, sizeof back / 2);
     tr_rounded_widen((uint8_t *)back, sizeof back);
     assert_memory_equal(back, rounded, sizeof back);
     tr_rounded_floats(rounded, rounded, sizeof rounded);

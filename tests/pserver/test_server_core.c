@@ -150,14 +150,14 @@ TEST(the_others_go_on_without_a_trainer_that_says_goodbye)
     unmake(&r);
 }
 
-TEST(an_old_epoch_is_told_and_not_used)
+TEST(an_old_incarnation_is_told_and_not_used)
 {
     rig        r = make_running();
     tr_message m;
     bool       is_told = false;
 
     take_ack(&r, TRAINER0, NULL);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .epoch = 7, .step_end = {.step = 1}}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .incarnation = 7, .step_end = {.step = 1}}, NULL);
     while (r.node.next(r.node.self, &m)) {
         is_told |= m.peer == TRAINER0 && m.wire.kind == TR_WIRE_REPLACED;
         tr_message_over(&m);
@@ -402,8 +402,8 @@ TEST(servers_share_what_they_have_in_an_update)
     assert_memory_equal(sent.payload, "own", 4);
     tr_message_over(&sent);
     assert_int_equal(tr_server_shared(r.server), 0);
-    const tr_wire wire = {.kind = TR_WIRE_SHARE, .epoch = 1, .bytes = 4, .share = {.number = sent.wire.share.number}};
-    uint8_t      *place = r.node.place(r.node.self, 1, &wire);
+    const tr_wire wire = {.kind = TR_WIRE_SHARE, .incarnation = 1, .bytes = 4, .share = {.number = sent.wire.share.number}};
+    uint8_t      *place = r.node.receive_buffer(r.node.self, 1, &wire);
     memcpy(place, "two", 4);
     r.node.receive(r.node.self, 0, 1, &wire, place, true);
     assert_int_equal(tr_server_shared(r.server), 1);
@@ -440,7 +440,7 @@ int main(void)
         cmocka_unit_test(a_pull_in_bfloat16_is_answered_in_half_the_bytes_from_one_copy),
         cmocka_unit_test(what_is_not_float32_is_not_answered_in_bfloat16),
         cmocka_unit_test(the_others_go_on_without_a_trainer_that_says_goodbye),
-        cmocka_unit_test(an_old_epoch_is_told_and_not_used),
+        cmocka_unit_test(an_old_incarnation_is_told_and_not_used),
         cmocka_unit_test(mistakes_are_refused_by_name),
         cmocka_unit_test(compressed_gradients_are_decoded_in_trainer_order_beside_others),
         cmocka_unit_test(bad_compressed_gradients_are_refused_by_name),

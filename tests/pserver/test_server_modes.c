@@ -150,7 +150,7 @@ TEST(where_trainers_are_apart_a_death_interrupts_nobody)
         assert_int_equal(applying, 2);
         assert_true(grad[1][0] == 4);
         tr_server_applied(r.server, TR_OK);
-        push_large(&r, TRAINER1, 1, 1, 9);         /* it was only thought dead: its epoch is over */
+        push_large(&r, TRAINER1, 1, 1, 9);         /* it was only thought dead: its incarnation is over */
         assert_int_equal(status_of(&r, &text), TR_OK);
         say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE, .leave = {.step = 2}}, NULL);
         assert_true(tr_server_is_done(r.server));

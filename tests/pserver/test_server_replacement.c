@@ -29,10 +29,10 @@ static rig make_with_standbys(const char *mode, int servers)
     return r;
 }
 
-/* Messages of a replacement, which have its epoch and numbers from 1 on. */
+/* Messages of a replacement, which have its incarnation and numbers from 1 on. */
 static void say_as(rig *r, int from, uint64_t seq, tr_wire wire, const void *payload)
 {
-    wire.epoch = r->roster->rank[from].epoch;
+    wire.incarnation = r->roster->rank[from].incarnation;
     wire.seq = seq;
     say(r, from, wire, payload);
 }
@@ -45,9 +45,9 @@ static void die_and_be_replaced(rig *r, int rank)
     r->node.tick(r->node.self, ++now);
     take_ack(r, rank, NULL);
     const int      replacement = rank + 1;
-    const uint32_t epoch = tr_roster_next_epoch(r->roster, 1, 0);
-    assert_true(tr_roster_replace_trainer(r->roster, 1, replacement, epoch));
-    say(r, replacement, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch, .replace_done = {.trainer = 1, .called = epoch}}, NULL);
+    const uint32_t incarnation = tr_roster_next_incarnation(r->roster, 1, 0);
+    assert_true(tr_roster_replace_trainer(r->roster, 1, replacement, incarnation));
+    say(r, replacement, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .incarnation = incarnation, .seq = incarnation, .replace_done = {.trainer = 1, .called = incarnation}}, NULL);
     say_as(r, replacement, 1, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
     assert_true(take_ack(r, replacement, NULL) == 1);
 }
@@ -93,13 +93,13 @@ static void make_step(rig *r, int from)
 
 static void say_ready(rig *r, uint32_t trainer, uint64_t pulled)
 {
-    say(r, SERVER1, (tr_wire){.kind = TR_WIRE_READY, .epoch = 1, .seq = 1, .ready = {.trainer = trainer, .step = 1, .pulled = pulled}}, NULL);
+    say(r, SERVER1, (tr_wire){.kind = TR_WIRE_READY, .incarnation = 1, .seq = 1, .ready = {.trainer = trainer, .step = 1, .pulled = pulled}}, NULL);
 }
 
-static void say_is(rig *r, int replacement, uint32_t epoch, tr_replacement_progress progress)
+static void say_is(rig *r, int replacement, uint32_t incarnation, tr_replacement_progress progress)
 {
-    say(r, replacement, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch,
-                           .replace_done = {.trainer = 1, .called = epoch, .progress = progress}}, NULL);
+    say(r, replacement, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .incarnation = incarnation, .seq = incarnation,
+                           .replace_done = {.trainer = 1, .called = incarnation, .progress = progress}}, NULL);
 }
 
 /* What the newest acknowledgement says of snapshots. */
@@ -124,12 +124,12 @@ TEST(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
     r.roster->rank[TRAINER1].is_dead = true;
     lose(&r, TRAINER1);
     assert_true(snapshots_must_wait(&r, TRAINER0));
-    const uint32_t epoch = tr_roster_next_epoch(r.roster, 1, 0);
-    assert_true(tr_roster_replace_trainer(r.roster, 1, FIRST_REPLACEMENT, epoch));
-    say_is(&r, FIRST_REPLACEMENT, epoch, TR_REPLACEMENT_CALLED);
-    say_is(&r, FIRST_REPLACEMENT, epoch, TR_REPLACEMENT_JOINED);
+    const uint32_t incarnation = tr_roster_next_incarnation(r.roster, 1, 0);
+    assert_true(tr_roster_replace_trainer(r.roster, 1, FIRST_REPLACEMENT, incarnation));
+    say_is(&r, FIRST_REPLACEMENT, incarnation, TR_REPLACEMENT_CALLED);
+    say_is(&r, FIRST_REPLACEMENT, incarnation, TR_REPLACEMENT_JOINED);
     assert_true(snapshots_must_wait(&r, TRAINER0));
-    say_is(&r, FIRST_REPLACEMENT, epoch, TR_REPLACEMENT_STEPPED);
+    say_is(&r, FIRST_REPLACEMENT, incarnation, TR_REPLACEMENT_STEPPED);
     pull(&r, TRAINER0, 0);                         /* is acknowledged */
     assert_false(snapshots_must_wait(&r, TRAINER0));
     unmake(&r);
@@ -181,8 +181,8 @@ TEST(a_standby_that_has_left_is_not_called)
     unmake(&r);
 }
 
-/* It may have taken the place on other servers before it died, and with its epoch they would take nobody else. */
-TEST(standby_called_after_one_that_died_has_a_newer_epoch)
+/* It may have taken the place on other servers before it died, and with its incarnation they would take nobody else. */
+TEST(standby_called_after_one_that_died_has_a_newer_incarnation)
 {
     rig r = make_with_standbys("async", 1);
 
@@ -203,7 +203,7 @@ int main(void)
         cmocka_unit_test(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step),
         cmocka_unit_test(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got),
         cmocka_unit_test(a_standby_that_has_left_is_not_called),
-        cmocka_unit_test(standby_called_after_one_that_died_has_a_newer_epoch),
+        cmocka_unit_test(standby_called_after_one_that_died_has_a_newer_incarnation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -523,7 +523,7 @@ static void make_job(job *j, const char *mode, const tr_sim_options *options, in
         store *st = &j->store[s];
         st->job = j;
         st->index = s;
-        const tr_sim_program program = {.core = {st, make_server, no_command, no_flush, server_done}, .role = TR_ROLE_SERVER, .epoch = 1,
+        const tr_sim_program program = {.core = {st, make_server, no_command, no_flush, server_done}, .role = TR_ROLE_SERVER, .incarnation = 1,
                                         .host = "here", .go_on = serve};
         tr_sim_attach(j->sim, s, &program);
     }
@@ -533,7 +533,7 @@ static void make_job(job *j, const char *mode, const tr_sim_options *options, in
         t->index = i;
         t->steps = (is_again ? 6 : 1) + (int)tr_sim_random(j->sim, STEPS_MAX);
         t->ticket = 1;
-        const tr_sim_program program = {.core = {t, make_client, trainer_command, flush, client_done}, .role = TR_ROLE_TRAINER, .epoch = 1,
+        const tr_sim_program program = {.core = {t, make_client, trainer_command, flush, client_done}, .role = TR_ROLE_TRAINER, .incarnation = 1,
                                         .host = options->seed % 3 ? "here" : "there", .go_on = go_on};
         tr_sim_attach(j->sim, j->servers + i, &program);
     }

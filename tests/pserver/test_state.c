@@ -62,7 +62,7 @@ static void check_state_of(tr_state *state, uint64_t updates)
     assert_true(now.snapshot.number == updates && now.snapshot.is_taken && now.snapshot.update == updates + 5);
     assert_true((now.member != NULL) == (updates % 2 != 0));
     if (now.member) {
-        assert_int_equal(now.member[1].epoch, updates);
+        assert_int_equal(now.member[1].incarnation, updates);
         assert_int_equal(now.member[2].rank, 4);
     }
     assert_int_equal(tr_state_side(state), (int)(updates % 2));

@@ -30,7 +30,7 @@ static void make(net *n, tr_state *state)
         net_parameter(n, kept[i], TR_FP32, 1, sizes[i]);
         tr_tensor *t = tr_var_tensor(tr_scope_var(n->scope, kept[i]));
         if (state)
-            EXPECT_OK(tr_double_buffers_place(state, t, TR_FP32, &TR_SHAPE(sizes[i])));
+            EXPECT_OK(tr_double_buffers_put(state, t, TR_FP32, &TR_SHAPE(sizes[i])));
         else
             EXPECT_OK(tr_tensor_resize(t, TR_FP32, 1, &(int64_t){sizes[i]}));
         fill(tr_tensor_data(t), sizes[i], i);

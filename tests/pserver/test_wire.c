@@ -6,7 +6,7 @@
 #include <math.h>
 
 static const tr_wire sample = {
-    .kind = TR_WIRE_PUSH, .epoch = 0x01020304, .sender = 5, .seq = 0x1122334455667788, .bytes = 4096,
+    .kind = TR_WIRE_PUSH, .incarnation = 0x01020304, .sender = 5, .seq = 0x1122334455667788, .bytes = 4096,
     .push = {.step = 9, .weight = 32, .offset = 0x0000000100000000, .block = 10},
 };
 
@@ -34,7 +34,7 @@ TEST(a_header_comes_back)
     EXPECT_OK(tr_wire_decode(&back, golden));
     assert_memory_equal(&back.seq, &sample.seq, sizeof back.seq);
     assert_int_equal(back.kind, TR_WIRE_PUSH);
-    assert_int_equal(back.epoch, sample.epoch);
+    assert_int_equal(back.incarnation, sample.incarnation);
     assert_int_equal(back.bytes, 4096);
     assert_int_equal(back.push.step, 9);
     assert_int_equal(tr_wire_step(&back), 9);
@@ -122,11 +122,11 @@ TEST(a_message_is_printed_with_the_names_of_its_fields)
     char text[256], small[24];
 
     tr_wire_print(text, sizeof text, &sample);
-    assert_string_equal(text, "PUSH epoch=16909060 sender=5 seq=1234605616436508552 bytes=4096 step=9 weight=32 offset=4294967296 block=10");
+    assert_string_equal(text, "PUSH incarnation=16909060 sender=5 seq=1234605616436508552 bytes=4096 step=9 weight=32 offset=4294967296 block=10");
     tr_wire_print(small, sizeof small, &sample);
-    assert_string_equal(small, "PUSH epoch=16909060 sen");
+    assert_string_equal(small, "PUSH incarnation=169090");
     tr_wire_print(text, sizeof text, &(tr_wire){.kind = TR_WIRE_BEAT, .sender = 3});
-    assert_string_equal(text, "BEAT epoch=0 sender=3 seq=0 bytes=0");
+    assert_string_equal(text, "BEAT incarnation=0 sender=3 seq=0 bytes=0");
 }
 
 TEST(entries_come_back_in_order)

@@ -14,7 +14,7 @@
 
 enum { ROWS = 1000 };
 
-static const tr_table_place everywhere = {NULL, 0, TR_SHARDS, 0};
+static const tr_table_segment everywhere = {NULL, 0, TR_SHARDS, 0};
 
 static void write_rows(const char *path, const tr_table *t, uint32_t since, uint64_t expected)
 {

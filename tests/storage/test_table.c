@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const tr_table_place everywhere = {NULL, 0, TR_SHARDS, 0};
+static const tr_table_segment everywhere = {NULL, 0, TR_SHARDS, 0};
 
 static tr_table *make(const tr_table_config *config)
 {
@@ -439,7 +439,7 @@ TEST(rows_move_by_shards_to_any_number_of_tables)
     update(whole, 2, keys, 100, 1);
     for (int p = 0; p < PARTS; p++) {
         const uint32_t       first = (uint32_t)p * TR_SHARDS / PARTS, end = ((uint32_t)p + 1) * TR_SHARDS / PARTS;
-        const tr_table_place place = {NULL, first, end - first, 0};
+        const tr_table_segment place = {NULL, first, end - first, 0};
         EXPECT_OK(tr_table_create(&part[p], &config, &place));
         for (uint32_t shard = first; shard < end; shard++)
             EXPECT_OK(tr_table_each(whole, shard, put_into, part[p]));
@@ -475,7 +475,7 @@ TEST(a_table_of_other_rows_goes_on_with_their_clock_also_after_a_new_start)
     for (int i = 0; i < KEYS; i++)
         keys[i] = key_of((uint64_t)i);
     snprintf(name, sizeof name, "trireme-test-%d-clear", (int)getpid());
-    const tr_table_place place = {name, 0, TR_SHARDS, 0};
+    const tr_table_segment place = {name, 0, TR_SHARDS, 0};
     EXPECT_OK(tr_table_create(&t, &config, &place));
     update(t, 7, keys, KEYS, 1);
     loaded = make(&config);

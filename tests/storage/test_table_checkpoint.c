@@ -35,7 +35,7 @@ static void touch(tr_table *t, uint64_t step, int64_t first, int64_t n)
 
 static tr_table *make(const tr_table_config *config, uint32_t first_shard, uint32_t shards)
 {
-    const tr_table_place place = {NULL, first_shard, shards, 0};
+    const tr_table_segment place = {NULL, first_shard, shards, 0};
     tr_table            *t = NULL;
 
     EXPECT_OK(tr_table_create(&t, config, &place));
@@ -223,7 +223,7 @@ TEST(missing_shards_and_other_rows_are_refused)
     write_parts(folder, whole, (const uint32_t[]){0, 100, 101, TR_SHARDS});
     EXPECT_OK(tr_checkpoint_open(&c, path));
     const tr_table_config config = {.dtype = TR_FP32, .width = WIDTH};
-    EXPECT_OK(tr_table_var_set(tr_scope_var(scope, other.name), &config, &(tr_table_place){.shard_count = TR_SHARDS}));
+    EXPECT_OK(tr_table_var_set(tr_scope_var(scope, other.name), &config, &(tr_table_segment){.shard_count = TR_SHARDS}));
     EXPECT_FAIL(TR_ESHAPE, "has rows of 3 bfloat16 with 1 states, the program wants 3 float32 with 0",
                 tr_checkpoint_load_table(scope, c, 0));
     assert_null(var_of(scope, "words")->table);

@@ -42,7 +42,7 @@ static tr_table_config kill_config(void)
     return config;
 }
 
-static void train_until_killed(const tr_table_place *place, journal *j)
+static void train_until_killed(const tr_table_segment *place, journal *j)
 {
     const tr_table_config config = kill_config();
     tr_table             *t = NULL;
@@ -119,7 +119,7 @@ TEST(a_kill_at_any_moment_leaves_whole_steps)
     tr_table             *t = NULL;
 
     snprintf(name, sizeof name, "trireme-test-%d-table", (int)getpid());
-    const tr_table_place place = {name, 0, TR_SHARDS, 0};
+    const tr_table_segment place = {name, 0, TR_SHARDS, 0};
     journal *j = mmap(NULL, sizeof *j, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     EXPECT_OK(tr_table_create(&t, &config, &place));
     tr_table_free(t);

@@ -229,7 +229,7 @@ static void expect_move_is_cheap(const tr_table *from, uint32_t parts, uint32_t 
 
     for (uint32_t p = 0; p < parts; p++) {
         const uint32_t       first = p * TR_SHARDS / parts;
-        const tr_table_place place = {NULL, first, (p + 1) * TR_SHARDS / parts - first, 0};
+        const tr_table_segment place = {NULL, first, (p + 1) * TR_SHARDS / parts - first, 0};
         EXPECT_OK(tr_table_create(&part[p], tr_table_get_config(from), &place));
     }
     for (uint32_t i = 0; i < TR_SHARDS; i++) {
@@ -256,7 +256,7 @@ static void expect_move_is_cheap(const tr_table *from, uint32_t parts, uint32_t 
 static tr_table *make_table(uint32_t entry_count)
 {
     tr_table_config      config = config_of(TR_FP32);
-    const tr_table_place place = {NULL, 0, TR_SHARDS, 0};
+    const tr_table_segment place = {NULL, 0, TR_SHARDS, 0};
     int64_t             *keys = malloc(MANY * sizeof *keys);
     uint32_t            *slots = malloc(MANY * sizeof *slots);
     tr_table            *t;

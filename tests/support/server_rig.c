@@ -106,7 +106,7 @@ void say(rig *r, int from, tr_wire wire, const void *payload)
     uint8_t *copy = aligned_alloc(64, (wire.bytes + 63) / 64 * 64 + 64);
 
     memcpy(copy, payload ? payload : "", wire.bytes);
-    wire.epoch = wire.epoch ? wire.epoch : 1;
+    wire.incarnation = wire.incarnation ? wire.incarnation : 1;
     wire.seq = wire.seq ? wire.seq : ++r->seq[from];
     r->node.receive(r->node.self, now, from, &wire, copy, false);
     free(copy);

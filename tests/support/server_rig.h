@@ -44,7 +44,7 @@ void      lose(rig *r, int rank);
 
 /* -- what trainers say ----------------------------------------------------------------------------- */
 
-/* Epoch and number are filled in unless they are given. */
+/* Incarnation and number are filled in unless they are given. */
 void      say(rig *r, int from, tr_wire wire, const void *payload);
 void      say_setup(rig *r, const char *mode, uint32_t dtype);
 void      say_setup_compressed(rig *r, const char *mode, uint32_t dtype, const char *compress);

@@ -60,7 +60,7 @@ static tr_client_options client_options(const sim_job *job)
 }
 
 /* What was the trainer's is its corpse's from here on. */
-static void inherit(void *self, int trainer, uint32_t epoch)
+static void inherit(void *self, int trainer, uint32_t incarnation)
 {
     sim_rank                *r = self, *dead = &r->job->rank[r->job->trainer[trainer].rank];
     sim_trainer             *t = &r->job->trainer[trainer];
@@ -68,7 +68,7 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     const tr_client_options  options = client_options(r->job);
 
     tr_comm_kill(comm, r->roster->trainer_rank[trainer]);
-    if (!tr_comm_replace_trainer(comm, trainer, epoch))
+    if (!tr_comm_replace_trainer(comm, trainer, incarnation))
         return;
     dead->corpse = malloc(sizeof *dead->corpse);
     *dead->corpse = *t;
@@ -229,7 +229,7 @@ static void make_rank(sim_job *job, int number)
     *r = (sim_rank){.job = job, .number = number, .dies_behind = -1};
     snprintf(r->host, sizeof r->host, "host%d", number);
     const tr_sim_program program = {.core = {r, rank_make, rank_command, rank_flush, rank_done},
-                                    .role = role_of(job, number), .epoch = (uint32_t)job->start, .can_replace = job->options.replacements,
+                                    .role = role_of(job, number), .incarnation = (uint32_t)job->start, .can_replace = job->options.replacements,
                                     .host = host_of(job, number), .go_on = rank_go_on};
     tr_sim_attach(job->sim, number, &program);
 }

@@ -103,7 +103,7 @@ void tr_sim_attach(tr_sim *sim, int rank, const tr_sim_program *program)
     tr__sim_rank         *r = &sim->rank[rank];
     const tr_machine      machine = tr__sim_machine(r);
     const tr_comm_core    core = {r, make, command, flush, done};
-    const tr_comm_options options = {.role = program->role, .can_replace = program->can_replace, .epoch = program->epoch,
+    const tr_comm_options options = {.role = program->role, .can_replace = program->can_replace, .incarnation = program->incarnation,
                                      .heartbeat = sim->options.heartbeat, .timeout = sim->options.timeout,
                                      .start_timeout = 4 * sim->options.timeout, .grace = sim->options.timeout / 2, .transport = ""};
 

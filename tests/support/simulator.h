@@ -54,7 +54,7 @@ typedef struct tr_sim_plan {
 typedef struct tr_sim_program {
     tr_comm_core core;
     tr_role      role;
-    uint32_t     epoch;
+    uint32_t     incarnation;
     bool         can_replace;
     const char  *host;                /* must live as long as the simulator */
     /* Called when the owner's last action is over. Not called when the job has failed for this rank: then the owner leaves. */

@@ -101,7 +101,7 @@ static const tr_transport_table *load(void *self, const char *path, char *error,
     return &tr__sim_transport;
 }
 
-static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_replace, int doorbell)
+static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t incarnation, bool can_replace, int doorbell)
 {
     Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
     const tr__sim_rank     *r = self;
@@ -111,7 +111,7 @@ static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role rol
     hello.pid = (uint64_t)(FIRST_PID + r->rank);
     hello.host = (char *)"h";
     hello.host_id = (char *)(uintptr_t)r->program.host;
-    hello.epoch = epoch;
+    hello.incarnation = incarnation;
     hello.has_can_replace = hello.can_replace = can_replace;
     hello.has_doorbell = true;
     hello.doorbell = doorbell;

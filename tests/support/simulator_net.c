@@ -340,22 +340,22 @@ static int take_header(tr_transport *t, int peer)
     tr__link *way = &t->way[peer];
     unsigned i = 0;
 
-    if (is_lossy(t->sim) && way->in.count && RING_AT(&way->in, 0)->is_placed)
+    if (is_lossy(t->sim) && way->in.count && RING_AT(&way->in, 0)->is_direct)
         return 0;
 
-    while (i < way->in.count && i < RECV_DEPTH && RING_AT(&way->in, i)->is_placed)
+    while (i < way->in.count && i < RECV_DEPTH && RING_AT(&way->in, i)->is_direct)
         i++;
     if (i == way->in.count || i == RECV_DEPTH)
         return 0;
     tr__parcel *p = RING_AT(&way->in, i);
-    p->is_placed = true;
+    p->is_direct = true;
     if (!p->is_large) {
         p->is_whole = true;
-        if (!p->bytes && t->events.place(t->events.self, peer, p->header, &p->to_place) < 0)
+        if (!p->bytes && t->events.receive_buffer(t->events.self, peer, p->header, &p->to_place) < 0)
             die(t, peer);
         return 1;
     }
-    if (t->events.place(t->events.self, peer, p->header, &p->to_place) < 0) {
+    if (t->events.receive_buffer(t->events.self, peer, p->header, &p->to_place) < 0) {
         die(t, peer);
         return 1;
     }
@@ -395,7 +395,7 @@ static void find_failed(tr_transport *t)
 {
     for (int i = 0; i < t->sim->size; i++) {
         const tr__link *way = &t->way[i];
-        if (way->is_reported && (!way->in.count || (RING_AT(&way->in, 0)->is_placed && !RING_AT(&way->in, 0)->is_whole)))
+        if (way->is_reported && (!way->in.count || (RING_AT(&way->in, 0)->is_direct && !RING_AT(&way->in, 0)->is_whole)))
             die(t, i);
     }
 }

@@ -19,7 +19,7 @@ typedef struct tr__parcel {
     void       *token;
     bool        is_large;
     bool        is_sent;              /* the sender may get the token back, or has got it */
-    bool        is_placed;            /* large message: its reader has said where the payload goes */
+    bool        is_direct;            /* large message: its reader has said where the payload goes */
     bool        is_whole;             /* large message: the payload has arrived */
     void       *to_place;
     int         holders;              /* references: of the two rings, and of an event */

@@ -31,11 +31,11 @@ typedef struct tr_message {
 typedef struct tr_node {
     void *self;
     /* Return the memory into which the driver receives this message's payload. NULL: the core does not want the message. The driver calls
-     * `receive` for every placed message, in order, and does not call it for an unwanted one. */
-    void *(*place)(void *self, int peer, const tr_wire *wire);
-    /* A message has arrived. `is_placed`: the payload lies where `place` said. Otherwise the payload is a buffer of the driver, aligned
+     * `receive` for every message that has a buffer of its own, in order, and does not call it for an unwanted one. */
+    void *(*receive_buffer)(void *self, int peer, const tr_wire *wire);
+    /* A message has arrived. `is_direct`: the payload lies where `receive_buffer` said. Otherwise the payload is a buffer of the driver, aligned
      * to 8 bytes, and valid during the call. */
-    void (*receive)(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
+    void (*receive)(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_direct);
     /* A peer is dead. `how` says why the driver thinks so: "died", "was silent for 3.0 s". */
     void (*lost)(void *self, int peer, const char *how);
     /* Do everything that is due at this time. Returns the time of the next call; INT64_MAX: never. */

@@ -86,7 +86,7 @@ static void add_found(Trireme__Pserver__Hello *hello)
     free(state);
 }
 
-tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_replace, int doorbell)
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t incarnation, bool can_replace, int doorbell)
 {
     Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
     char                    host[256] = "?", host_id[192];
@@ -98,7 +98,7 @@ tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32
     hello.pid = (uint64_t)getpid();
     hello.host = host;
     hello.host_id = host_id;
-    hello.epoch = epoch;
+    hello.incarnation = incarnation;
     hello.has_can_replace = hello.can_replace = can_replace;
     hello.has_doorbell = doorbell >= 0;
     hello.doorbell = doorbell;
@@ -139,7 +139,7 @@ tr_status tr_roster_on_hello(tr_roster *roster, int rank, const uint8_t *bytes, 
                          "everywhere", rank, role_names[hello->role], hello->host, hello->version, roster->self,
                          tr_version());
     else {
-        tr_roster_put(roster, rank, (tr_role)hello->role, hello->epoch, (int64_t)hello->pid, hello->host,
+        tr_roster_put(roster, rank, (tr_role)hello->role, hello->incarnation, (int64_t)hello->pid, hello->host,
                       hello->host_id);
         roster->rank[rank].can_replace = hello->can_replace;
         roster->rank[rank].doorbell = hello->has_doorbell ? hello->doorbell : -1;
@@ -150,14 +150,14 @@ tr_status tr_roster_on_hello(tr_roster *roster, int rank, const uint8_t *bytes, 
     return status;
 }
 
-void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
+void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t incarnation, int64_t pid, const char *host,
                    const char *host_id)
 {
     tr_rank *r = &roster->rank[rank];
 
     if (r->is_known)
         return;
-    *r = (tr_rank){.is_known = true, .role = role, .index = -1, .epoch = epoch, .pid = pid, .doorbell = -1,
+    *r = (tr_rank){.is_known = true, .role = role, .index = -1, .incarnation = incarnation, .pid = pid, .doorbell = -1,
                    .host = tr__must_strdup(host), .host_id = tr__must_strdup(host_id)};
     roster->known++;
 }
@@ -368,40 +368,40 @@ int tr_roster_replacement_without(const tr_roster *roster, int rank, const bool 
     return any;
 }
 
-bool tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_t epoch)
+bool tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_t incarnation)
 {
     tr_rank *before = &roster->rank[roster->trainer_rank[trainer]], *replacement = &roster->rank[rank];
 
-    if (replacement->role != TR_ROLE_STANDBY || replacement->has_left || epoch <= before->epoch)
+    if (replacement->role != TR_ROLE_STANDBY || replacement->has_left || incarnation <= before->incarnation)
         return false;
     before->role = TR_ROLE_STANDBY;
     before->index = -1;
     before->is_dead = true;
     replacement->role = TR_ROLE_TRAINER;
     replacement->index = trainer;
-    replacement->epoch = epoch;
+    replacement->incarnation = incarnation;
     roster->trainer_rank[trainer] = rank;
     return true;
 }
 
-/* The lower bits of an epoch count the starts of the job, the higher ones the replacements. Server 0 chooses the higher bits, and its successor has a higher
+/* The lower bits of an incarnation count the starts of the job, the higher ones the replacements. Server 0 chooses the higher bits, and its successor has a higher
  * rank. */
 enum { REPLACEMENT_BITS = 16 };
 
-uint32_t tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called)
+uint32_t tr_roster_next_incarnation(const tr_roster *roster, int trainer, uint32_t called)
 {
-    const uint32_t known = roster->rank[roster->trainer_rank[trainer]].epoch, before = known > called ? known : called;
+    const uint32_t known = roster->rank[roster->trainer_rank[trainer]].incarnation, before = known > called ? known : called;
     return ((before >> REPLACEMENT_BITS) + 1) << REPLACEMENT_BITS | (uint32_t)roster->self;
 }
 
 uint32_t tr_roster_start(const tr_roster *roster)
 {
-    return roster->rank[roster->self].epoch;
+    return roster->rank[roster->self].incarnation;
 }
 
-bool tr_roster_is_replacement(uint32_t epoch)
+bool tr_roster_is_replacement(uint32_t incarnation)
 {
-    return epoch >> REPLACEMENT_BITS > 0;
+    return incarnation >> REPLACEMENT_BITS > 0;
 }
 
 static bool is_out(const tr_roster *roster, int rank, int (*follower)(const tr_roster *, int rank))

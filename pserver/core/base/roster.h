@@ -17,7 +17,7 @@ typedef struct tr_rank {
     bool     is_dead, has_left;       /* has_left: it sent BYE to all, and takes nobody's place after that. Never both */
     tr_role  role;
     int      index;                   /* the number of the rank within its role */
-    uint32_t epoch;
+    uint32_t incarnation;
     int64_t  pid;
     int      doorbell;                /* the file descriptor of its doorbell in that process; -1: it has none */
     char    *host, *host_id;
@@ -38,12 +38,12 @@ tr_roster *tr_roster_new(int self, int size);
 void       tr_roster_free(tr_roster *roster);
 
 /* Pack the Hello of this process; malloc'ed. */
-tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_replace,
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t incarnation, bool can_replace,
                                int doorbell);
 /* Enter the Hello of a rank. TR_EPEER: the rank runs another version of Trireme. A second Hello of a rank is ignored. */
 tr_status tr_roster_on_hello(tr_roster *roster, int rank, const uint8_t *hello, size_t size);
 /* Enter a rank without a Hello, for tests. */
-void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
+void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t incarnation, int64_t pid, const char *host,
                         const char *host_id);
 /* All ranks are known: number them. TR_EPEER: no job can run on these ranks, for example because there is no server. */
 tr_status tr_roster_close(tr_roster *roster);
@@ -69,16 +69,16 @@ void      tr_roster_replace_server(tr_roster *roster, int server, int rank);
 int       tr_roster_replacement_for(const tr_roster *roster, int rank);
 /* The same, where `without` excludes ranks (rank by rank). */
 int       tr_roster_replacement_without(const tr_roster *roster, int rank, const bool *without);
-/* Make this standby that trainer, with that epoch. The rank that was this trainer before loses the place. False: the rank is no standby, or a
- * replacement with a higher epoch has the place. */
-bool      tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_t epoch);
-/* The epoch for the next replacement of that trainer, chosen by this rank. It is higher than the trainer's epoch and than `called`, the epoch of
- * the last standby that was called (0: none was). Another rank never chooses the same epoch. */
-uint32_t  tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called);
-/* The number of this start of the job: 1, 2, ... It follows from the epoch of a rank that is no replacement. A commit contains the number. */
+/* Make this standby that trainer, with that incarnation. The rank that was this trainer before loses the place. False: the rank is no standby, or a
+ * replacement with a higher incarnation has the place. */
+bool      tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_t incarnation);
+/* The incarnation for the next replacement of that trainer, chosen by this rank. It is higher than the trainer's incarnation and than `called`, the incarnation of
+ * the last standby that was called (0: none was). Another rank never chooses the same incarnation. */
+uint32_t  tr_roster_next_incarnation(const tr_roster *roster, int trainer, uint32_t called);
+/* The number of this start of the job: 1, 2, ... It follows from the incarnation of a rank that is no replacement. A commit contains the number. */
 uint32_t  tr_roster_start(const tr_roster *roster);
-/* Does this epoch belong to a replacement? */
-bool      tr_roster_is_replacement(uint32_t epoch);
+/* Does this incarnation belong to a replacement? */
+bool      tr_roster_is_replacement(uint32_t incarnation);
 /* May a standby or replica leave? It may when all trainers, or all servers, have left or died without a successor. It stays while any place may still be
  * taken, because it may be the rank that takes it. A replica also stays as long as its server: after the replica's BYE the server would not notice its
  * death. */

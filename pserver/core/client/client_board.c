@@ -30,9 +30,9 @@ static tr_status take_answer(tr_client_post *post, const tr_wire *wire, const ui
     return TR_OK;
 }
 
-static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_direct)
 {
-    (void)is_placed;
+    (void)is_direct;
     if (wire->kind != TR_WIRE_POSTED)
         return;
     const tr_status status = take_answer(r->post, wire, payload);

@@ -40,9 +40,9 @@ static tr_replacement_progress progress_of(tr_client *client, int to)
 tr_message tr__client_replace_done(tr_client *client, int to)
 {
     return (tr_message){.peer = to, .wire = {
-        .kind = TR_WIRE_REPLACE_DONE, .epoch = client->epoch, .sender = (uint32_t)client->roster->self,
+        .kind = TR_WIRE_REPLACE_DONE, .incarnation = client->incarnation, .sender = (uint32_t)client->roster->self,
         .replace_done = {.step = client->first_step, .trainer = (uint32_t)client->roster->rank[client->roster->self].index,
-                         .called = client->epoch, .progress = progress_of(client, to)}}};
+                         .called = client->incarnation, .progress = progress_of(client, to)}}};
 }
 
 static void on_state_of(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
@@ -68,7 +68,7 @@ static void on_state_of(tr_client *client, tr__stream *s, const Trireme__Pserver
 /* Another rank answers a question from the beginning. */
 static void forget_answer(tr__answer *answer)
 {
-    answer->parts = answer->placed = answer->pending = 0;
+    answer->parts = answer->direct = answer->pending = 0;
     answer->has_gap = false;
     answer->left = answer->size;
 }
@@ -84,7 +84,7 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
         r->is_flying = false;
         if (is_there)
             tr__client_finish(client, s, r);
-        if (ask->place)
+        if (ask->receive_buffer)
             forget_answer(&r->answer);
         if (ask->moved)
             ask->moved(r, settled);

@@ -14,7 +14,7 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
 
     client->roster = roster;
     client->options = *options;
-    client->epoch = roster->rank[roster->self].epoch;
+    client->incarnation = roster->rank[roster->self].incarnation;
     client->introduced = -1;
     tr__client_init_ops(client);
     client->stream_count = roster->servers;
@@ -108,7 +108,7 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
     if (s->asks) {
         s->asks = false;
         const int peer = s->is_orphan ? tr_roster_standby_for(client->roster, s->rank) : s->rank;
-        *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING_ASK, .epoch = client->epoch,
+        *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING_ASK, .incarnation = client->incarnation,
                                                    .sender = (uint32_t)client->roster->self}};
         if (tr__client_is_replacement(client))            /* a server answers REPLACE_DONE by SERVING, as it answers SERVING_ASK */
             *out = tr__client_replace_done(client, peer);
@@ -301,6 +301,6 @@ static bool awaits_receipts(const void *self, bool owner_waits)
 
 tr_node tr_client_node(tr_client *client)
 {
-    return (tr_node){client, tr__client_place, tr__client_receive, lost, tick, next, status_of, describe,
+    return (tr_node){client, tr__client_receive_buffer, tr__client_receive, lost, tick, next, status_of, describe,
                      .awaits_receipts = awaits_receipts, .left = left};
 }

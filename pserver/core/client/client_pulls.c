@@ -11,11 +11,11 @@ static uint32_t number_of(const tr_wire *wire)
     return wire->kind == TR_WIRE_DATA ? wire->data.number : wire->data_many.number;
 }
 
-/* May this message of an answer be received directly into its final place? Small messages before it are not placed, and may wait to be received. So the
- * message need not be the next one, unless a message was lost. A message that is already being placed is not placed a second time. */
-static bool is_to_be_placed(const tr__answer *answer, uint32_t number)
+/* May this message of an answer be received directly into the memory where it stays? Small messages before it are not direct, and may wait to be
+ * received. So the message need not be the next one, unless a message was lost. A message that is on its way already gets no second buffer. */
+static bool may_be_direct(const tr__answer *answer, uint32_t number)
 {
-    return (answer->has_gap ? number == answer->parts : number >= answer->parts) && (!answer->pending || number >= answer->placed);
+    return (answer->has_gap ? number == answer->parts : number >= answer->parts) && (!answer->pending || number >= answer->direct);
 }
 
 /* A part of the answer to a pull of a block: where it is received, and how it is stored. */
@@ -39,7 +39,7 @@ static arrival arrival_of(tr_client *client, const tr__stream *s, uint32_t local
     if (!b->is_rounded)
         return (arrival){b->pull_to + offset, b->pull_to + offset, bytes, false};
     uint8_t *floats = b->pull_to + 2 * offset;
-    return (arrival){tr_rounded_place(floats, 2 * bytes), floats, 2 * bytes, true};
+    return (arrival){tr_rounded_buffer(floats, 2 * bytes), floats, 2 * bytes, true};
 }
 
 static void take_arrival(const arrival *a)
@@ -48,15 +48,15 @@ static void take_arrival(const arrival *a)
         tr_rounded_widen(a->values, a->bytes);
 }
 
-static void *place(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire)
+static void *receive_buffer(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire)
 {
     const bool is_many = wire->kind == TR_WIRE_DATA_MANY;
 
-    if ((!is_many && wire->kind != TR_WIRE_DATA) || !is_to_be_placed(&r->answer, number_of(wire)))
+    if ((!is_many && wire->kind != TR_WIRE_DATA) || !may_be_direct(&r->answer, number_of(wire)))
         return NULL;
     uint8_t *to = is_many ? tr__must_bytes(wire->bytes) : arrival_of(client, s, wire->data.block, wire->data.offset, wire->bytes).to;
     if (to) {
-        r->answer.placed = number_of(wire) + 1;
+        r->answer.direct = number_of(wire) + 1;
         r->answer.pending++;
     }
     return to;
@@ -82,19 +82,19 @@ static tr_status on_many(tr_client *client, tr__stream *s, const tr_wire *wire, 
     return TR_OK;
 }
 
-static tr_status on_one(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+static tr_status on_one(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload, bool is_direct)
 {
     const arrival a = arrival_of(client, s, wire->data.block, wire->data.offset, wire->bytes);
 
     if (!a.to)
         return tr_fail(TR_EFORMAT, "%s answers with a block that nobody pulled", tr_roster_name(client->roster, s->rank));
-    if (!is_placed)
+    if (!is_direct)
         memcpy(a.to, payload, wire->bytes);
     take_arrival(&a);
     return TR_OK;
 }
 
-static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_direct)
 {
     const bool  is_many = wire->kind == TR_WIRE_DATA_MANY;
     tr__answer *answer = &r->answer;
@@ -102,12 +102,12 @@ static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire
 
     if (!is_many && wire->kind != TR_WIRE_DATA)
         return;
-    answer->pending -= is_placed && answer->pending;
+    answer->pending -= is_direct && answer->pending;
     answer->has_gap = number_of(wire) > answer->parts || (answer->has_gap && number_of(wire) < answer->parts);
     if (answer->parts != number_of(wire))
         return;                                    /* or the message is a repetition */
     answer->parts++;
-    const tr_status status = is_many ? on_many(client, s, wire, payload, &got) : on_one(client, s, wire, payload, is_placed);
+    const tr_status status = is_many ? on_many(client, s, wire, payload, &got) : on_one(client, s, wire, payload, is_direct);
     if (status != TR_OK) {
         tr__client_fail(client, status);
         return;
@@ -124,7 +124,7 @@ static void describe(char *out, size_t size, const tr_wire *wire, int server)
     snprintf(out, size, "its parameters of step %llu from server %d", (unsigned long long)wire->pull.step, server);
 }
 
-static const tr__ask of_pull = {.is_question = true, .describe = describe, .place = place, .take = take};
+static const tr__ask of_pull = {.is_question = true, .describe = describe, .receive_buffer = receive_buffer, .take = take};
 
 void tr__client_flush_pulls(tr_client *client, tr__stream *s)
 {

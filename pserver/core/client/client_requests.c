@@ -86,7 +86,7 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr__ask *ask
     else
         r = tr__must_alloc(sizeof *r);
     *r = (tr__request){.ask = ask, .payload = payload, .only_op = op, .wire = *message, .op = r->op, .op_room = r->op_room};
-    r->wire.epoch = client->epoch;
+    r->wire.incarnation = client->incarnation;
     r->wire.sender = (uint32_t)client->roster->self;
     r->wire.seq = ++s->last_seq;
     r->wire.bytes = bytes;

@@ -24,9 +24,9 @@ struct tr__ask {
     void     (*done)(tr__stream *s, const tr__request *r);
     /* Describe what the trainer waits for. */
     void     (*describe)(char *out, size_t size, const tr_wire *wire, int server);
-    /* Where the payload of a message of the answer is received (tr_node.place), and what such a message does. The request is not done. */
-    void    *(*place)(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire);
-    void     (*take)(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_placed);
+    /* Where the payload of a message of the answer is received (tr_node.receive_buffer), and what such a message does. The request is not done. */
+    void    *(*receive_buffer)(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire);
+    void     (*take)(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_direct);
 };
 
 /* == operations == */

@@ -7,9 +7,9 @@
 /* == the answer =================================================================================== */
 
 /* The memory into which rows of `bytes` bytes are received. */
-static uint8_t *rows_place(const tr__request *r, uint64_t bytes)
+static uint8_t *rows_buffer(const tr__request *r, uint64_t bytes)
 {
-    return r->wire.pull_rows.is_rounded ? tr_rounded_place(r->answer.to, 2 * bytes) : r->answer.to;
+    return r->wire.pull_rows.is_rounded ? tr_rounded_buffer(r->answer.to, 2 * bytes) : r->answer.to;
 }
 
 static bool is_answer(const tr__request *r, const tr_wire *wire)
@@ -17,16 +17,16 @@ static bool is_answer(const tr__request *r, const tr_wire *wire)
     return wire->kind == TR_WIRE_DATA_ROWS && (r->answer.pack || r->answer.left == wire->bytes);
 }
 
-static void *place(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire)
+static void *receive_buffer(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire)
 {
     (void)client;
     (void)s;
-    if (!is_answer(r, wire) || r->answer.parts++)  /* it is being placed already */
+    if (!is_answer(r, wire) || r->answer.parts++)  /* it is on its way already */
         return NULL;
-    return r->answer.pack ? tr__must_bytes(wire->bytes + 1) : rows_place(r, wire->bytes);
+    return r->answer.pack ? tr__must_bytes(wire->bytes + 1) : rows_buffer(r, wire->bytes);
 }
 
-static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_direct)
 {
     tr__answer     *answer = &r->answer;
     tr_client_pack *pack = answer->pack;
@@ -34,11 +34,11 @@ static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire
     if (!is_answer(r, wire))
         return;
     if (pack) {
-        pack->data = is_placed ? (void *)(uintptr_t)payload : tr__must_bytes(wire->bytes + 1);
+        pack->data = is_direct ? (void *)(uintptr_t)payload : tr__must_bytes(wire->bytes + 1);
         pack->bytes = wire->bytes;
     }
-    if (!is_placed)
-        memcpy(pack ? pack->data : rows_place(r, wire->bytes), payload, wire->bytes);
+    if (!is_direct)
+        memcpy(pack ? pack->data : rows_buffer(r, wire->bytes), payload, wire->bytes);
     if (!pack && r->wire.pull_rows.is_rounded)
         tr_rounded_widen(answer->to, 2 * wire->bytes);
     if (answer->clock && wire->data_rows.clock < *answer->clock)
@@ -71,8 +71,8 @@ static void pull_moved(tr__request *r, uint64_t settled)
         r->wire.pull_rows.step = settled;
 }
 
-static const tr__ask of_pull = {.is_question = true, .moved = pull_moved, .describe = describe_pull, .place = place, .take = take};
-static const tr__ask of_read = {.is_question = true, .describe = describe_read, .place = place, .take = take};
+static const tr__ask of_pull = {.is_question = true, .moved = pull_moved, .describe = describe_pull, .receive_buffer = receive_buffer, .take = take};
+static const tr__ask of_read = {.is_question = true, .describe = describe_read, .receive_buffer = receive_buffer, .take = take};
 static const tr__ask of_write = {.describe = describe_write};
 
 uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes)

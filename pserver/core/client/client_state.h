@@ -25,9 +25,9 @@ typedef struct tr__ask tr__ask;       /* client_requests.h */
 /* The answer to a pull: of blocks, of rows, or of all rows of a shard. */
 typedef struct tr__answer {
     bool            has_gap;          /* blocks: a message of the answer was lost before the newest one */
-    uint32_t        parts;            /* blocks: messages that are received; rows: received or placed */
-    uint32_t        placed;           /* blocks: number of the last placed message, plus 1 */
-    uint32_t        pending;          /* blocks: messages that are placed and not received yet */
+    uint32_t        parts;            /* blocks: messages that are received; rows: received, or on their way into a receive buffer */
+    uint32_t        direct;           /* blocks: number of the last message that goes into its receive buffer, plus 1 */
+    uint32_t        pending;          /* blocks: messages that go into their receive buffers and are not received yet */
     uint64_t        left, size;       /* bytes that are missing, and bytes of the whole answer */
     uint8_t        *to;               /* rows: they are written here */
     uint64_t       *clock;            /* rows: tr_client_rows.clock */
@@ -153,7 +153,7 @@ typedef struct tr__client_board {
 struct tr_client {
     const tr_roster     *roster;
     tr_client_options    options;
-    uint32_t             epoch;
+    uint32_t             incarnation;
     tr_status            status;
     char                *text;
     int64_t              now;

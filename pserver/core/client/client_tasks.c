@@ -20,12 +20,12 @@ static void describe(char *out, size_t size, const tr_wire *wire, int server)
     snprintf(out, size, "a task from server %d", server);
 }
 
-static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_direct)
 {
     const tr_form_task *task = &wire->task;
 
     (void)payload;
-    (void)is_placed;
+    (void)is_direct;
     if (wire->kind != TR_WIRE_TASK)
         return;
     *r->task = (tr_task){(tr_task_answer)task->answer, task->task, task->pass, task->lease, task->steps};

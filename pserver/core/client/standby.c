@@ -38,7 +38,7 @@ void tr_standby_free(tr_standby *standby)
     free(standby);
 }
 
-static void *place(void *self, int peer, const tr_wire *wire)
+static void *receive_buffer(void *self, int peer, const tr_wire *wire)
 {
     (void)self;
     (void)peer;
@@ -64,14 +64,14 @@ static bool find_place(tr_standby *standby)
 }
 
 /* A standby that is taking a server's place ignores all calls. */
-static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_direct)
 {
     tr_standby        *standby = self;
     const tr_roster *roster = standby->roster;
 
     (void)now;
     (void)payload;
-    (void)is_placed;
+    (void)is_direct;
     if (wire->kind == TR_WIRE_REPLACE_CALL && standby->server < 0 && standby->status == TR_OK && !roster->rank[peer].is_dead &&
         wire->replace_call.trainer < (uint32_t)roster->trainers)
         standby->replace(standby->self, (int)wire->replace_call.trainer, wire->replace_call.called);
@@ -132,5 +132,5 @@ static void describe(const void *self, char *out, size_t size)
 
 tr_node tr_standby_node(tr_standby *standby)
 {
-    return (tr_node){standby, place, receive, lost, tick, next, status_of, describe};
+    return (tr_node){standby, receive_buffer, receive, lost, tick, next, status_of, describe};
 }

@@ -16,8 +16,8 @@ typedef struct tr_standby tr_standby;
 /* Take the place of a server that was rank `dead`. TR_EEXIST: its memory is still locked, try again. */
 typedef tr_status (*tr_standby_take)(void *self, int server, int dead);
 
-/* Become that trainer, with this epoch, unless another rank has its place. */
-typedef void (*tr_standby_replace_trainer)(void *self, int trainer, uint32_t epoch);
+/* Become that trainer, with this incarnation, unless another rank has its place. */
+typedef void (*tr_standby_replace_trainer)(void *self, int trainer, uint32_t incarnation);
 
 /* Become the replica of that server, unless another rank is its replica. */
 typedef void (*tr_standby_replicate)(void *self, int server);

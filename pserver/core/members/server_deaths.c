@@ -67,10 +67,10 @@ static void abandon(tr_server *server, const tr__trainer *t)
     tr__contributions_abandon(server, t);
 }
 
-/* The epoch of the dead process ends. If the process comes back, it gets REPLACED. */
+/* The incarnation of the dead process ends. If the process comes back, it gets REPLACED. */
 void tr__deaths_lose(tr_server *server, tr__trainer *trainer)
 {
-    trainer->epoch++;
+    trainer->incarnation++;
     tr__stream_owe_nothing(server, trainer);
     abandon(server, trainer);
     go(server, trainer, TR_MEMBER_LOST);
@@ -87,7 +87,7 @@ void tr__deaths_vacate(tr_server *server, tr__trainer *t)
     tr__updates_forget_requests(server, t);
     tr__places_forget(server, t);                  /* its replacement may make more steps */
     tr__tasks_vacant(server, t);
-    t->epoch++;
+    t->incarnation++;
     tr__server_move(server, t, TR_MEMBER_VACANT);
     tr__initiator_set_last(server, false);
     tr__snapshots_tell_all(server);
@@ -145,7 +145,7 @@ static void answer(tr_server *server, tr__trainer *t, const tr_form_replace_done
 void tr__deaths_arrive(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
 {
     t->rank = server->decided.member[t->index].rank;
-    t->epoch = done->called;
+    t->incarnation = done->called;
     answer(server, t, done);
 }
 
@@ -155,12 +155,12 @@ void tr__deaths_on_done(tr_server *server, int peer, const tr_form_replace_done 
     if (server->status != TR_OK || done->trainer >= (uint32_t)server->trainer_count)
         return;
     tr__trainer *t = &server->trainer[done->trainer];
-    if (server->roster->trainer_rank[done->trainer] != peer || server->roster->rank[peer].epoch != done->called)
+    if (server->roster->trainer_rank[done->trainer] != peer || server->roster->rank[peer].incarnation != done->called)
         return;
     if (!server->is_running) {
         tr__server_fail(server, tr_fail(TR_EPEER, "%s died before all trainers had agreed on the work",
                                         tr__server_trainer_name(server, t)));
-    } else if (tr__server_is_decided_lost(server, t->index) || done->called < server->decided.member[t->index].epoch) {
+    } else if (tr__server_is_decided_lost(server, t->index) || done->called < server->decided.member[t->index].incarnation) {
         tr__server_refuse(server, peer, done->called);
     } else if (t->rank == peer) {
         answer(server, t, done);

@@ -59,7 +59,7 @@ static tr_status begin_members(tr_server *server, const tr_member *member)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        server->decided.member[i] = member ? member[i] : (tr_member){t->epoch, t->rank};
+        server->decided.member[i] = member ? member[i] : (tr_member){t->incarnation, t->rank};
         if ((uint32_t)server->decided.member[i].rank >= (uint32_t)server->roster->size)
             return tr_fail(TR_EFORMAT, "the state of the dead server has trainer %d as rank %d, and there are %d ranks", i,
                            server->decided.member[i].rank, server->roster->size);
@@ -92,11 +92,11 @@ void tr__decided_send(tr_server *server, int to)
     decision.n_settled = decision.has_update ? trainers : 0;
     decision.settled = d->settled;
     decision.trainer = (ProtobufCBinaryData){trainers, d->trainer};
-    decision.n_epoch = decision.n_rank = trainers;
-    decision.epoch = tr__must_array(trainers, sizeof *decision.epoch);
+    decision.n_incarnation = decision.n_rank = trainers;
+    decision.incarnation = tr__must_array(trainers, sizeof *decision.incarnation);
     decision.rank = tr__must_array(trainers, sizeof *decision.rank);
     for (size_t i = 0; i < trainers; i++) {
-        decision.epoch[i] = d->member[i].epoch;
+        decision.incarnation[i] = d->member[i].incarnation;
         decision.rank[i] = (uint32_t)d->member[i].rank;
     }
     decision.snapshot = d->snapshot.number;
@@ -106,7 +106,7 @@ void tr__decided_send(tr_server *server, int to)
     const size_t size = trireme__pserver__decision__get_packed_size(&decision);
     uint8_t     *payload = tr__must_bytes(size);
     trireme__pserver__decision__pack(&decision, payload);
-    free(decision.epoch);
+    free(decision.incarnation);
     free(decision.rank);
     tr__server_send(server, server->roster->server_rank[to], (tr_wire){.kind = TR_WIRE_DECISION, .bytes = size}, payload);
 }
@@ -116,7 +116,7 @@ static tr_status check_decision(const tr_server *server, const Trireme__Pserver_
     const size_t trainers = (size_t)server->trainer_count;
     const bool   has_update = tr__server_decides_updates(server);
 
-    if (decision->trainer.len != trainers || decision->n_epoch != trainers || decision->n_rank != trainers ||
+    if (decision->trainer.len != trainers || decision->n_incarnation != trainers || decision->n_rank != trainers ||
         decision->n_settled != (has_update ? trainers : 0) || decision->has_update != has_update)
         return tr_fail(TR_EFORMAT, "a decision of server 0 is about %zu trainers instead of %zu", decision->trainer.len, trainers);
     for (size_t i = 0; i < trainers; i++)
@@ -137,7 +137,7 @@ static void take(tr_server *server, const Trireme__Pserver__Decision *decision)
     d->number = decision->number;
     memcpy(d->trainer, decision->trainer.data, trainers);
     for (size_t i = 0; i < trainers; i++)
-        d->member[i] = (tr_member){decision->epoch[i], (int32_t)decision->rank[i]};
+        d->member[i] = (tr_member){decision->incarnation[i], (int32_t)decision->rank[i]};
     d->snapshot = (tr_decided_snapshot){decision->snapshot, decision->snapshot_is_taken, decision->snapshot_update};
     tr__server_due(server, TR__RULE_SNAPSHOT);
     if (!decision->has_update)

@@ -19,7 +19,7 @@ typedef struct report {
 
 /* A trainer's process between two decisions. */
 typedef struct present {
-    uint32_t             vacant_epoch;     /* epoch of the decision that made the trainer vacant; 0: none did */
+    uint32_t             vacant_incarnation;     /* incarnation of the decision that made the trainer vacant; 0: none did */
     bool                 has_done;    /* a REPLACE_DONE has come and is not carried out: */
     tr_form_replace_done done;
 } present;
@@ -86,7 +86,7 @@ static report report_of(const tr_server *server, int trainer)
     if (tr_membership_is_over(t->state)) {
         r.news = TR_NEWS_LEFT;
         r.is_reported = t->settled == t->ended;
-    } else if (server->roster->rank[now].epoch > member->epoch) {
+    } else if (server->roster->rank[now].incarnation > member->incarnation) {
         r = (report){true, TR_NEWS_CAME, (uint32_t)now};
     } else {
         r.is_reported = is_gone(server, trainer);
@@ -163,7 +163,7 @@ static bool decide_death(tr_server *server, int trainer, const tr__trainer **hop
     const int  standby = choose(server, trainer);
 
     if (standby >= 0) {
-        *member = (tr_member){tr_roster_next_epoch(server->roster, trainer, member->epoch), standby};
+        *member = (tr_member){tr_roster_next_incarnation(server->roster, trainer, member->incarnation), standby};
         server->members->call_at = 0;
     } else if (!server->policy.survives_trainers) {
         *hopeless = &server->trainer[trainer];
@@ -205,7 +205,7 @@ static void say_call(tr_server *server, int trainer)
     const tr_member *member = &server->decided.member[trainer];
 
     tr__server_send(server, member->rank,
-                    (tr_wire){.kind = TR_WIRE_REPLACE_CALL, .replace_call = {.trainer = (uint32_t)trainer, .called = member->epoch}}, NULL);
+                    (tr_wire){.kind = TR_WIRE_REPLACE_CALL, .replace_call = {.trainer = (uint32_t)trainer, .called = member->incarnation}}, NULL);
 }
 
 static int64_t next_time(tr__members *m, int64_t now)
@@ -282,9 +282,9 @@ tr__trainer *tr__members_next_vacant(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         const tr_member *member = &server->decided.member[i];
         present         *p = &server->members->present[i];
-        if (member->rank == server->trainer[i].rank || member->epoch == p->vacant_epoch)
+        if (member->rank == server->trainer[i].rank || member->incarnation == p->vacant_incarnation)
             continue;
-        p->vacant_epoch = member->epoch;
+        p->vacant_incarnation = member->incarnation;
         return &server->trainer[i];
     }
     return NULL;
@@ -294,10 +294,10 @@ tr__trainer *tr__members_next_arrived(tr_server *server, tr_form_replace_done *d
 {
     for (int i = 0; i < server->trainer_count; i++) {
         present *p = &server->members->present[i];
-        if (!p->has_done || p->done.called > server->decided.member[i].epoch)
+        if (!p->has_done || p->done.called > server->decided.member[i].incarnation)
             continue;
         p->has_done = false;
-        if (p->done.called < server->decided.member[i].epoch || !has_arrived(server, i))
+        if (p->done.called < server->decided.member[i].incarnation || !has_arrived(server, i))
             continue;                              /* another standby was called after this one */
         *done = p->done;
         return &server->trainer[i];

@@ -3,14 +3,14 @@
  *
  * Servers learn of a death at different moments, and some never do. So server 0 decides for all (server_decisions.h). A server reports to server 0
  * (MEMBER) when a trainer has died, or when the trainer has sent GOODBYE and all of its steps are settled. Server 0 decides one of three things:
- *   - a process that has died is replaced: a standby is called to become this trainer, with a new epoch;
+ *   - a process that has died is replaced: a standby is called to become this trainer, with a new incarnation;
  *   - the trainer is lost: no standby is left, and the mode survives that;
  *   - the trainer is out: every server has its goodbye and all of its steps.
  * A server, server 0 too, changes a trainer's state for a death only when this is decided. A trainer that is dead for one server is
  * replaced, or lost, for all.
  *
  * The standby that is called sends REPLACE_DONE to every rank first. It becomes the trainer on a server when this server has both the decision and
- * the REPLACE_DONE. Epochs (tr_roster_next_epoch) distinguish a replacement from the process before it, and from a standby that was called
+ * the REPLACE_DONE. Incarnations (tr_roster_next_incarnation) distinguish a replacement from the process before it, and from a standby that was called
  * earlier and died. server_deaths.c has the effects of a death and of a replacement on the other protocols. */
 #ifndef TR_PSERVER_SERVER_MEMBERS_H
 #define TR_PSERVER_SERVER_MEMBERS_H

@@ -200,7 +200,7 @@ tr_status tr__start_on_setup(tr_server *server, const tr__trainer *trainer, cons
     return finish_values(server);
 }
 
-uint8_t *tr__start_value_place(tr_server *server, const tr_wire *wire)
+uint8_t *tr__start_value_buffer(tr_server *server, const tr_wire *wire)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
 
@@ -251,7 +251,7 @@ static tr_membership state_of(const tr_server *server, const Trireme__Pserver__S
         return TR_MEMBER_LOST;
     if (flags & TR_TRAINER_GONE)
         return setup->keeps && tr_roster_is_here(server->roster, trainer->rank) ? TR_MEMBER_DRAINING : TR_MEMBER_LEFT;
-    return tr_roster_is_replacement(trainer->epoch) ? TR_MEMBER_RETURNING : TR_MEMBER_ACTIVE;
+    return tr_roster_is_replacement(trainer->incarnation) ? TR_MEMBER_RETURNING : TR_MEMBER_ACTIVE;
 }
 
 /* Set the state and the steps of each trainer from the commit. */
@@ -260,7 +260,7 @@ static void take_trainers(tr_server *server, const tr_commit *commit)
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
         t->state = state_of(server, server->setup, t, commit->trainer[i]);
-        t->epoch += t->state == TR_MEMBER_LOST;
+        t->incarnation += t->state == TR_MEMBER_LOST;
         tr__updates_set_settled(server, t, commit->settled[i], is_in_last(server, commit, i) ? commit->updates : 0);
         tr__pulls_set(server, t, pulled_before(server, commit, i), t->settled);    /* a part of the answer to its pull may have arrived */
     }

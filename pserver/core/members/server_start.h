@@ -10,8 +10,8 @@ void      tr__start_free(tr_server *server);
 /* SETUP, which only trainer 0 may send. */
 tr_status tr__start_on_setup(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* The memory for a piece of a first value. NULL: there is no such value, and the core has failed. */
-uint8_t  *tr__start_value_place(tr_server *server, const tr_wire *wire);
-/* VALUE, whose payload was received into tr__start_value_place. */
+uint8_t  *tr__start_value_buffer(tr_server *server, const tr_wire *wire);
+/* VALUE, whose payload was received into tr__start_value_buffer. */
 tr_status tr__start_on_value(tr_server *server, const tr_wire *wire);
 /* JOIN. When all trainers have joined with equal facts, the server is running. */
 tr_status tr__start_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);

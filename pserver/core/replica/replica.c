@@ -113,11 +113,11 @@ static void run_until_idle(tr_replica *r)
 /* == messages ================================================================================== */
 
 /* A gradient is received directly into the update's memory, unless the store is reading that memory. */
-static void *place(void *self, int peer, const tr_wire *wire)
+static void *receive_buffer(void *self, int peer, const tr_wire *wire)
 {
     tr_replica *r = self;
     const bool  is_new = peer == r->peer && wire->kind == TR_WIRE_REPLICA_PUSH && wire->seq > r->accepted && !r->is_busy;
-    uint8_t    *to = is_new ? tr__replica_gradient_place(r, wire) : NULL;
+    uint8_t    *to = is_new ? tr__replica_gradient_buffer(r, wire) : NULL;
 
     return to ? to : tr__must_bytes(wire->bytes + 1);
 }
@@ -153,10 +153,10 @@ static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *paylo
     }
 }
 
-static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_direct)
 {
     tr_replica *r = self;
-    const bool  is_ours = is_placed && (wire->kind != TR_WIRE_REPLICA_PUSH || payload != tr__replica_gradient_place(r, wire));
+    const bool  is_ours = is_direct && (wire->kind != TR_WIRE_REPLICA_PUSH || payload != tr__replica_gradient_buffer(r, wire));
 
     (void)now;
     if (wire->kind == TR_WIRE_SERVING) {
@@ -237,5 +237,5 @@ static void describe(const void *self, char *out, size_t size)
 
 tr_node tr_replica_node(tr_replica *r)
 {
-    return (tr_node){r, place, receive, lost, tick, next, status_of, describe};
+    return (tr_node){r, receive_buffer, receive, lost, tick, next, status_of, describe};
 }

@@ -18,7 +18,7 @@ static uint8_t *copy_of(const uint8_t *payload, uint64_t bytes)
     return copy;
 }
 
-uint8_t *tr__replica_gradient_place(const tr_replica *r, const tr_wire *wire)
+uint8_t *tr__replica_gradient_buffer(const tr_replica *r, const tr_wire *wire)
 {
     const tr_form_replica_block *piece = &wire->replica_block;
 
@@ -31,7 +31,7 @@ uint8_t *tr__replica_gradient_place(const tr_replica *r, const tr_wire *wire)
 
 tr_status tr__replica_on_push(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
-    uint8_t *to = tr__replica_gradient_place(r, wire);
+    uint8_t *to = tr__replica_gradient_buffer(r, wire);
 
     if (!to)
         return tr_fail(TR_EFORMAT, "block %u at %llu: there is no such piece", wire->replica_block.block,

@@ -5,7 +5,7 @@
 #include "pserver/core/replica/replica_state.h"
 
 /* The memory for a piece of a gradient, or of the parameters that the gradient was computed with. NULL: there is no such piece. */
-uint8_t  *tr__replica_gradient_place(const tr_replica *r, const tr_wire *wire);
+uint8_t  *tr__replica_gradient_buffer(const tr_replica *r, const tr_wire *wire);
 /* Handle a piece of a gradient: REPLICA_PUSH, REPLICA_ROWS. */
 tr_status tr__replica_on_push(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 tr_status tr__replica_on_set(tr_replica *r, const tr_wire *wire, const uint8_t *payload);

@@ -46,7 +46,7 @@ static void make_trainers(tr_server *server)
     server->trainer = tr__must_array((size_t)roster->trainers, sizeof *server->trainer);
     for (int i = 0; i < roster->trainers; i++) {
         const int rank = roster->trainer_rank[i];
-        server->trainer[i] = (tr__trainer){.index = i, .rank = rank, .epoch = roster->rank[rank].epoch};
+        server->trainer[i] = (tr__trainer){.index = i, .rank = rank, .incarnation = roster->rank[rank].incarnation};
     }
 }
 
@@ -213,9 +213,9 @@ static void run_until_idle(tr_server *server)
 
 /* == inputs: messages, deaths, time =========================================================== */
 
-static void *place(void *self, int peer, const tr_wire *wire)
+static void *receive_buffer(void *self, int peer, const tr_wire *wire)
 {
-    return tr__requests_place(self, peer, wire);
+    return tr__requests_receive_buffer(self, peer, wire);
 }
 
 /* Does this server need a dead server whose place no standby can take? `peer`: the server that died, or a standby that has become unavailable. */
@@ -241,12 +241,12 @@ static void on_standby_gone(tr_server *server)
     }
 }
 
-static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_direct)
 {
     tr_server *server = self;
 
     server->now = now;
-    tr__requests_receive(server, peer, wire, payload, is_placed);
+    tr__requests_receive(server, peer, wire, payload, is_direct);
     if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE || wire->kind == TR_WIRE_SERVING) {
         tr__server_due(server, TR__RULE_MEMBERS);
         on_standby_gone(server);
@@ -421,7 +421,7 @@ static bool next_ack(tr_server *server, tr_message *out)
         return false;
     *out = (tr_message){
         .peer = t->rank,
-        .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self, .seq = tr__stream_done(server, t),
+        .wire = {.kind = TR_WIRE_ACK, .incarnation = t->incarnation, .sender = (uint32_t)server->roster->self, .seq = tr__stream_done(server, t),
                  .ack = {.updates = server->updates, .initiator = tr__initiator_code(server),
                          .wanted_snapshot = tr__snapshots_wanted(server), .newest_snapshot = tr__snapshots_number(server),
                          .snapshot_step = (uint32_t)tr__snapshots_step(server, t), .stops = tr__board_stops(server),
@@ -468,6 +468,6 @@ static bool awaits_loans(const void *self)
 
 tr_node tr_server_node(tr_server *server)
 {
-    return (tr_node){.self = server, .place = place, .receive = receive, .lost = lost, .tick = tick, .next = next, .status = status_of,
+    return (tr_node){.self = server, .receive_buffer = receive_buffer, .receive = receive, .lost = lost, .tick = tick, .next = next, .status = status_of,
                      .describe = describe, .awaits_loans = awaits_loans, .left = left};
 }

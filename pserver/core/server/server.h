@@ -1,6 +1,6 @@
 /* server.h - the protocol core of a parameter server.
  *
- * A trainer's requests carry (epoch, seq). The server takes them in the order of seq, each once. A repeated request is answered again. A request that
+ * A trainer's requests carry (incarnation, seq). The server takes them in the order of seq, each once. A repeated request is answered again. A request that
  * comes too early (its predecessor was lost) is dropped, and the client repeats both.
  *
  * Step s of a trainer: the trainer pushes its part of every block, then ends the step. The mode (policy.c) determines what happens next:

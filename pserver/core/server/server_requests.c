@@ -117,7 +117,7 @@ static tr_status on_snapshot(tr_server *server, tr__trainer *trainer, const tr_w
 
 static tr_status on_value(tr_server *server, const tr_wire *wire, const uint8_t *payload)
 {
-    uint8_t *to = tr__start_value_place(server, wire);
+    uint8_t *to = tr__start_value_buffer(server, wire);
 
     if (!to)
         return server->status;
@@ -337,8 +337,8 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
 /* Refuse a process that was declared dead and comes back; after a failure of the core, refuse every trainer. Returns whether the message is refused. */
 static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, const tr_wire *wire)
 {
-    if (wire->epoch != trainer->epoch)
-        tr__server_refuse(server, peer, wire->epoch);
+    if (wire->incarnation != trainer->incarnation)
+        tr__server_refuse(server, peer, wire->incarnation);
     else if (server->status != TR_OK)
         tr__server_send_failure(server, trainer);
     else
@@ -346,11 +346,11 @@ static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, 
     return true;
 }
 
-void tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void *payload, bool is_placed)
+void tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void *payload, bool is_direct)
 {
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
     /* Is the payload a buffer of the pool, and not the driver's or a place in a sum? */
-    const bool   is_owned = is_placed && !tr__contributions_is_place(server, trainer, wire, payload);
+    const bool   is_owned = is_direct && !tr__contributions_is_buffer(server, trainer, wire, payload);
     bool         is_taken = false;
 
     if (!is_no_request(server, peer, trainer, wire, payload) && !is_refused(server, peer, trainer, wire))
@@ -359,7 +359,7 @@ void tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void
         tr__server_buffer_free(server, payload);
 }
 
-void *tr__requests_place(tr_server *server, int peer, const tr_wire *wire)
+void *tr__requests_receive_buffer(tr_server *server, int peer, const tr_wire *wire)
 {
     const tr__trainer *trainer = tr__server_trainer_of(server, peer);
 
@@ -368,10 +368,10 @@ void *tr__requests_place(tr_server *server, int peer, const tr_wire *wire)
     if (!trainer)
         return NULL;
     /* An unwanted message must still be received, so that its sender gets a refusal. */
-    const bool is_used = wire->epoch == trainer->epoch && server->status == TR_OK;
+    const bool is_used = wire->incarnation == trainer->incarnation && server->status == TR_OK;
     if (is_used && wire->kind == TR_WIRE_PUSH && !tr__stream_is_parked(server, trainer) &&
         wire->seq > tr__stream_taken(server, trainer)) {
-        uint8_t *sum = tr__contributions_place(server, trainer, wire);
+        uint8_t *sum = tr__contributions_receive_buffer(server, trainer, wire);
         if (sum)
             return sum;
     }

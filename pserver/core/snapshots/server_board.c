@@ -14,7 +14,7 @@
 /* The last POST of a trainer that waits for an answer. */
 typedef struct question {
     uint64_t      seq;
-    uint32_t      epoch;
+    uint32_t      incarnation;
     tr_wire_until until;
     uint32_t      of;
     uint64_t      number;
@@ -195,7 +195,7 @@ static void answer(tr_server *server, const tr__trainer *trainer, const question
     uint8_t             *payload = pack_answer(server, item, &count, &bytes);
 
     tr__server_send(server, trainer->rank,
-                    (tr_wire){.kind = TR_WIRE_POSTED, .epoch = q->epoch, .seq = q->seq, .bytes = bytes,
+                    (tr_wire){.kind = TR_WIRE_POSTED, .incarnation = q->incarnation, .seq = q->seq, .bytes = bytes,
                               .posted = {.count = count, .is_awaited = q->is_put_off, .is_forgotten = is_forgotten, .is_lost = is_lost}}, payload);
 }
 
@@ -204,7 +204,7 @@ void tr__board_answer(tr_server *server)
     for (int i = 0; server->board && server->status == TR_OK && i < server->trainer_count; i++) {
         const tr__trainer *t = trainer_at(server, i);
         question          *q = question_of(server, t);
-        if (!q->waits || q->epoch != t->epoch || !is_due(server, q))
+        if (!q->waits || q->incarnation != t->incarnation || !is_due(server, q))
             continue;
         q->waits = false;
         answer(server, t, q);
@@ -214,7 +214,7 @@ void tr__board_answer(tr_server *server)
 static const question *waiting_question(const tr_server *server, const tr__trainer *trainer)
 {
     const question *q = server->board ? question_of(server, trainer) : NULL;
-    return q && q->waits && q->epoch == trainer->epoch ? q : NULL;
+    return q && q->waits && q->incarnation == trainer->incarnation ? q : NULL;
 }
 
 bool tr__board_awaits_posts(const tr_server *server, const tr__trainer *trainer)
@@ -268,7 +268,7 @@ static void ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wi
     print_call(call, sizeof call, post);
     free(q->name);
     free(q->call);
-    *q = (question){.seq = wire->seq, .epoch = trainer->epoch, .until = (tr_wire_until)wire->post.until, .of = wire->post.trainer,
+    *q = (question){.seq = wire->seq, .incarnation = trainer->incarnation, .until = (tr_wire_until)wire->post.until, .of = wire->post.trainer,
                     .number = post->number, .name = tr__must_strdup(post->name ? post->name : ""), .call = tr__must_strdup(call),
                     .step = wire->post.step, .has_joined = wire->post.has_joined, .waits = true};
 }
@@ -306,7 +306,7 @@ static void on_post_again(tr_server *server, tr__trainer *trainer, const tr_wire
     (void)payload;
     const question *q = server->board ? question_of(server, trainer) : NULL;
 
-    if (q && q->seq == wire->seq && q->epoch == trainer->epoch && !q->waits)
+    if (q && q->seq == wire->seq && q->incarnation == trainer->incarnation && !q->waits)
         answer(server, trainer, q);
 }
 
@@ -331,7 +331,7 @@ static const question *first_waiting(const tr_server *server)
 {
     for (int i = 0; server->board && i < server->trainer_count; i++) {
         const question *q = &server->board->question[i];
-        if (q->waits && q->until == TR_UNTIL_ALL && q->epoch == trainer_at(server, i)->epoch)
+        if (q->waits && q->until == TR_UNTIL_ALL && q->incarnation == trainer_at(server, i)->incarnation)
             return q;
     }
     return NULL;

@@ -18,7 +18,7 @@ typedef Trireme__Pserver__SnapshotDone pb_done;
 struct tr__snapshots {
     tr__snapshot_phase phase;
     int                initiator;     /* the trainer that has begun it */
-    uint32_t           initiator_epoch;
+    uint32_t           initiator_incarnation;
     uint64_t          *step;          /* of each trainer: its last step in the snapshot, where the initiator takes part alone */
     int64_t            begun;         /* when the first trainer took part */
     uint64_t           updates;       /* updates of this server in the copied state */
@@ -114,7 +114,7 @@ bool tr__snapshots_are_anothers(const tr_server *server, int initiator)
     const tr__snapshots *s = server->snapshots;
 
     return is_pending(server) &&
-           (s->initiator != initiator || s->initiator_epoch != server->trainer[initiator].epoch);
+           (s->initiator != initiator || s->initiator_incarnation != server->trainer[initiator].incarnation);
 }
 
 bool tr__snapshots_must_wait(const tr_server *server)
@@ -194,7 +194,7 @@ static void begin(tr_server *server, const tr_form_snapshot *word)
     for (int i = 0; i < server->trainer_count; i++)
         s->step[i] = is_by_all(server) ? word->step : tr__places_step(&server->trainer[i], &server->trainer[word->initiator]);
     s->initiator = (int)word->initiator;
-    s->initiator_epoch = server->trainer[word->initiator].epoch;
+    s->initiator_incarnation = server->trainer[word->initiator].incarnation;
     s->begun = server->now;
     tr__streams_owe_all(server);
 }
@@ -205,7 +205,7 @@ static void begin(tr_server *server, const tr_form_snapshot *word)
 static void send_answer(tr_server *server, const tr__trainer *to, uint32_t number, uint8_t *answer, size_t size)
 {
     tr__server_send(server, to->rank,
-                    (tr_wire){.kind = TR_WIRE_SNAPSHOT_DONE, .epoch = to->epoch, .bytes = size, .snapshot_number = {.number = number}},
+                    (tr_wire){.kind = TR_WIRE_SNAPSHOT_DONE, .incarnation = to->incarnation, .bytes = size, .snapshot_number = {.number = number}},
                     answer);
 }
 

@@ -418,7 +418,7 @@ static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_
 
     if (!wire->task_ask.only_asks && work_of(server, trainer)->list == tr_tasks_list(server->tasks->core))
         TR_TRY(lease(&task, server, trainer, wire->task_ask.last_lease, now));
-    *last = (tr_wire){.kind = TR_WIRE_TASK, .epoch = trainer->epoch,
+    *last = (tr_wire){.kind = TR_WIRE_TASK, .incarnation = trainer->incarnation,
                       .seq = wire->seq, .task = {.lease = task.lease, .answer = (uint32_t)task.answer, .task = task.task,
                                                  .pass = task.pass, .steps = task.skip}};
     tr__server_send(server, trainer->rank, *last, NULL);

@@ -11,8 +11,8 @@
 typedef struct contribution {
     uint8_t      *pushed;             /* one bit for each chunk that it has pushed */
     uint64_t      pushed_count;
-    uint64_t      dead_step;          /* the step that `dead_epoch` is about */
-    uint32_t     *dead_epoch;         /* of each chunk: the epoch of the dead process that pushed it; 0: none. NULL: no process died */
+    uint64_t      dead_step;          /* the step that `dead_incarnation` is about */
+    uint32_t     *dead_incarnation;         /* of each chunk: the incarnation of the dead process that pushed it; 0: none. NULL: no process died */
     tr__deferred_list held;           /* pushes whose turn has not come, in order of seq */
 } contribution;
 
@@ -45,7 +45,7 @@ void tr__contributions_free(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         tr__deferred_drop(server, &c->of[i].held);
         free(c->of[i].pushed);
-        free(c->of[i].dead_epoch);
+        free(c->of[i].dead_incarnation);
     }
     free(c->of);
     free(c);
@@ -56,7 +56,7 @@ static bool has_part(const tr_server *server, const tr__trainer *trainer, const 
 {
     const contribution *c = of(server, trainer);
 
-    return c->dead_epoch && tr_wire_step(wire) == c->dead_step && c->dead_epoch[chunk] && c->dead_epoch[chunk] != wire->epoch;
+    return c->dead_incarnation && tr_wire_step(wire) == c->dead_step && c->dead_incarnation[chunk] && c->dead_incarnation[chunk] != wire->incarnation;
 }
 
 /* == parts ===================================================================================== */
@@ -237,7 +237,7 @@ tr__round_state tr__round_advance(tr_server *server, tr__round *round)
 
 /* == requests ================================================================================== */
 
-uint8_t *tr__contributions_place(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+uint8_t *tr__contributions_receive_buffer(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const tr__round    *round = server->contributions ? tr__round_of(server, trainer) : NULL;
     const tr_form_push *push = &wire->push;
@@ -250,7 +250,7 @@ uint8_t *tr__contributions_place(tr_server *server, const tr__trainer *trainer, 
     return round->chunk[chunk].count ? NULL : round->sum[push->block] + push->offset;
 }
 
-bool tr__contributions_is_place(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+bool tr__contributions_is_buffer(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (wire->kind != TR_WIRE_PUSH || wire->push.block >= server->block_count || !trainer || !server->contributions)
         return false;
@@ -348,14 +348,14 @@ void tr__contributions_keep_for_replacement(tr_server *server, const tr__trainer
 
     if (server->policy.gathers_per_trainer)
         return;
-    if (!c->dead_epoch)
-        c->dead_epoch = tr__must_array(server->chunk_count + 1, sizeof *c->dead_epoch);
+    if (!c->dead_incarnation)
+        c->dead_incarnation = tr__must_array(server->chunk_count + 1, sizeof *c->dead_incarnation);
     if (c->dead_step != trainer->ended + 1)
-        memset(c->dead_epoch, 0, server->chunk_count * sizeof *c->dead_epoch);
+        memset(c->dead_incarnation, 0, server->chunk_count * sizeof *c->dead_incarnation);
     c->dead_step = trainer->ended + 1;
     for (uint64_t chunk = 0; chunk < server->chunk_count; chunk++)
-        if (c->pushed[chunk / 8] >> chunk % 8 & 1 && !c->dead_epoch[chunk])
-            c->dead_epoch[chunk] = trainer->epoch;
+        if (c->pushed[chunk / 8] >> chunk % 8 & 1 && !c->dead_incarnation[chunk])
+            c->dead_incarnation[chunk] = trainer->incarnation;
     for (tr__deferred *held = c->held.first; held; held = held->next)
         held->wire.seq = NO_SEQ;
     set_first_open(server, trainer);

@@ -21,9 +21,9 @@ void            tr__contributions_free(tr_server *server);
 
 /* == arrival == */
 /* The memory into which a chunk may be received directly: the sum, if the chunk is the sum's first. NULL: there is none. */
-uint8_t        *tr__contributions_place(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
+uint8_t        *tr__contributions_receive_buffer(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 /* Is this payload a place in a sum? */
-bool            tr__contributions_is_place(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+bool            tr__contributions_is_buffer(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* PUSH, PUSH_MANY, PUSH_COMPRESSED. Takes `payload` over if it is a buffer of the pool (`is_owned`). */
 tr_status       tr__contributions_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
 /* The number of chunks that the trainer has pushed of a step that it has not ended. */

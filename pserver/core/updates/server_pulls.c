@@ -236,7 +236,7 @@ static void put_reply(reply *r, const tr_wire *message, uint64_t bytes, void *pa
 
     tr_message answer = {.peer = r->trainer->rank, .payload = payload, .owned = owned, .loan = loan, .wire = *message};
 
-    answer.wire.epoch = r->trainer->epoch;
+    answer.wire.incarnation = r->trainer->incarnation;
     answer.wire.sender = (uint32_t)r->server->roster->self;
     answer.wire.seq = r->seq;
     answer.wire.bytes = bytes;

@@ -369,7 +369,7 @@ static void send_answer(tr_server *server, const tr__trainer *trainer, pull *p)
         return;
     }
     tr__server_send(server, trainer->rank,
-                    (tr_wire){.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .seq = p->seq, .bytes = bytes,
+                    (tr_wire){.kind = TR_WIRE_DATA_ROWS, .incarnation = trainer->incarnation, .seq = p->seq, .bytes = bytes,
                               .data_rows = {.clock = server->policy.lead >= 0 ? tr__pulls_clock(server) : 0}}, payload);
 }
 

@@ -59,7 +59,7 @@ void tr__server_send(tr_server *server, int rank, tr_wire wire, uint8_t *payload
     tr_outbox_put(&server->outbox, &(tr_message){.peer = rank, .wire = wire, .payload = payload, .owned = payload});
 }
 
-static void send_refusal(tr_server *server, tr_wire_kind kind, int rank, uint32_t epoch, const char *text)
+static void send_refusal(tr_server *server, tr_wire_kind kind, int rank, uint32_t incarnation, const char *text)
 {
     Trireme__Pserver__Refusal refusal = TRIREME__PSERVER__REFUSAL__INIT;
     refusal.text = (char *)(uintptr_t)text;
@@ -67,19 +67,19 @@ static void send_refusal(tr_server *server, tr_wire_kind kind, int rank, uint32_
     const size_t size = trireme__pserver__refusal__get_packed_size(&refusal);
     uint8_t     *payload = tr__must_bytes(size);
     trireme__pserver__refusal__pack(&refusal, payload);
-    tr__server_send(server, rank, (tr_wire){.kind = kind, .epoch = epoch, .bytes = size}, payload);
+    tr__server_send(server, rank, (tr_wire){.kind = kind, .incarnation = incarnation, .bytes = size}, payload);
 }
 
 /* == failing ================================================================================= */
 
 void tr__server_send_failure(tr_server *server, const tr__trainer *trainer)
 {
-    send_refusal(server, TR_WIRE_REFUSED, trainer->rank, trainer->epoch, server->text);
+    send_refusal(server, TR_WIRE_REFUSED, trainer->rank, trainer->incarnation, server->text);
 }
 
-void tr__server_refuse(tr_server *server, int rank, uint32_t epoch)
+void tr__server_refuse(tr_server *server, int rank, uint32_t incarnation)
 {
-    send_refusal(server, TR_WIRE_REPLACED, rank, epoch, "another process has taken the place of this trainer");
+    send_refusal(server, TR_WIRE_REPLACED, rank, incarnation, "another process has taken the place of this trainer");
 }
 
 tr_status tr__server_fail(tr_server *server, tr_status status)
@@ -123,7 +123,7 @@ bool tr__server_is_present(const tr__trainer *trainer)
 
 bool tr__server_has_ended(const tr__trainer *trainer, uint64_t step)
 {
-    return tr_roster_is_replacement(trainer->epoch) && step <= trainer->ended;
+    return tr_roster_is_replacement(trainer->incarnation) && step <= trainer->ended;
 }
 
 bool tr__server_has_left_out(const tr__trainer *trainer, uint64_t step)
@@ -133,7 +133,7 @@ bool tr__server_has_left_out(const tr__trainer *trainer, uint64_t step)
 
 bool tr__server_lags(const tr__trainer *trainer, uint64_t step)
 {
-    return tr_roster_is_replacement(trainer->epoch) && step + 1 == trainer->ended;
+    return tr_roster_is_replacement(trainer->incarnation) && step + 1 == trainer->ended;
 }
 
 int tr__server_initiator(const tr_server *server)

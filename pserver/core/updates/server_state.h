@@ -41,7 +41,7 @@ typedef enum tr__rule {
 /* A trainer as all protocols see it. A protocol's own data about a trainer are in that protocol's struct, at `index`. */
 typedef struct tr__trainer {
     int           index, rank;
-    uint32_t      epoch;
+    uint32_t      incarnation;
     tr_membership state;              /* changed by tr__server_move alone */
     uint64_t      ended;              /* steps whose STEP_END is here */
     uint64_t      settled;            /* steps that are in an update, or were dropped. Invariant: settled <= ended */
@@ -177,7 +177,7 @@ tr_status tr__server_fail(tr_server *server, tr_status status);
 /* The core has failed: send this trainer REFUSED with the reason. */
 void      tr__server_send_failure(tr_server *server, const tr__trainer *trainer);
 /* Send REPLACED to a process whose place another process has. */
-void      tr__server_refuse(tr_server *server, int rank, uint32_t epoch);
+void      tr__server_refuse(tr_server *server, int rank, uint32_t incarnation);
 
 /* == trainers == */
 const char  *tr__server_trainer_name(const tr_server *server, const tr__trainer *trainer);

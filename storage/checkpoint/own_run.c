@@ -1,5 +1,5 @@
-/* place.c - see place.h. */
-#include "storage/checkpoint/place.h"
+/* own_run.c - see own_run.h. */
+#include "storage/checkpoint/own_run.h"
 
 #include "framework/base/fork_lock.h"
 #include "framework/base/memory.h"
@@ -10,7 +10,7 @@ typedef struct known {
     dev_t         device;
     ino_t         number;
     bool          is_locked;          /* by this process: the file stays open */
-    tr__place     place;
+    tr__own_run   mine;
 } known;
 
 static tr_fork_lock    lock = TR_FORK_LOCK_INIT;
@@ -38,35 +38,35 @@ static known *find_or_add(const struct stat *folder)
 
 /* == the run ==================================================================================== */
 
-tr__place tr__place_in(const char *folder)
+tr__own_run tr__own_run_in(const char *folder)
 {
     struct stat info;
-    tr__place   place = {0};
+    tr__own_run mine = {0};
 
     if (stat(folder, &info) != 0)
-        return place;
+        return mine;
     tr__fork_lock_take(&lock);
     const known *one = find(&info);
     if (one)
-        place = one->place;
+        mine = one->mine;
     tr__fork_lock_release(&lock);
-    return place;
+    return mine;
 }
 
-void tr__place_set(const char *folder, tr__place place)
+void tr__own_run_set(const char *folder, tr__own_run mine)
 {
     struct stat info;
 
     if (stat(folder, &info) != 0)
         return;
     tr__fork_lock_take(&lock);
-    find_or_add(&info)->place = place;
+    find_or_add(&info)->mine = mine;
     tr__fork_lock_release(&lock);
 }
 
 /* == the lock =================================================================================== */
 
-bool tr__place_is_locked(const struct stat *folder)
+bool tr__folder_is_locked(const struct stat *folder)
 {
     tr__fork_lock_take(&lock);
     const known *one = find(folder);
@@ -75,7 +75,7 @@ bool tr__place_is_locked(const struct stat *folder)
     return is;
 }
 
-void tr__place_note_lock(const struct stat *folder)
+void tr__folder_note_lock(const struct stat *folder)
 {
     tr__fork_lock_take(&lock);
     find_or_add(folder)->is_locked = true;
