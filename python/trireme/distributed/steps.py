@@ -118,7 +118,7 @@ class JobSteps(Steps):
         return TrainersPart(training.program, training.result.idle, fetched, session.batch_weight,
                             not training.result.mode.is_lockstep, replay.steps - replay.made if replay else 0,
                             manager.runs_to_tell(), manager,
-                            training.result.flush, training.place_of_loss(fetched) + 1, training=training)
+                            training.result.flush, training.index_of_loss(fetched) + 1, training=training)
 
     def _first_run(self, executor: Any, program: Program, scope: Scope) -> Training | None:
         self._latest = weakref.ref(executor)

@@ -70,7 +70,7 @@ class Training:
         loss = next(iter(losses(program)), "")
         self._loss = self.result.means.get(loss, loss)
         self._loss_due = 0.0
-        self._loss_at: dict[tuple[str, ...], int] = {}  # the loss's place in the fetches; -1: it is not fetched
+        self._loss_at: dict[tuple[str, ...], int] = {}  # of the loss among the fetches; -1: it is not fetched
         for name in self.result.means.values():
             _set_zeros(scope, self.program, name)
         for name in self.result.fed:
@@ -209,8 +209,8 @@ class Training:
         self._weight = samples_of_batch(feed, self._kept) if session.batch_weight is None else session.batch_weight
         self.manager.before_step(executor, self._weight)
 
-    def place_of_loss(self, names: tuple[str, ...]) -> int:
-        """Return the place of the loss in the fetches; -1: it is not fetched."""
+    def index_of_loss(self, names: tuple[str, ...]) -> int:
+        """Return the index of the loss among the fetches; -1: it is not fetched."""
         at = self._loss_at.get(names)
         if at is None:
             at = self._loss_at[names] = names.index(self._loss) if self._loss in names else -1
@@ -222,7 +222,7 @@ class Training:
         if now < self._loss_due:
             return
         self._loss_due = now + 0.1
-        at = self.place_of_loss(names)
+        at = self.index_of_loss(names)
         loss = results[at] if at >= 0 else None
         if isinstance(loss, np.ndarray) and loss.flags.c_contiguous:
             lib.tr_step_end(self.job.ptr, FROM_NUMPY.get(loss.dtype, -1), loss.size, ffi.from_buffer(loss))

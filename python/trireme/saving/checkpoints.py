@@ -22,13 +22,13 @@ from ..run.scopes import global_scope
 from .io import _fetch_state, _once
 
 
-def scope_of(place: Any, what: str) -> Scope:
+def scope_of(one: Any, what: str) -> Scope:
     """Return the scope of an executor (the global one), or the scope itself."""
-    if isinstance(place, Runner):
+    if isinstance(one, Runner):
         return global_scope()
-    if isinstance(place, Scope):
-        return place
-    raise TypeError(f"{what}: expected an Executor or a Scope, got {place!r}")
+    if isinstance(one, Scope):
+        return one
+    raise TypeError(f"{what}: expected an Executor or a Scope, got {one!r}")
 
 
 def program_of(program: Program | None, what: str) -> Program:

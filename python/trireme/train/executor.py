@@ -58,9 +58,9 @@ class Executor(Runner):
 
         asked, epochs, steps = ask("train_from_dataset", self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, epochs, steps)
         if callbacks is not None or validation is not None:
-            from .dataset_course import run_course
+            from .dataset_session import run_session
 
-            return run_course(asked, dataset, epochs, steps, callbacks, validation)
+            return run_session(asked, dataset, epochs, steps, callbacks, validation)
         run_loop(asked, dataset, epochs, steps)
         return None
 

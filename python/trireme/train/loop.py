@@ -137,9 +137,9 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
         if not part.program.global_block().has_var(name):
             raise NotFoundError(f"fetch {name!r} is no variable of the program"
                                 f"{did_you_mean(name, part.program.global_block().vars)}\n  your line: {user_line()}")
-    native, place = part.program.desc._native, scope._native
+    native, native_scope = part.program.desc._native, scope._native
     if part.runs is None:
-        part.runs = lib.tr_executor_runs(executor._native.ptr, native.ptr, place.ptr)
+        part.runs = lib.tr_executor_runs(executor._native.ptr, native.ptr, native_scope.ptr)
     may_lease = part.may_lease and dataset._may_lease()
     part.skip = 0 if may_lease else part.skip          # nobody knows which tasks those steps were of
     options, keep = _options(part.fetches, list(asked.labels or asked.names), loss=part.loss, report_every=asked.print_period, epochs=epochs,
@@ -152,7 +152,7 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
     before, start = dataset._counts(), time.perf_counter()
     out = ffi.new("tr_loop **")
     with dataset._looped() as lines_of:
-        check(lib.tr_loop_new(out, native.ptr, place.ptr, lines_of, options))
+        check(lib.tr_loop_new(out, native.ptr, native_scope.ptr, lines_of, options))
         try:
             report = _run(out[0], part, lines, heard)
             weight = _take_means(out[0], means, len(part.fetches))
@@ -160,7 +160,7 @@ def _run_once(asked: Asked, dataset: Dataset, epochs: int, steps: int, lines: Lo
             lib.tr_loop_free(out[0])
             del keep
     part.end(report.step, may_lease)
-    check(lib.tr_executor_set_runs(executor._native.ptr, native.ptr, place.ptr,
+    check(lib.tr_executor_set_runs(executor._native.ptr, native.ptr, native_scope.ptr,
                                    part.runs + max(0, report.step - part.skip)))
     if asked.debug:
         waited = (dataset._counts().wait_nanoseconds - before.wait_nanoseconds) / 1e9

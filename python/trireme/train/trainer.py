@@ -23,7 +23,7 @@ from ..program import Program, Variable, default_startup_program
 from ..run.scopes import global_scope, scope_guard
 from ..saving import io
 from .callbacks.base import History
-from .course import Course, Listener
+from .training_session import TrainingSession, Listener
 from .events import BeginIteration, BeginPass, BeginTraining, EndIteration, EndPass, EndTraining, Event, StopTraining, TestResult
 from .executor import Executor
 
@@ -82,40 +82,40 @@ class Trainer:
         in its middle is in it where there are callbacks or validation. ValueError: the reader gave no batch.
         """
         epochs = check_whole("Trainer.train: epochs", epochs)
-        course = Course("Trainer.train", self.program, self.scope, self.executor, epochs, event_handler, callbacks, validation is not None)
-        more = course.fetches()
+        session = TrainingSession("Trainer.train", self.program, self.scope, self.executor, epochs, event_handler, callbacks, validation is not None)
+        more = session.fetches()
         validate = None if validation is None else lambda: self._means_of(distributed.shard(validation))[0]
-        course.begin()
+        session.begin()
         for _ in range(epochs):
-            course.begin_epoch()
-            if course.is_over and not course.meets:
+            session.begin_epoch()
+            if session.is_over and not session.meets:
                 break
-            self._train_epoch(course, reader, more, validate)
-            if course.is_over:
+            self._train_epoch(session, reader, more, validate)
+            if session.is_over:
                 break
-        course.end()
-        return course.history
+        session.end()
+        return session.history
 
-    def _train_epoch(self, course: Course, reader: Callable[[], Iterable[Any]], more: dict[str, str], validate: Callable[[], Means] | None) -> None:
+    def _train_epoch(self, session: TrainingSession, reader: Callable[[], Iterable[Any]], more: dict[str, str], validate: Callable[[], Means] | None) -> None:
         names, fetches = ["loss", *self.metrics], [*self._fetches, *more.values()]
         batches, sizes, latest = [], [], {}
         fed = ((len(batch), self.feeder.feed(batch)) for batch in distributed.shard(reader)())
         for number, (size, feed) in enumerate(distributed.prefetched(fed, lambda item: item[1])):
-            course.hear(BeginIteration(pass_id=course.epoch, batch_id=number))
-            if course.is_over:
+            session.hear(BeginIteration(pass_id=session.epoch, batch_id=number))
+            if session.is_over:
                 break
             values = self._run(self.program, feed, fetches)
             latest = dict(zip(more, values[len(names):]))
             batches.append(values[:len(names)])
             sizes.append(size)
             metrics = dict(zip(self.metrics, values[1:]))
-            course.hear(EndIteration(pass_id=course.epoch, batch_id=number, cost=values[0], metrics=metrics, samples=size,
+            session.hear(EndIteration(pass_id=session.epoch, batch_id=number, cost=values[0], metrics=metrics, samples=size,
                                      logs={**dict(zip(names, values)), **latest}))
-            if course.is_due():
+            if session.is_due():
                 break
-        if not batches and not course.is_over:
+        if not batches and not session.is_over:
             raise ValueError("the reader gave no batch")
-        course.end_epoch(Means.of(names, batches, sizes) if batches else Means({}, 0.0), latest, validate)
+        session.end_epoch(Means.of(names, batches, sizes) if batches else Means({}, 0.0), latest, validate)
 
     def _means_of(self, reader: Callable[[], Iterable[Any]]) -> tuple[Means, int]:
         """Return the means over a reader's batches, and the number of samples."""

@@ -1,4 +1,4 @@
-"""The course of a training: its epochs, what its listeners hear, and what all trainers of a job agree on at the end of an epoch.
+"""A training session: its epochs, what its listeners hear, and what all trainers of a job agree on at the end of an epoch.
 
 ``Trainer.train`` and ``Executor.train_from_dataset`` have loops of their own; what is around their steps is here. A training *meets* when it has
 callbacks or validation: at the end of an epoch all trainers put their numbers together, and end alike. Without these, trainers do not wait for each
@@ -22,7 +22,7 @@ from .events import BeginPass, BeginTraining, EndIteration, EndPass, EndTraining
 Listener = Callable[[Event], Any]
 
 
-class Course:
+class TrainingSession:
     """One training. ``handler`` is the event handler of old, ``callbacks`` are callbacks and other functions that take events."""
 
     def __init__(self, what: str, program: Program, scope: Scope, executor: Runner, epochs: int, handler: Listener | None,
