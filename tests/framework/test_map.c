@@ -29,7 +29,7 @@ TEST(an_empty_map_has_nothing)
     tr_map_deinit(&map);
 }
 
-TEST(what_was_put_is_found_until_it_is_removed)
+TEST(an_entry_is_found_until_it_is_removed)
 {
     tr_map map = {0};
 
@@ -98,7 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_map_has_nothing),
-        cmocka_unit_test(what_was_put_is_found_until_it_is_removed),
+        cmocka_unit_test(an_entry_is_found_until_it_is_removed),
         cmocka_unit_test(a_long_history_agrees_with_a_table),
         cmocka_unit_test(entries_are_visited_in_order_of_insertion),
     };

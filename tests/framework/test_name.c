@@ -14,7 +14,7 @@ TEST(text_is_a_name)
         EXPECT_OK(tr_name_check(names[i]));
 }
 
-TEST(what_is_no_name_is_explained)
+TEST(an_invalid_name_is_explained)
 {
     static const char *const no_utf8[] = {"\x80", "\xc3", "\xc3x", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
                                           "\xf8\x88\x80\x80\x80", "\xff"};
@@ -56,7 +56,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_a_name),
-        cmocka_unit_test(what_is_no_name_is_explained),
+        cmocka_unit_test(an_invalid_name_is_explained),
         cmocka_unit_test(programs_and_scopes_take_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ TEST(random_floats_are_those_of_strtod)
     }
 }
 
-TEST(what_is_no_number_is_left_alone)
+TEST(text_that_is_no_number_is_left_alone)
 {
     static const char *const texts[] = {"", " 1", "x", "-", "+", ".", "-.", "e5", "in", "na", "--1"};
     double  d;
@@ -97,7 +97,7 @@ int main(void)
         cmocka_unit_test(texts_are_compared_without_the_case_of_ascii),
         cmocka_unit_test(floats_are_those_of_strtod),
         cmocka_unit_test(random_floats_are_those_of_strtod),
-        cmocka_unit_test(what_is_no_number_is_left_alone),
+        cmocka_unit_test(text_that_is_no_number_is_left_alone),
         cmocka_unit_test(integers_of_all_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

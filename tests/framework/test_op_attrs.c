@@ -184,7 +184,7 @@ TEST(the_proto_message_carries_defaults_and_ranges)
 
 /* -- checking ----------------------------------------------------------------------------------- */
 
-TEST(what_is_missing_gets_its_default)
+TEST(a_missing_attribute_gets_its_default)
 {
     tr_op_desc *op = conv_desc();
 
@@ -261,7 +261,7 @@ TEST(values_outside_the_range_are_refused)
     EXPECT_OK(check(WITH(tr_op_desc_set_string(op, "pooling", "avg", 3))));
 }
 
-TEST(what_is_not_honoured_may_only_ask_for_nothing)
+TEST(an_attribute_that_is_not_honoured_may_only_have_its_neutral_value)
 {
     tr_op_desc *saved = conv_desc();
 
@@ -366,11 +366,11 @@ int main(void)
         cmocka_unit_test(defaults_and_ranges_are_texts),
         cmocka_unit_test(a_gradient_operator_derives_its_proto_from_the_rule),
         cmocka_unit_test(the_proto_message_carries_defaults_and_ranges),
-        cmocka_unit_test(what_is_missing_gets_its_default),
+        cmocka_unit_test(a_missing_attribute_gets_its_default),
         cmocka_unit_test(numbers_convert_where_they_keep_their_value),
         cmocka_unit_test(other_types_are_refused),
         cmocka_unit_test(values_outside_the_range_are_refused),
-        cmocka_unit_test(what_is_not_honoured_may_only_ask_for_nothing),
+        cmocka_unit_test(an_attribute_that_is_not_honoured_may_only_have_its_neutral_value),
         cmocka_unit_test(unknown_attributes_are_refused_with_a_suggestion),
         cmocka_unit_test(a_saved_program_stays_as_it_is),
         cmocka_unit_test(decoding_fills_the_struct),

@@ -40,7 +40,7 @@ static void make_spans(tr_span *spans, int round)
     }
 }
 
-TEST(what_lives_at_the_same_time_lies_apart_and_as_low_as_it_can)
+TEST(variables_alive_at_the_same_time_lie_apart_and_as_low_as_possible)
 {
     static tr_span spans[COUNT];
 
@@ -60,7 +60,7 @@ TEST(what_lives_at_the_same_time_lies_apart_and_as_low_as_it_can)
     }
 }
 
-TEST(nothing_needs_no_memory)
+TEST(variables_without_elements_need_no_memory)
 {
     tr_span       none;
     tr_arena_size size = {.bytes = -1};
@@ -163,8 +163,8 @@ TEST(the_search_for_one_span_ends)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_lives_at_the_same_time_lies_apart_and_as_low_as_it_can),
-        cmocka_unit_test(nothing_needs_no_memory),
+        cmocka_unit_test(variables_alive_at_the_same_time_lie_apart_and_as_low_as_possible),
+        cmocka_unit_test(variables_without_elements_need_no_memory),
         cmocka_unit_test(the_work_grows_little_faster_than_the_program),
         cmocka_unit_test(the_search_for_one_span_ends),
     };

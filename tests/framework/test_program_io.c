@@ -267,7 +267,7 @@ static void negative_block(pb_program *m) { attr_of(m, "blocks")->blocks_idx[1] 
 static void runs_itself(pb_program *m) { m->blocks[1]->ops[0]->attrs[0]->block_idx = 1; }
 static void runs_its_caller(pb_program *m) { m->blocks[1]->ops[0]->attrs[0]->block_idx = 0; }
 
-TEST(what_is_wrong_is_said_by_name)
+TEST(damage_is_told_with_the_name_of_its_field)
 {
     EXPECT_OK(parse_damaged(nothing));
     EXPECT_FAIL(TR_EFORMAT, "block 1 calls itself number 5", parse_damaged(wrong_index));
@@ -329,7 +329,7 @@ int main(void)
         cmocka_unit_test(a_program_cut_anywhere_is_refused_or_whole),
         cmocka_unit_test(a_flipped_bit_is_refused_or_a_program),
         cmocka_unit_test(a_cut_program_says_where),
-        cmocka_unit_test(what_is_wrong_is_said_by_name),
+        cmocka_unit_test(damage_is_told_with_the_name_of_its_field),
         cmocka_unit_test(blocks_in_blocks_without_end_are_refused),
         cmocka_unit_test(a_missing_file_is_named),
     };

@@ -39,7 +39,7 @@ TEST(a_variable_stays_where_it_is)
     tr_scope_free(scope);
 }
 
-TEST(what_could_make_an_address_stale_is_counted)
+TEST(erasures_that_make_addresses_stale_are_counted)
 {
     tr_scope *scope = tr_scope_new(NULL), *other = tr_scope_new(NULL);
 
@@ -173,7 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_looked_up_in_the_parents_and_made_here),
         cmocka_unit_test(a_variable_stays_where_it_is),
-        cmocka_unit_test(what_could_make_an_address_stale_is_counted),
+        cmocka_unit_test(erasures_that_make_addresses_stale_are_counted),
         cmocka_unit_test(an_erased_variable_is_empty_and_keeps_its_address),
         cmocka_unit_test(an_array_grows_by_empty_tensors),
         cmocka_unit_test(tensors_are_appended_to_an_array_alone),

@@ -180,7 +180,7 @@ TEST(every_type_and_odd_shapes_come_back)
     tr_tensor_free(got);
 }
 
-TEST(no_rows_are_rows_all_the_same)
+TEST(selected_rows_without_a_row_are_written_and_read)
 {
     tr_tensor *t = tr_tensor_new(), *got = tr_tensor_new();
 
@@ -236,7 +236,7 @@ static tr_status load_changed(const uint8_t *bytes, size_t size, size_t at, uint
     return status;
 }
 
-TEST(what_is_wrong_is_said_with_its_place)
+TEST(damage_is_told_with_its_position)
 {
     EXPECT_FAIL(TR_EFORMAT, "byte 0 of 50: expected record version 0, found 9", load_changed(plain, sizeof plain, 0, 9));
     EXPECT_FAIL(TR_EFORMAT, "byte 12 of 50: expected tensor version 0, found 1", load_changed(plain, sizeof plain, 12, 1));
@@ -264,7 +264,7 @@ TEST(a_giant_claim_takes_no_memory)
     tr_tensor_free(t);
 }
 
-TEST(nothing_and_nowhere_are_explained)
+TEST(a_tensor_without_a_value_and_a_missing_path_are_explained)
 {
     tr_tensor *t = tr_tensor_new();
 
@@ -278,7 +278,7 @@ TEST(nothing_and_nowhere_are_explained)
 }
 
 /* A writer that lives has a lock on its file; other names are somebody else's. */
-TEST(what_a_dead_writer_left_is_removed_and_nothing_else)
+TEST(the_partial_file_of_a_dead_writer_is_removed_and_no_other)
 {
     static const char *const there[] = {"t.1.1.tmp", "t.4000000.12.tmp", "t.1.2.tmp", "t.tmp", "t.1.tmp", "t.1.1.tmp2", "u.1.1.tmp"};
     enum { LEFT = 2, LOCKED = 2, ALL = sizeof there / sizeof *there };
@@ -348,13 +348,13 @@ int main(void)
         cmocka_unit_test(files_are_read_as_what_they_are),
         cmocka_unit_test(records_stand_back_to_back),
         cmocka_unit_test(every_type_and_odd_shapes_come_back),
-        cmocka_unit_test(no_rows_are_rows_all_the_same),
+        cmocka_unit_test(selected_rows_without_a_row_are_written_and_read),
         cmocka_unit_test(a_file_cut_anywhere_is_refused),
         cmocka_unit_test(a_flipped_bit_is_refused_or_a_tensor),
-        cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+        cmocka_unit_test(damage_is_told_with_its_position),
         cmocka_unit_test(a_giant_claim_takes_no_memory),
-        cmocka_unit_test(nothing_and_nowhere_are_explained),
-        cmocka_unit_test(what_a_dead_writer_left_is_removed_and_nothing_else),
+        cmocka_unit_test(a_tensor_without_a_value_and_a_missing_path_are_explained),
+        cmocka_unit_test(the_partial_file_of_a_dead_writer_is_removed_and_no_other),
         cmocka_unit_test(only_regular_files_are_read),
         cmocka_unit_test(a_file_is_replaced_whole_and_its_folders_are_made),
     };

@@ -189,7 +189,7 @@ static void the_environment_sets_the_default(void **state)
     assert_true(tr_num_threads() >= 1);
 }
 
-static void what_is_no_number_of_threads_is_an_error(void **state)
+static void an_invalid_number_of_threads_is_an_error(void **state)
 {
     (void)state;
     static const char *const texts[] = {"abc", "0", "-1", "1e3", "4 ", "257", "99999999999999999999"};
@@ -342,7 +342,7 @@ int main(void)
         cmocka_unit_test(callers_share_the_pool),
         cmocka_unit_test(a_forked_child_has_a_pool_of_its_own),
         cmocka_unit_test(the_environment_sets_the_default),
-        cmocka_unit_test(what_is_no_number_of_threads_is_an_error),
+        cmocka_unit_test(an_invalid_number_of_threads_is_an_error),
         cmocka_unit_test(ranges_cover_everything_in_order),
         cmocka_unit_test(small_work_is_one_slice),
         cmocka_unit_test(parallel_range_visits_each_item_once),

@@ -45,7 +45,7 @@ static void build_elements(net *n)
 
 /* -- elements -------------------------------------------------------------------------------------- */
 
-TEST(what_is_written_is_read_with_its_sequences)
+TEST(an_element_of_an_array_keeps_its_sequences)
 {
     net n;
     const int64_t offsets[] = {0, 2, 2, 6};
@@ -367,7 +367,7 @@ TEST(an_array_that_does_not_fit_the_table_is_explained)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_with_its_sequences),
+        cmocka_unit_test(an_element_of_an_array_keeps_its_sequences),
         cmocka_unit_test(elements_have_the_numeric_gradient),
         cmocka_unit_test(an_element_that_nobody_reads_has_no_gradient),
         cmocka_unit_test(a_second_run_starts_with_empty_arrays_and_allocates_nothing),

@@ -36,7 +36,7 @@ TEST(a_variable_read_often_gets_the_sum)
     net_deinit(&n);
 }
 
-TEST(what_leads_nowhere_gets_no_gradient_operators)
+TEST(operators_that_do_not_reach_the_loss_get_no_gradient_operators)
 {
     net n;
     start(&n);
@@ -184,7 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_variable_read_often_gets_the_sum),
-        cmocka_unit_test(what_leads_nowhere_gets_no_gradient_operators),
+        cmocka_unit_test(operators_that_do_not_reach_the_loss_get_no_gradient_operators),
         cmocka_unit_test(a_stopped_variable_stops_it),
         cmocka_unit_test(integers_have_no_gradient),
         cmocka_unit_test(an_output_without_a_gradient_counts_as_zero),

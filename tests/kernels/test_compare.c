@@ -87,7 +87,7 @@ static void expect_kind(const op_case *c, bool finite, bool has_inf, bool has_na
     }
 }
 
-TEST(what_is_not_finite_is_found)
+TEST(nan_and_infinities_are_found)
 {
     expect_kind(&(op_case){"numbers", {DIMS(67, 1031)}}, true, false, false);
     expect_kind(&(op_case){"nothing", {DIMS(0, 3)}}, true, false, false);
@@ -116,7 +116,7 @@ int main(void)
         cmocka_unit_test(comparisons_match_reference),
         cmocka_unit_test(logic_matches_reference),
         cmocka_unit_test(not_matches_reference),
-        cmocka_unit_test(what_is_not_finite_is_found),
+        cmocka_unit_test(nan_and_infinities_are_found),
         cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -255,7 +255,7 @@ TEST(a_branch_that_is_not_taken_lets_the_gradient_pass)
 }
 
 /* t = h w; then the loop overwrites h; y = t + b. mul and elementwise_add would fuse, after the loop. */
-TEST(what_is_read_before_a_loop_overwrites_it_is_not_read_later)
+TEST(a_value_that_a_loop_overwrites_is_read_before_it)
 {
     net n;
     int64_t steps = 2;
@@ -288,7 +288,7 @@ TEST(what_is_read_before_a_loop_overwrites_it_is_not_read_later)
     net_deinit(&n);
 }
 
-TEST(what_a_loop_reads_again_later_is_what_it_was)
+TEST(a_value_that_the_backward_loop_reads_again_is_unchanged)
 {
     net n;
     int64_t steps = 2;
@@ -351,8 +351,8 @@ int main(void)
         cmocka_unit_test(a_branch_runs_and_differentiates_when_taken),
         cmocka_unit_test(a_condition_that_its_block_reads_has_a_gradient),
         cmocka_unit_test(a_branch_that_is_not_taken_lets_the_gradient_pass),
-        cmocka_unit_test(what_is_read_before_a_loop_overwrites_it_is_not_read_later),
-        cmocka_unit_test(what_a_loop_reads_again_later_is_what_it_was),
+        cmocka_unit_test(a_value_that_a_loop_overwrites_is_read_before_it),
+        cmocka_unit_test(a_value_that_the_backward_loop_reads_again_is_unchanged),
         cmocka_unit_test(a_condition_that_is_no_truth_value_is_explained),
         cmocka_unit_test(a_block_that_is_not_there_is_explained),
         cmocka_unit_test(a_gradient_block_of_another_block_is_explained_and_loses_no_frame),

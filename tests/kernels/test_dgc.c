@@ -72,7 +72,7 @@ static void reference(op_values *v)
 
 TEST(dgc_matches_reference) { EACH_OF(c, cases) if (c->in[0].dims[0] > 0) check_forward("dgc", c, reference, 1e-6); }
 
-TEST(nothing_is_sent_of_nothing)
+TEST(an_empty_gradient_sends_nothing)
 {
     op_values v = run_op("dgc", &cases[8], TR_FP32);
     assert_int_equal(v.out[2].count, 0);
@@ -82,7 +82,7 @@ TEST(nothing_is_sent_of_nothing)
 static const op_case encoded = {"", {VALUES(LIST(0, 0, 0, 0), 4), VALUES(LIST(0, 0, 0, 0), 4), VALUES(LIST(1, -3, 0.5, 2), 4), STEP(0)},
                                 {FLOATS_ATTR("sparsity", 0.5), FLOAT_ATTR("rampup_step", 1), FLOAT_ATTR("m", 0)}};
 
-TEST(what_is_sent_may_be_encoded)
+TEST(the_sent_part_may_be_encoded)
 {
     int64_t   places[2];
     op_values v = run_op("dgc", &encoded, TR_FP64);
@@ -130,7 +130,7 @@ TEST(mistakes_are_explained)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dgc_matches_reference), cmocka_unit_test(nothing_is_sent_of_nothing), cmocka_unit_test(what_is_sent_may_be_encoded),
+        cmocka_unit_test(dgc_matches_reference), cmocka_unit_test(an_empty_gradient_sends_nothing), cmocka_unit_test(the_sent_part_may_be_encoded),
         cmocka_unit_test(clip_matches_reference), cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -462,7 +462,7 @@ static void zeros(op_values *v)
             v->out[k].data[i] = 0;
 }
 
-TEST(nothing_gives_nothing_or_zeros)
+TEST(an_empty_input_gives_an_empty_output_or_zeros)
 {
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
         check_forward(nothing[i].op, &nothing[i].c, zeros, 0);
@@ -510,7 +510,7 @@ int main(void)
         cmocka_unit_test(pool_matches_reference), cmocka_unit_test(pool_is_its_parts),      cmocka_unit_test(expand_matches_reference), cmocka_unit_test(expand_is_its_parts),
         cmocka_unit_test(seqconv_matches_reference), cmocka_unit_test(seqconv_is_its_parts),   cmocka_unit_test(lstm_matches_reference), cmocka_unit_test(lstm_is_its_parts),
         cmocka_unit_test(table_matches_reference), cmocka_unit_test(table_is_its_parts),     cmocka_unit_test(gru_matches_reference), cmocka_unit_test(gru_is_its_parts),
-        cmocka_unit_test(attention_matches_reference), cmocka_unit_test(nothing_gives_nothing_or_zeros), cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(attention_matches_reference), cmocka_unit_test(an_empty_input_gives_an_empty_output_or_zeros), cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,7 +242,7 @@ TEST(every_optimizer_without_norms_works_point_by_point)
     }
 }
 
-TEST(what_works_in_parts_draws_no_numbers_and_has_no_effect)
+TEST(operators_that_work_in_parts_draw_no_numbers_and_have_no_effect)
 {
     for (int i = 0; i < tr_op_count(); i++) {
         const tr_op *op = tr_op_at(i);
@@ -256,7 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_give_the_bits_of_the_whole),
         cmocka_unit_test(every_optimizer_without_norms_works_point_by_point),
-        cmocka_unit_test(what_works_in_parts_draws_no_numbers_and_has_no_effect),
+        cmocka_unit_test(operators_that_work_in_parts_draw_no_numbers_and_have_no_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ TEST(a_fused_layer_trains_like_a_plain_one)
     net_deinit(&n);
 }
 
-TEST(what_nobody_wants_is_not_run)
+TEST(an_unwanted_operator_is_not_run)
 {
     net n;
     build_layer(&n);
@@ -188,7 +188,7 @@ TEST(batch_sizes_take_turns_without_allocating)
     net_deinit(&n);
 }
 
-TEST(what_was_fetched_survives_the_next_run)
+TEST(a_fetched_value_survives_the_next_run)
 {
     net n;
     tr_tensor *kept = tr_tensor_new();
@@ -441,7 +441,7 @@ int main(void)
         cmocka_unit_test(a_layer_becomes_one_step),
         cmocka_unit_test(a_fetched_intermediate_keeps_its_step),
         cmocka_unit_test(a_fused_layer_trains_like_a_plain_one),
-        cmocka_unit_test(what_nobody_wants_is_not_run),
+        cmocka_unit_test(an_unwanted_operator_is_not_run),
         cmocka_unit_test(temporaries_share_memory),
         cmocka_unit_test(a_gradient_of_known_shape_has_its_place_behind_steps_of_unknown_shape),
         cmocka_unit_test(a_value_that_is_read_later_is_not_overwritten),
@@ -449,7 +449,7 @@ int main(void)
         cmocka_unit_test(a_type_that_is_settled_late_is_refused_when_the_plan_is_built),
         cmocka_unit_test(a_repeated_step_allocates_nothing),
         cmocka_unit_test(batch_sizes_take_turns_without_allocating),
-        cmocka_unit_test(what_was_fetched_survives_the_next_run),
+        cmocka_unit_test(a_fetched_value_survives_the_next_run),
         cmocka_unit_test(a_plan_is_found_again_until_the_program_changes),
         cmocka_unit_test(a_scope_variable_may_be_replaced_between_runs),
         cmocka_unit_test(a_step_of_shapes_not_known_before_writes_to_memory_that_is_lent),

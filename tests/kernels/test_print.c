@@ -51,7 +51,7 @@ TEST(a_line_says_name_type_shape_and_values)
     net_deinit(&n);
 }
 
-TEST(what_is_not_wanted_is_left_out)
+TEST(unwanted_parts_are_not_printed)
 {
     net n;
 
@@ -139,7 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_says_name_type_shape_and_values),
-        cmocka_unit_test(what_is_not_wanted_is_left_out),
+        cmocka_unit_test(unwanted_parts_are_not_printed),
         cmocka_unit_test(only_the_first_times_are_shown),
         cmocka_unit_test(rows_of_a_sparse_tensor_are_shown),
         cmocka_unit_test(sequences_are_shown_by_their_offsets),

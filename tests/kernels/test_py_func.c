@@ -113,7 +113,7 @@ static void expect_refused(int function, tr_status status, const char *text)
     net_deinit(&n);
 }
 
-TEST(what_does_not_fit_is_refused)
+TEST(a_result_of_another_type_or_shape_is_refused)
 {
     expect_refused(WRONG_SHAPE, TR_ESHAPE, "py_func: output 0 ('y') must be [?, 3], as the program declares it; the function has returned [6]");
     expect_refused(WRONG_TYPE, TR_EDTYPE, "output 0 ('y') must be float64, as the program declares it; the function has returned float32 [2, 3]");
@@ -160,7 +160,7 @@ int main(void)
         cmocka_unit_test(a_function_without_outputs_is_called_each_time),
         cmocka_unit_test(the_function_fills_the_outputs),
         cmocka_unit_test(the_gradient_calls_the_other_function),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_result_of_another_type_or_shape_is_refused),
         cmocka_unit_test(a_process_without_functions_says_so),
         cmocka_unit_test(no_file_may_hold_it),
         cmocka_unit_test(an_output_must_be_declared),

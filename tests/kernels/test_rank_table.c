@@ -121,7 +121,7 @@ TEST(sequences_go_by_length_with_what_is_below_them)
     net_deinit(&n);
 }
 
-TEST(what_the_table_does_not_rank_is_explained)
+TEST(rows_that_the_rank_table_lacks_are_explained)
 {
     net n;
     begin(&n, "");
@@ -281,7 +281,7 @@ int main(void)
         cmocka_unit_test(a_level_that_is_not_there_is_explained),
         cmocka_unit_test(rows_go_by_length_and_so_do_their_gradients),
         cmocka_unit_test(sequences_go_by_length_with_what_is_below_them),
-        cmocka_unit_test(what_the_table_does_not_rank_is_explained),
+        cmocka_unit_test(rows_that_the_rank_table_lacks_are_explained),
         cmocka_unit_test(a_memory_shrinks_to_the_sequences_that_go_on),
         cmocka_unit_test(a_memory_of_sequences_shrinks_by_sequences),
         cmocka_unit_test(split_matches_reference),

@@ -148,7 +148,7 @@ TEST(a_net_in_inference_runs_in_one_frame)
     net_deinit(&n);
 }
 
-TEST(what_the_gradient_is_not_asked_for_is_not_computed)
+TEST(a_gradient_that_is_not_asked_for_is_not_computed)
 {
     net n;
     const char *const no_grad[] = {"x", "h0"};
@@ -204,7 +204,7 @@ int main(void)
         cmocka_unit_test(a_net_without_steps_has_gradients_of_zero),
         cmocka_unit_test(a_trained_net_allocates_nothing_for_steps_that_it_has_seen),
         cmocka_unit_test(a_net_in_inference_runs_in_one_frame),
-        cmocka_unit_test(what_the_gradient_is_not_asked_for_is_not_computed),
+        cmocka_unit_test(a_gradient_that_is_not_asked_for_is_not_computed),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(a_block_that_would_see_the_whole_input_is_explained),
     };

@@ -131,7 +131,7 @@ TEST(counters_wrap)
     net_deinit(&n);
 }
 
-TEST(what_is_scattered_wraps)
+TEST(scattered_sums_wrap)
 {
     static const int64_t places[] = {0, 0}, offsets[] = {0, 1, 2};
     net n;
@@ -160,7 +160,7 @@ int main(void)
         cmocka_unit_test(long_reductions_wrap),
         cmocka_unit_test(short_integers_wrap),
         cmocka_unit_test(counters_wrap),
-        cmocka_unit_test(what_is_scattered_wraps),
+        cmocka_unit_test(scattered_sums_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

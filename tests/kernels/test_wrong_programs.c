@@ -309,7 +309,7 @@ TEST(a_block_that_contains_itself_is_refused)
     net_deinit(&n);
 }
 
-TEST(what_a_loop_says_that_it_writes_need_not_be_written)
+TEST(a_declared_output_of_a_loop_need_not_be_written)
 {
     net n;
     net_init(&n);
@@ -436,7 +436,7 @@ int main(void)
         cmocka_unit_test(another_kind_of_variable_is_refused),
         cmocka_unit_test(a_variable_of_the_scope_may_be_written_with_two_shapes),
         cmocka_unit_test(a_block_that_contains_itself_is_refused),
-        cmocka_unit_test(what_a_loop_says_that_it_writes_need_not_be_written),
+        cmocka_unit_test(a_declared_output_of_a_loop_need_not_be_written),
         cmocka_unit_test(sizes_end_instead_of_wrapping_round),
         cmocka_unit_test(a_tensor_that_no_machine_has_memory_for_is_refused),
         cmocka_unit_test(padding_beyond_all_memory_is_refused),

@@ -83,7 +83,7 @@ static void expect_data(const tr_board *board, uint64_t number, const char *name
     assert_memory_equal(item->post[trainer]->data.data, data, strlen(data));
 }
 
-TEST(what_is_posted_first_stays)
+TEST(the_first_of_two_posts_stays)
 {
     tr_board *board = make();
 
@@ -96,7 +96,7 @@ TEST(what_is_posted_first_stays)
     tr_board_free(board);
 }
 
-TEST(nothing_is_added_to_what_is_complete)
+TEST(a_complete_collective_takes_no_further_post)
 {
     tr_board *board = make();
 
@@ -132,7 +132,7 @@ TEST(the_next_process_finds_all)
 }
 
 /* Enough to fill either half some times. */
-TEST(the_oldest_is_forgotten_and_what_is_open_stays)
+TEST(the_oldest_collective_is_forgotten_and_open_ones_stay)
 {
     enum { EACH = 100000, COUNT = 700 };
     char     *data = tr__must_alloc(EACH + 1);
@@ -213,10 +213,10 @@ TEST(damaged_posts_are_refused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_posted_first_stays),
-        cmocka_unit_test(nothing_is_added_to_what_is_complete),
+        cmocka_unit_test(the_first_of_two_posts_stays),
+        cmocka_unit_test(a_complete_collective_takes_no_further_post),
         cmocka_unit_test(the_next_process_finds_all),
-        cmocka_unit_test(the_oldest_is_forgotten_and_what_is_open_stays),
+        cmocka_unit_test(the_oldest_collective_is_forgotten_and_open_ones_stay),
         cmocka_unit_test(without_memory_the_board_is_there_for_this_process),
         cmocka_unit_test(damaged_memory_is_refused_or_read_in_part),
         cmocka_unit_test(damaged_posts_are_refused),

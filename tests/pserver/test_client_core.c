@@ -251,7 +251,7 @@ TEST(a_piece_gets_its_receive_buffer_before_a_small_one_in_front_of_it_is_receiv
     unmake(&r);
 }
 
-TEST(what_is_not_answered_is_sent_again_in_order)
+TEST(unanswered_requests_are_sent_again_in_order)
 {
     rig        r = make(1 << 20, 100);
     tr_message m[8], again[8];
@@ -509,7 +509,7 @@ static void request(rig *r, tr_wire_kind kind)
     tr_client_task_request(r->client, &(tr_client_task){.wire = {.kind = kind}, .is_first = kind == TR_WIRE_TASKS});
 }
 
-TEST(that_every_server_has_a_task_is_said_when_it_is_so)
+TEST(an_ended_task_is_reported_when_every_server_has_it)
 {
     rig        r = make(1 << 20, 0);
     tr_message m[16];
@@ -552,7 +552,7 @@ TEST(trainer_with_tasks_leaves_server_0_when_every_server_has_its_steps)
 }
 
 /* Server 0 has step 3 of the process before this one. */
-TEST(what_a_server_has_alone_is_left_out_before_tasks_begin)
+TEST(a_step_that_one_server_alone_has_is_left_out_before_tasks_begin)
 {
     rig        r = make_ahead((const uint64_t[2]){3, 2}, 1 << 20, 0);
     tr_message m[16];
@@ -581,7 +581,7 @@ int main(void)
         cmocka_unit_test(receipts_matter_where_nothing_comes_behind_them),
         cmocka_unit_test(a_pull_is_done_when_all_bytes_are_here),
         cmocka_unit_test(a_piece_gets_its_receive_buffer_before_a_small_one_in_front_of_it_is_received),
-        cmocka_unit_test(what_is_not_answered_is_sent_again_in_order),
+        cmocka_unit_test(unanswered_requests_are_sent_again_in_order),
         cmocka_unit_test(rounded_parameters_are_widened_as_they_come_and_once),
         cmocka_unit_test(small_rounded_parameters_come_beside_exact_ones),
         cmocka_unit_test(a_rounded_block_of_the_wrong_size_is_refused),
@@ -590,9 +590,9 @@ int main(void)
         cmocka_unit_test(a_death_says_what_was_waited_for),
         cmocka_unit_test(standby_in_a_servers_place_is_told_the_last_position_of_a_trainer_that_has_left),
         cmocka_unit_test(a_trainers_place_is_that_behind_the_steps_that_servers_have),
-        cmocka_unit_test(that_every_server_has_a_task_is_said_when_it_is_so),
+        cmocka_unit_test(an_ended_task_is_reported_when_every_server_has_it),
         cmocka_unit_test(trainer_with_tasks_leaves_server_0_when_every_server_has_its_steps),
-        cmocka_unit_test(what_a_server_has_alone_is_left_out_before_tasks_begin),
+        cmocka_unit_test(a_step_that_one_server_alone_has_is_left_out_before_tasks_begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

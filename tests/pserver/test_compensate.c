@@ -26,7 +26,7 @@ TEST(a_gradient_follows_what_its_parameters_did_meanwhile)
     }
 }
 
-TEST(what_is_not_late_keeps_its_bits)
+TEST(a_gradient_without_delay_keeps_its_bits)
 {
     float grad[COUNT], now[COUNT];
 
@@ -43,7 +43,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gradient_follows_what_its_parameters_did_meanwhile),
-        cmocka_unit_test(what_is_not_late_keeps_its_bits),
+        cmocka_unit_test(a_gradient_without_delay_keeps_its_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

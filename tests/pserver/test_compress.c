@@ -53,7 +53,7 @@ static void send(const tr_compress *c, int64_t count)
         for (tr_compress c = method_of(methods[m_]), *once_ = &c; once_; once_ = NULL)                \
             for (int64_t n = counts[n_]; n; n = 0)
 
-static void what_is_sent_and_what_is_left_are_the_gradient(void **state)
+static void the_sent_part_and_the_rest_add_up_to_the_gradient(void **state)
 {
     (void)state;
     EACH_METHOD_AND_COUNT(c, n) {
@@ -346,7 +346,7 @@ static void a_damaged_payload_is_explained(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_sent_and_what_is_left_are_the_gradient),
+        cmocka_unit_test(the_sent_part_and_the_rest_add_up_to_the_gradient),
         cmocka_unit_test(errors_are_bounded),
         cmocka_unit_test(topk_sends_the_largest_and_of_equal_ones_the_first),
         cmocka_unit_test(the_sum_of_what_was_sent_follows_the_sum_of_the_gradients),

@@ -32,7 +32,7 @@ static void ring_as_child(pid_t parent, int file)
     _exit(1);
 }
 
-TEST(a_ring_wakes_who_sleeps_in_another_process)
+TEST(a_ring_wakes_a_sleeper_in_another_process)
 {
     int          file, status;
     tr_doorbell *bell = tr_doorbell_new(&file);
@@ -67,7 +67,7 @@ TEST(awake_thread_is_not_rung)
     close(file);
 }
 
-TEST(a_receipt_wakes_who_armed_for_receipts)
+TEST(a_receipt_wakes_receivers_that_armed_for_receipts)
 {
     int          file;
     tr_doorbell *bell = tr_doorbell_new(&file);
@@ -99,7 +99,7 @@ static void expect_rings(const tr_comm *comm, unsigned here, unsigned elsewhere,
 }
 
 /* Whoever would wake on this processor is rung with what comes right after. */
-TEST(what_has_more_behind_it_rings_other_processors_alone)
+TEST(a_message_with_others_behind_it_rings_other_processors_alone)
 {
     static tr_comm comm;
     tr_doorbell   *bell[RANKS];
@@ -138,7 +138,7 @@ TEST(what_has_more_behind_it_rings_other_processors_alone)
 }
 
 /* Of the threads of one rank the one that armed. */
-TEST(a_ring_wakes_who_armed_alone)
+TEST(a_ring_wakes_armed_receivers_alone)
 {
     int            file;
     tr_doorbell   *bell = tr_doorbell_new(&file);
@@ -191,7 +191,7 @@ TEST(thread_rung_before_its_last_look_arms_again)
     close(file);
 }
 
-TEST(what_is_no_doorbell_is_not_opened)
+TEST(a_file_that_is_no_doorbell_is_not_opened)
 {
     int         pipes[2];
     FILE       *page = tmpfile();
@@ -215,14 +215,14 @@ TEST(what_is_no_doorbell_is_not_opened)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_wakes_who_sleeps_in_another_process),
+        cmocka_unit_test(a_ring_wakes_a_sleeper_in_another_process),
         cmocka_unit_test(awake_thread_is_not_rung),
-        cmocka_unit_test(a_receipt_wakes_who_armed_for_receipts),
-        cmocka_unit_test(what_has_more_behind_it_rings_other_processors_alone),
-        cmocka_unit_test(a_ring_wakes_who_armed_alone),
+        cmocka_unit_test(a_receipt_wakes_receivers_that_armed_for_receipts),
+        cmocka_unit_test(a_message_with_others_behind_it_rings_other_processors_alone),
+        cmocka_unit_test(a_ring_wakes_armed_receivers_alone),
         cmocka_unit_test(a_ring_before_the_sleep_is_not_lost),
         cmocka_unit_test(thread_rung_before_its_last_look_arms_again),
-        cmocka_unit_test(what_is_no_doorbell_is_not_opened),
+        cmocka_unit_test(a_file_that_is_no_doorbell_is_not_opened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,7 +160,7 @@ TEST(missing_servers_are_named)
     close_job(&j);
 }
 
-TEST(what_does_not_fit_is_refused)
+TEST(shares_that_do_not_fit_are_refused)
 {
     job     j;
     uint8_t own[TR_GATHER_MAX] = {0};
@@ -194,7 +194,7 @@ TEST(standby_in_a_servers_place_hears_what_was_said_before)
     close_job(&j);
 }
 
-TEST(what_a_predecessor_said_is_not_made_up)
+TEST(a_value_that_a_dead_server_had_shared_is_not_invented)
 {
     job           j;
     uint8_t       own[BYTES] = {0};
@@ -213,9 +213,9 @@ int main(void)
         cmocka_unit_test(a_good_network_takes_one_message_for_each_pair),
         cmocka_unit_test(lost_repeated_and_overtaking_messages_change_nothing),
         cmocka_unit_test(missing_servers_are_named),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(shares_that_do_not_fit_are_refused),
         cmocka_unit_test(standby_in_a_servers_place_hears_what_was_said_before),
-        cmocka_unit_test(what_a_predecessor_said_is_not_made_up),
+        cmocka_unit_test(a_value_that_a_dead_server_had_shared_is_not_invented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

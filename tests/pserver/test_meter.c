@@ -28,7 +28,7 @@ TEST(a_median_is_six_percent_off_at_most)
     assert_int_equal(tr_counter_get(&times.longest), 900 * MS);
 }
 
-TEST(what_no_bin_holds_is_in_the_first_or_the_last)
+TEST(values_beyond_all_bins_are_in_the_first_or_the_last)
 {
     tr_times times = {0};
 
@@ -124,7 +124,7 @@ TEST(waiting_between_steps_leaves_the_script_its_time)
     tr_trainer_meter_free(m);
 }
 
-TEST(what_a_trainer_does_is_known_while_it_does_it)
+TEST(a_meter_knows_the_present_activity_of_a_trainer)
 {
     tr_trainer_meter *m = tr_trainer_meter_new(1);
 
@@ -149,9 +149,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_between_steps_leaves_the_script_its_time),
-        cmocka_unit_test(what_a_trainer_does_is_known_while_it_does_it),
+        cmocka_unit_test(a_meter_knows_the_present_activity_of_a_trainer),
         cmocka_unit_test(a_median_is_six_percent_off_at_most),
-        cmocka_unit_test(what_no_bin_holds_is_in_the_first_or_the_last),
+        cmocka_unit_test(values_beyond_all_bins_are_in_the_first_or_the_last),
         cmocka_unit_test(a_step_is_waiting_the_scripts_own_and_computing),
         cmocka_unit_test(computing_behind_a_wait_in_the_middle_of_a_step_is_not_the_scripts),
         cmocka_unit_test(between_exchanges_the_scripts_own_time_is_known_too),

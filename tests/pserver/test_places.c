@@ -80,7 +80,7 @@ static void all_are_where_all_servers_have_snapshot_them(void **state)
     expect_steps(want, true, words);
 }
 
-static void who_has_taken_part_on_some_servers_alone_is_lost(void **state)
+static void a_trainer_that_took_part_on_some_servers_alone_is_lost(void **state)
 {
     const word words[SERVERS] = {{{5, 4, UNSAID, 7}}, {{5, UNSAID, 3, 7}}};
     const int  want[TRAINERS] = {5, UNSAID, UNSAID, 7};
@@ -89,7 +89,7 @@ static void who_has_taken_part_on_some_servers_alone_is_lost(void **state)
     expect_steps(want, true, words);
 }
 
-static void who_had_left_is_where_any_server_knows_it(void **state)
+static void a_trainer_that_had_left_is_where_any_server_knows_it(void **state)
 {
     const word words[SERVERS] = {{{5, UNSAID, 6, 7}, {[1] = true, [2] = true}}, {{5, 4, UNSAID, 7}, {[1] = true}}};
     const int  want[TRAINERS] = {5, 4, 6, 7};      /* trainer 2's goodbye died with it on the way to server 1 */
@@ -98,7 +98,7 @@ static void who_had_left_is_where_any_server_knows_it(void **state)
     expect_steps(want, true, words);
 }
 
-static void where_trainer_0_snapshots_alone_others_have_left_or_are_where_it_is(void **state)
+static void in_snapshots_of_trainer_0_alone_others_have_left_or_are_at_its_step(void **state)
 {
     const word words[SERVERS] = {{{5, UNSAID, UNSAID, UNSAID}}, {{5, 4, UNSAID, UNSAID}, {[1] = true}}};
     const int  want[TRAINERS] = {5, 4, UNSAID, UNSAID};
@@ -146,9 +146,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_where_all_servers_have_snapshot_them),
-        cmocka_unit_test(who_has_taken_part_on_some_servers_alone_is_lost),
-        cmocka_unit_test(who_had_left_is_where_any_server_knows_it),
-        cmocka_unit_test(where_trainer_0_snapshots_alone_others_have_left_or_are_where_it_is),
+        cmocka_unit_test(a_trainer_that_took_part_on_some_servers_alone_is_lost),
+        cmocka_unit_test(a_trainer_that_had_left_is_where_any_server_knows_it),
+        cmocka_unit_test(in_snapshots_of_trainer_0_alone_others_have_left_or_are_at_its_step),
         cmocka_unit_test(leased_tasks_are_of_trainers_that_all_servers_have_snapshot),
         cmocka_unit_test(parts_of_two_moments_make_no_checkpoint),
         cmocka_unit_test(parts_of_two_updates_make_no_checkpoint_where_the_initiator_takes_part_alone),

@@ -96,7 +96,7 @@ static tr_status status_of(const rig *r, const char **text)
     return r->node.status(r->node.self, text);
 }
 
-TEST(what_servers_gather_has_room)
+TEST(a_replicas_gathered_values_have_room)
 {
     static uint8_t all[2 * TR_GATHER_MAX + 1];
     const char    *text;
@@ -110,7 +110,7 @@ TEST(what_servers_gather_has_room)
     unmake(&r);
 }
 
-TEST(what_is_nothing_for_a_replica_is_refused)
+TEST(messages_that_are_not_for_replicas_are_refused)
 {
     const char *text;
     rig         r = make(NULL);
@@ -150,7 +150,7 @@ static size_t pack_update(uint8_t *out, uint64_t settled)
 }
 
 /* Somebody may take its state over in the next moment, when server and host are lost. */
-TEST(one_that_goes_back_by_an_update_has_at_once_what_counts_without_it)
+TEST(a_replica_that_goes_back_by_an_update_has_the_older_commit_at_once)
 {
     uint8_t      update[64];
     const size_t size = pack_update(update, 6);
@@ -166,7 +166,7 @@ TEST(one_that_goes_back_by_an_update_has_at_once_what_counts_without_it)
     unmake(&r);
 }
 
-TEST(what_counts_without_an_update_is_not_guessed)
+TEST(a_replica_does_not_guess_the_commit_before_an_update)
 {
     earlier     s = make_earlier();
     rig         r = make(&s);
@@ -180,7 +180,7 @@ TEST(what_counts_without_an_update_is_not_guessed)
 }
 
 /* It may wait in the loop when the first copy is acknowledged. */
-TEST(what_is_sent_again_to_a_replica_outlives_its_acknowledgement)
+TEST(a_message_sent_again_to_a_replica_outlives_its_acknowledgement)
 {
     tr_replica_stream *stream = tr_replica_stream_new(0, 1);
     char              *payload = strdup("state");
@@ -203,11 +203,11 @@ TEST(what_is_sent_again_to_a_replica_outlives_its_acknowledgement)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_servers_gather_has_room),
-        cmocka_unit_test(one_that_goes_back_by_an_update_has_at_once_what_counts_without_it),
-        cmocka_unit_test(what_counts_without_an_update_is_not_guessed),
-        cmocka_unit_test(what_is_nothing_for_a_replica_is_refused),
-        cmocka_unit_test(what_is_sent_again_to_a_replica_outlives_its_acknowledgement),
+        cmocka_unit_test(a_replicas_gathered_values_have_room),
+        cmocka_unit_test(a_replica_that_goes_back_by_an_update_has_the_older_commit_at_once),
+        cmocka_unit_test(a_replica_does_not_guess_the_commit_before_an_update),
+        cmocka_unit_test(messages_that_are_not_for_replicas_are_refused),
+        cmocka_unit_test(a_message_sent_again_to_a_replica_outlives_its_acknowledgement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

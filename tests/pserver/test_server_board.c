@@ -255,7 +255,7 @@ TEST(trainer_that_waits_before_it_has_joined_is_told_to_join)
     unmake(&r);
 }
 
-TEST(where_no_step_is_waited_for_nobody_is_told)
+TEST(in_modes_without_waiting_nobody_is_told_of_a_post)
 {
     rig r = make_running_as("async");
 
@@ -290,7 +290,7 @@ int main(void)
         cmocka_unit_test(a_trainer_whose_turn_is_first_may_leave_its_step_out),
         cmocka_unit_test(trainer_that_waits_for_a_save_makes_only_the_steps_that_its_author_made_first),
         cmocka_unit_test(trainer_that_waits_before_it_has_joined_is_told_to_join),
-        cmocka_unit_test(where_no_step_is_waited_for_nobody_is_told),
+        cmocka_unit_test(in_modes_without_waiting_nobody_is_told_of_a_post),
         cmocka_unit_test(trainers_that_wait_for_each_others_posts_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,7 +122,7 @@ TEST(a_pull_in_bfloat16_is_answered_in_half_the_bytes_from_one_copy)
     unmake(&r);
 }
 
-TEST(what_is_not_float32_is_not_answered_in_bfloat16)
+TEST(parameters_of_other_types_are_not_answered_in_bfloat16)
 {
     rig r = make();
 
@@ -348,7 +348,7 @@ TEST(late_trainer_keeps_the_others_gradients_waiting)
     unmake(&r);
 }
 
-TEST(in_mode_async_a_gradient_lies_while_another_is_applied)
+TEST(in_mode_async_a_gradient_waits_while_another_is_applied)
 {
     rig r = make_running_as("async");
 
@@ -430,7 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_step_is_acknowledged_when_it_is_applied),
         cmocka_unit_test(late_trainer_keeps_the_others_gradients_waiting),
-        cmocka_unit_test(in_mode_async_a_gradient_lies_while_another_is_applied),
+        cmocka_unit_test(in_mode_async_a_gradient_waits_while_another_is_applied),
         cmocka_unit_test(in_mode_ssp_it_is_known_how_long_the_fastest_was_held),
         cmocka_unit_test(the_mean_waits_for_all_and_is_taken_in_trainer_order),
         cmocka_unit_test(a_part_is_acknowledged_when_it_is_summed),
@@ -438,7 +438,7 @@ int main(void)
         cmocka_unit_test(a_request_whose_predecessor_is_missing_is_dropped),
         cmocka_unit_test(a_pull_waits_for_its_step),
         cmocka_unit_test(a_pull_in_bfloat16_is_answered_in_half_the_bytes_from_one_copy),
-        cmocka_unit_test(what_is_not_float32_is_not_answered_in_bfloat16),
+        cmocka_unit_test(parameters_of_other_types_are_not_answered_in_bfloat16),
         cmocka_unit_test(the_others_go_on_without_a_trainer_that_says_goodbye),
         cmocka_unit_test(an_old_incarnation_is_told_and_not_used),
         cmocka_unit_test(mistakes_are_refused_by_name),

@@ -96,7 +96,7 @@ TEST(with_backups_the_late_gradient_is_dropped)
     unmake(&r);
 }
 
-TEST(with_backups_who_has_left_is_one_of_the_slow)
+TEST(with_backups_a_trainer_that_left_counts_as_slow)
 {
     rig r = make_running_with_three("sync(backups=1)");
 
@@ -132,7 +132,7 @@ TEST(a_compensated_gradient_comes_with_what_it_was_computed_with)
     unmake(&r);
 }
 
-TEST(where_trainers_are_apart_a_death_interrupts_nobody)
+TEST(in_asynchronous_modes_a_death_interrupts_nobody)
 {
     static const char *const modes[] = {"async", "ssp(0)", "geo(4)", "sync(backups=1)"};
 
@@ -270,7 +270,7 @@ TEST(an_update_waits_for_a_slow_receiver_of_the_buffer_that_it_writes)
     }
 }
 
-TEST(what_was_not_begun_to_be_sent_is_copied_when_an_update_waits_for_it)
+TEST(an_unsent_block_is_copied_when_an_update_waits_for_it)
 {
     rig       r = make_with_buffers("async");
     tr_outbox line = {0};
@@ -289,7 +289,7 @@ TEST(what_was_not_begun_to_be_sent_is_copied_when_an_update_waits_for_it)
     unmake(&r);
 }
 
-TEST(nobody_waits_for_a_receiver_that_is_dead)
+TEST(an_update_does_not_wait_for_a_dead_receiver)
 {
     rig       r = make_with_buffers("async");
     tr_outbox line = {0};
@@ -303,7 +303,7 @@ TEST(nobody_waits_for_a_receiver_that_is_dead)
 }
 
 /* Ours is server 1. The standby is on no known host, so it cannot take server 0's place. */
-TEST(a_server_does_not_wait_for_decisions_when_nobody_is_left_who_decides)
+TEST(a_server_does_not_wait_for_decisions_without_a_living_server_0)
 {
     static const tr_role ROLE[] = {TR_ROLE_SERVER, TR_ROLE_TRAINER, TR_ROLE_TRAINER, TR_ROLE_SERVER, TR_ROLE_STANDBY};
     const tr_store       store = plain_store();
@@ -331,13 +331,13 @@ int main(void)
         cmocka_unit_test(in_mode_async_each_trainers_step_is_an_update),
         cmocka_unit_test(in_mode_ssp_the_fastest_waits_for_the_slowest),
         cmocka_unit_test(with_backups_the_late_gradient_is_dropped),
-        cmocka_unit_test(with_backups_who_has_left_is_one_of_the_slow),
+        cmocka_unit_test(with_backups_a_trainer_that_left_counts_as_slow),
         cmocka_unit_test(a_compensated_gradient_comes_with_what_it_was_computed_with),
-        cmocka_unit_test(where_trainers_are_apart_a_death_interrupts_nobody),
+        cmocka_unit_test(in_asynchronous_modes_a_death_interrupts_nobody),
         cmocka_unit_test(an_update_waits_for_a_slow_receiver_of_the_buffer_that_it_writes),
-        cmocka_unit_test(what_was_not_begun_to_be_sent_is_copied_when_an_update_waits_for_it),
-        cmocka_unit_test(nobody_waits_for_a_receiver_that_is_dead),
-        cmocka_unit_test(a_server_does_not_wait_for_decisions_when_nobody_is_left_who_decides),
+        cmocka_unit_test(an_unsent_block_is_copied_when_an_update_waits_for_it),
+        cmocka_unit_test(an_update_does_not_wait_for_a_dead_receiver),
+        cmocka_unit_test(a_server_does_not_wait_for_decisions_without_a_living_server_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,7 @@ static void set(const char *mode)
     net_deinit(&n);
 }
 
-TEST(what_is_set_counts_with_its_update_and_not_before)
+TEST(a_set_value_counts_with_its_update_and_not_before)
 {
     set("sync");
     set("async");
@@ -115,7 +115,7 @@ TEST(what_is_set_counts_with_its_update_and_not_before)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_set_counts_with_its_update_and_not_before),
+        cmocka_unit_test(a_set_value_counts_with_its_update_and_not_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

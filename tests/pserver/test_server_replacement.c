@@ -136,7 +136,7 @@ TEST(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
 }
 
 /* Here is a step that the dead one made with first parameters, on the other server that of its replacement, which has newer ones. */
-TEST(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got)
+TEST(a_dead_trainers_step_is_as_old_as_the_parameters_that_it_had_pulled)
 {
     rig         r = make_with_standbys("sync(backups=1)", 2);
     const char *text;
@@ -201,7 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_does_not_grow_by_trainers_that_die_one_after_the_other),
         cmocka_unit_test(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step),
-        cmocka_unit_test(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got),
+        cmocka_unit_test(a_dead_trainers_step_is_as_old_as_the_parameters_that_it_had_pulled),
         cmocka_unit_test(a_standby_that_has_left_is_not_called),
         cmocka_unit_test(standby_called_after_one_that_died_has_a_newer_incarnation),
     };

@@ -291,7 +291,7 @@ TEST(mistakes_with_rows_are_refused_by_name)
 }
 
 /* Not only when the server ends. */
-TEST(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts)
+TEST(a_dead_trainers_unfinished_step_is_freed_and_its_ended_steps_count)
 {
     static const char *const modes[] = {"async", "ssp(2)", "sync(degraded)"};
 
@@ -328,7 +328,7 @@ int main(void)
         cmocka_unit_test(gradients_of_rows_that_were_pulled_come_with_their_places),
         cmocka_unit_test(places_are_known_however_pull_and_push_are_cut_into_messages),
         cmocka_unit_test(mistakes_with_rows_are_refused_by_name),
-        cmocka_unit_test(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts),
+        cmocka_unit_test(a_dead_trainers_unfinished_step_is_freed_and_its_ended_steps_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static void make_step(rig *r, int from, uint64_t step)
     tr_server_applied(r->server, TR_OK);
 }
 
-TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
+TEST(a_dead_trainers_work_on_its_task_is_left_out)
 {
     rig r = make_running_as("async");
 
@@ -149,7 +149,7 @@ TEST(a_task_is_done_when_every_server_has_its_last_step)
     unmake(&r);
 }
 
-TEST(what_some_servers_may_lack_of_an_ended_task_is_made_again)
+TEST(an_ended_task_that_some_servers_may_lack_is_made_again)
 {
     rig r = make_beside_another("async");
 
@@ -302,7 +302,7 @@ TEST(a_damaged_state_of_tasks_is_refused)
     unmake(&r);
 }
 
-TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died)
+TEST(a_dead_trainers_ended_tasks_are_known_to_the_next_server_0)
 {
     rig r = beside_another();
 
@@ -486,16 +486,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike),
-        cmocka_unit_test(what_a_dead_trainer_made_of_its_task_is_left_out),
+        cmocka_unit_test(a_dead_trainers_work_on_its_task_is_left_out),
         cmocka_unit_test(a_task_is_done_when_every_server_has_its_last_step),
-        cmocka_unit_test(what_some_servers_may_lack_of_an_ended_task_is_made_again),
+        cmocka_unit_test(an_ended_task_that_some_servers_may_lack_is_made_again),
         cmocka_unit_test(a_step_that_is_left_out_is_settled_without_an_update),
         cmocka_unit_test(standby_in_a_servers_place_knows_its_tasks),
         cmocka_unit_test(each_loop_has_a_list_of_tasks_and_one_behind_is_told_that_its_list_is_over),
         cmocka_unit_test(a_list_begins_when_the_one_before_is_done_or_left_by_all),
         cmocka_unit_test(standby_in_a_servers_place_knows_its_list),
         cmocka_unit_test(a_damaged_state_of_tasks_is_refused),
-        cmocka_unit_test(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died),
+        cmocka_unit_test(a_dead_trainers_ended_tasks_are_known_to_the_next_server_0),
         cmocka_unit_test(standby_in_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(standby_in_a_servers_place_learns_the_last_positions_of_trainers_that_have_left),
         cmocka_unit_test(a_snapshot_that_another_server_has_given_up_holds_up_nobody_and_trainer_0_is_told),

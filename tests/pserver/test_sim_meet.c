@@ -106,7 +106,7 @@ TEST(deaths_losses_and_new_starts_change_no_result)
 }
 
 /* In this job of mode sync(degraded), which was started again, four trainers are a step ahead of the fifth and wait for it in a collective. */
-TEST(trainers_that_wait_in_a_collective_keep_nobody_waiting_who_is_behind)
+TEST(trainers_that_wait_in_a_collective_hold_up_no_trainer_behind_them)
 {
     uint64_t starts = 0;
 
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_replacement_gets_what_the_dead_trainer_got),
         cmocka_unit_test(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting),
         cmocka_unit_test(deaths_losses_and_new_starts_change_no_result),
-        cmocka_unit_test(trainers_that_wait_in_a_collective_keep_nobody_waiting_who_is_behind),
+        cmocka_unit_test(trainers_that_wait_in_a_collective_hold_up_no_trainer_behind_them),
         cmocka_unit_test(a_replica_stays_until_its_server_has_left),
         cmocka_unit_test(all_hear_of_a_stop_in_time),
         cmocka_unit_test(a_stop_outlives_server_0_and_its_author),

@@ -103,7 +103,7 @@ static void end_without_waits(sim_job *job, const sim_options *options, int64_t 
 
 /* A trainer dies, and its replacement is long in coming, and in making its first step: whoever snapshots meanwhile must not wait for it. What the
  * others wait is messages, and servers at work: microseconds. */
-TEST(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot)
+TEST(a_replacement_that_a_snapshot_delays_holds_up_no_step)
 {
     enum { RUNS = 300, LATE = 100000000, MOST = 2000000 };      /* nanoseconds */
     uint64_t replacements = 0, snapshots = 0;
@@ -130,7 +130,7 @@ static void lose_server_0_after_a_join(uint64_t seed, uint64_t *replacements, ui
     end_without_waits(job, &options, MOST, replacements, snapshots);
 }
 
-TEST(nobody_waits_for_a_replacement_of_which_another_server_0_has_heard_nothing)
+TEST(a_replacement_that_a_new_server_0_does_not_know_holds_up_no_step)
 {
     enum { RUNS = 150 };
     uint64_t replacements = 0, snapshots = 0;
@@ -177,7 +177,7 @@ static void write_slowly(uint64_t seed, uint64_t *others, uint64_t *snapshots)
     sim_job_free(job);
 }
 
-TEST(nobody_waits_for_a_snapshot_that_is_being_written)
+TEST(a_snapshot_that_is_being_written_holds_up_no_step)
 {
     enum { RUNS = 150 };
     uint64_t others = 0, snapshots = 0;
@@ -295,10 +295,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_snapshot_says_who_has_made_more_steps_than_its_initiator),
         cmocka_unit_test(a_standby_takes_the_place_of_a_dead_trainer_in_every_mode),
         cmocka_unit_test(a_successor_gives_no_number_to_a_second_snapshot),
-        cmocka_unit_test(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot),
-        cmocka_unit_test(nobody_waits_for_a_replacement_of_which_another_server_0_has_heard_nothing),
+        cmocka_unit_test(a_replacement_that_a_snapshot_delays_holds_up_no_step),
+        cmocka_unit_test(a_replacement_that_a_new_server_0_does_not_know_holds_up_no_step),
         cmocka_unit_test(a_replacement_hears_of_no_snapshot_before_it_is_set_up),
-        cmocka_unit_test(nobody_waits_for_a_snapshot_that_is_being_written),
+        cmocka_unit_test(a_snapshot_that_is_being_written_holds_up_no_step),
         cmocka_unit_test(a_replacement_leaves_no_part_of_its_predecessors_snapshot),
         cmocka_unit_test(remaining_trainers_make_snapshots),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),

@@ -54,7 +54,7 @@ TEST(an_exchange_costs_what_a_step_of_sync_costs)
     assert_true(one > 0.95 * sync && one < 1.05 * sync);
 }
 
-TEST(a_straggler_holds_up_those_alone_who_wait_for_it)
+TEST(a_straggler_holds_up_only_trainers_that_wait_for_it)
 {
     const double slow = (double)uneven.straggling / MILLISECOND, alone = step_time(&uneven, "async", NULL, 0);
 
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_step_takes_what_computing_and_the_wire_take),
         cmocka_unit_test(compression_takes_its_bytes_off_the_wire),
         cmocka_unit_test(an_exchange_costs_what_a_step_of_sync_costs),
-        cmocka_unit_test(a_straggler_holds_up_those_alone_who_wait_for_it),
+        cmocka_unit_test(a_straggler_holds_up_only_trainers_that_wait_for_it),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

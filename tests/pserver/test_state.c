@@ -88,7 +88,7 @@ TEST(the_next_process_finds_the_last_commit)
     }
 }
 
-TEST(one_that_goes_back_has_what_counts_then_if_it_is_known)
+TEST(a_state_that_goes_back_has_the_commit_of_that_update_if_it_is_known)
 {
     const uint64_t  settled[TRAINERS] = {2, 3, 4};
     const uint8_t   flags[TRAINERS] = {0, TR_TRAINER_GONE, 0};
@@ -104,7 +104,7 @@ TEST(one_that_goes_back_has_what_counts_then_if_it_is_known)
     tr_state_free(kept, true);
 }
 
-TEST(what_was_never_committed_is_not_found)
+TEST(an_update_that_was_never_committed_is_not_found)
 {
     tr_state *kept = NULL;
 
@@ -163,8 +163,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_process_finds_the_last_commit),
-        cmocka_unit_test(one_that_goes_back_has_what_counts_then_if_it_is_known),
-        cmocka_unit_test(what_was_never_committed_is_not_found),
+        cmocka_unit_test(a_state_that_goes_back_has_the_commit_of_that_update_if_it_is_known),
+        cmocka_unit_test(an_update_that_was_never_committed_is_not_found),
         cmocka_unit_test(a_damaged_byte_is_found_or_means_nothing),
         cmocka_unit_test(a_state_that_was_cut_off_is_damaged),
     };

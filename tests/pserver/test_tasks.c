@@ -84,7 +84,7 @@ TEST(a_task_that_fails_everywhere_is_at_fault)
     tr_tasks_free(tasks);
 }
 
-TEST(no_tasks_are_all_done)
+TEST(an_empty_list_of_tasks_is_done)
 {
     tr_tasks *tasks = make(0, 3);
 
@@ -195,7 +195,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_runs_out_is_anothers),
         cmocka_unit_test(leaving_trainer_gives_its_tasks_back),
         cmocka_unit_test(a_task_that_fails_everywhere_is_at_fault),
-        cmocka_unit_test(no_tasks_are_all_done),
+        cmocka_unit_test(an_empty_list_of_tasks_is_done),
         cmocka_unit_test(the_state_comes_back_from_its_bytes),
         cmocka_unit_test(more_passes_go_on_behind_the_last),
         cmocka_unit_test(chance_loses_no_task),

@@ -53,7 +53,7 @@ static tr_status decode_with(int at, uint8_t value)
     return tr_wire_decode(&wire, bytes);
 }
 
-TEST(what_is_no_header_is_refused)
+TEST(bytes_that_are_no_header_are_refused)
 {
     const uint8_t zeros[TR_WIRE_HEADER] = {0};
     tr_wire       wire;
@@ -166,7 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_header_has_these_bytes),
         cmocka_unit_test(a_header_comes_back),
-        cmocka_unit_test(what_is_no_header_is_refused),
+        cmocka_unit_test(bytes_that_are_no_header_are_refused),
         cmocka_unit_test(a_field_out_of_its_range_is_refused),
         cmocka_unit_test(a_weight_must_be_a_number),
         cmocka_unit_test(every_message_comes_back),

@@ -110,7 +110,7 @@ def test_chosen_parameters_and_no_gradient_sets():
     assert [p.name for p, _ in pairs] == ["b"] and not other.global_block().has_var("a@GRAD")
 
 
-def test_what_the_loss_does_not_depend_on_is_named():
+def test_a_parameter_on_which_the_loss_does_not_depend_is_named():
     x = layers.data("x", [3])
     layers.fc(x, 4, param_attr="unused")
     loss = layers.mean(layers.fc(x, 1))

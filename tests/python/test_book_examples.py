@@ -85,7 +85,7 @@ def test_the_others_learn_in_a_job(name):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("args", [("images", "--network", "vgg"), ("images",), ("semantic_roles",), ("transformer",), ("recommender",)], ids=" ".join)
-def test_all_that_there_is_to_learn_is_learnt(args, films):
+def test_an_example_learns_all_that_its_data_hold(args, films):
     done = subprocess.run([sys.executable, EXAMPLES / args[0] / "train.py", *args[1:]], check=False, env=environment(), capture_output=True, text=True, timeout=3000)
     assert done.returncode == 0, done.stdout + done.stderr
 

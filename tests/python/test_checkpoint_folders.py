@@ -252,6 +252,6 @@ with fluid.scope_guard(fluid.core.Scope()):
 '''
 
 
-def test_where_files_cannot_be_written_the_path_is_named_and_what_was_there_stays(tmp_path):
+def test_a_failed_write_names_the_path_and_keeps_the_old_files(tmp_path):
     done = subprocess.run([sys.executable, "-c", FULL], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr

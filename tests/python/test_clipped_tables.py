@@ -152,7 +152,7 @@ def test_trainers_that_are_apart_clip_their_own_rows(kind, mode):
         assert not {"pushed_rows", "exchange_squares", "sum_of_squares"} & set(types(server))
 
 
-def test_what_is_clipped_by_value_is_clipped_by_the_servers():
+def test_rows_are_clipped_by_value_on_the_servers():
     for server in cut("value", "async", 2).servers:
         ops = types(server)
         assert ops.index("pushed_rows") < ops.index("clip") < ops.index("lookup_sparse_table_update")

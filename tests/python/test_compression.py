@@ -49,7 +49,7 @@ def test_digits_are_learnt_as_well_with_less_on_the_wire(method, uncompressed):
 
 @needs_mpi
 @pytest.mark.parametrize("mode", ["ssp(1)", "geo(4)"])
-def test_it_works_in_every_mode(mode):
+def test_compression_learns_in_every_mode(mode):
     got = run("--method", "topk(0.1)", options=("--mode", mode))
     assert got["loss"] < 0.25 and got["accuracy"] > 0.85
 

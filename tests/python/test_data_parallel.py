@@ -109,7 +109,7 @@ def test_bits_depend_on_the_number_of_places_and_on_no_thread():
             np.testing.assert_array_equal(value, other[name])
 
 
-def test_what_replicas_fetch_stands_one_after_the_other(exe):
+def test_fetches_of_replicas_are_concatenated(exe):
     run = Run(3, sgd)
     feed = next(batches([7]))
     plain = run.exe.run(run.main.clone(for_test=True), feed=feed, fetch_list=[run.others[0]], scope=run.scope)[0]
@@ -319,7 +319,7 @@ def test_is_distribution_comes_from_the_program():
     assert build.is_distribution is True
 
 
-def test_what_cannot_be_is_refused(monkeypatch):
+def test_impossible_arguments_of_data_parallel_programs_are_refused(monkeypatch):
     run = Run(2, sgd)
     main = run.main
     with pytest.raises(TypeError, match="takes a Program, got 3"):

@@ -43,7 +43,7 @@ def end_well(job, tmp_path, said):
 
 
 @needs_mpi
-def test_nobody_is_missing_to_the_bit(in_sync, tmp_path):
+def test_degraded_sync_without_a_death_is_sync_to_the_bit(in_sync, tmp_path):
     launch(2, 3, *ARGS, "--out", tmp_path / "r.npz", options=("--mode", "sync(degraded)"))
     for name, array in results(tmp_path / "r.npz").items():
         np.testing.assert_array_equal(array, in_sync[name], err_msg=name)

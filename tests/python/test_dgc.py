@@ -144,7 +144,7 @@ def test_replicas_compress_the_gradient_of_the_whole_batch():
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
-def test_it_learns_with_one_gradient_in_fifty():
+def test_dgc_learns_with_one_gradient_in_fifty():
     main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
     startup.random_seed = 3
     with fluid.program_guard(main, startup):
@@ -382,7 +382,7 @@ def test_trainers_at_different_steps_leave_what_each_has_behind_its_own(mode, fe
 
 @needs_mpi
 @pytest.mark.mpi
-def test_what_a_dead_trainer_had_accumulated_is_lost_and_nothing_else(tmp_path):
+def test_a_dead_trainers_accumulators_alone_are_lost(tmp_path):
     started = Launched(1, 2, "--out", tmp_path / "r", "--mark", tmp_path / "begun", "--pause", 0.02, script=JOB,
                        options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 10, "--mode", "async", "--restarts", 0))
     ranks = started.ranks()
@@ -400,7 +400,7 @@ def test_what_a_dead_trainer_had_accumulated_is_lost_and_nothing_else(tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
-def test_where_no_checkpoint_could_have_them_all_it_is_refused(tmp_path):
+def test_a_checkpoint_that_cannot_have_all_accumulators_is_refused(tmp_path):
     code, text = Launched(1, 2, "--out", tmp_path / "r", script=JOB,
                           options=("--checkpoint", tmp_path / "c", "--mode", "sync(degraded)", "--restarts", 0)).end()
     assert code != 0 and "each of the 2 trainers accumulates gradients of its own" in text and "train in another mode" in text, text

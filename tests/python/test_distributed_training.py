@@ -154,7 +154,7 @@ def test_hundreds_of_small_parameters_travel_in_few_messages(servers):
         assert step["values"] < size <= 1.02 * step["values"] + 64 * messages
 
 
-def test_nobody_sees_a_parameter_before_it_has_come():
+def test_every_reader_waits_for_a_parameter_on_its_way():
     """The server sleeps while a step's run returns; then the parameters are looked at in every way."""
     text = launch(1, 1, script=SMALL.with_name("late.py"), env=environment(TRIREME_TIMEOUT="30"))
     assert "all was new" in text

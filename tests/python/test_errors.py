@@ -299,7 +299,7 @@ def test_all_codes_have_their_class():
     assert str(core.NotFoundError("no 'x'")) == "no 'x'"
 
 
-def test_what_fails_before_a_run_without_fetches_is_what_is_said():
+def test_a_failure_before_a_run_without_fetches_keeps_its_message():
     def fail(*args):
         raise TypeError("the real reason")
 

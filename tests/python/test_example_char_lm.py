@@ -50,7 +50,7 @@ def test_windows_are_of_the_text_and_differ_from_pass_to_pass(script):
     assert np.array_equal(again, read) and not np.array_equal(list(script.batches(ids, 10, 3, 6, seed=2)()), read)
 
 
-def test_it_learns_and_writes(script, tmp_path):
+def test_the_language_model_learns_and_writes(script, tmp_path):
     output = run("--save", str(tmp_path), "--begin", "KING")
     lines = reports(output)
     assert [line["step"] for line in lines] == list(range(6, 61, 6))

@@ -63,7 +63,7 @@ def test_tests_cost_minus_the_log_of_a_probability(script, exe, rng, loss):
 
 @needs_text
 @pytest.mark.parametrize("loss", ["softmax", "nce", "hsigmoid"])
-def test_it_learns(loss):
+def test_word2vec_learns(loss):
     text = run("--loss", loss)
     lines = reports(text)
     assert [(line["pass"], line["step"]) for line in lines] == [(1, 20), (1, 40), (2, 60), (2, 80)]

@@ -55,7 +55,7 @@ def test_an_array_that_is_not_contiguous_is_understood(exe):
     assert np.array_equal(out, a)
 
 
-def test_what_was_fetched_stays_as_it_is(exe):
+def test_a_fetched_array_stays_as_it_is(exe):
     x = layers.data("x", [2])
     y = layers.scale(x, scale=1.0)
     kept = [exe.run(feed={"x": np.full((1, 2), i, "float32")}, fetch_list=[y, x]) for i in range(5)]

@@ -292,7 +292,7 @@ def test_a_running_jobs_logs_are_written_at_different_times(tmp_path):
     assert figures_in(tmp_path).stalled == [] and job.advice()[0].startswith("compute-bound")
 
 
-def test_what_is_moved_is_shown_by_what_it_carries(tmp_path):
+def test_moved_bytes_are_shown_by_their_kind(tmp_path):
     TABLES(Job(tmp_path))
     text = explain.report(logs.read(tmp_path))
     assert "a trainer moves 2.15 MB in 687 messages, and is 3.4 ms at it, 4.95 us each" in text
@@ -303,7 +303,7 @@ def figures_in(folder):
     return figures_of(logs.read(folder))
 
 
-def test_what_each_table_costs_in_messages_is_said(tmp_path):
+def test_explain_tells_the_messages_of_each_table(tmp_path):
     """Also where time goes elsewhere, and advice would bring nothing."""
     every_trainer(compute=500.0, began={"tables": 52}, traffic={"rows": (7000, 468), "keys": (2000, 468), "row_gradients": (9000, 468), "others": (40, 62)})(Job(tmp_path))
     text = explain.report(logs.read(tmp_path))

@@ -351,7 +351,7 @@ def test_a_rank_that_dies_with_all_trainers_loses_nothing_acknowledged(mode, who
 
 @needs_mpi
 @pytest.mark.parametrize("mode", ["ssp(2)", "sync(degraded)"])
-def test_where_all_trainers_die_servers_know_more_than_a_checkpoint(mode, tmp_path):
+def test_servers_know_more_than_a_checkpoint_after_the_death_of_all_trainers(mode, tmp_path):
     """It is of step 25 of 40; who halts takes part in none, so no trainer may be far ahead."""
     code, text = halt_and_kill(tmp_path, mode, 1, "and server 0", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 25))
     assert_nothing_was_lost(code, text)
@@ -373,7 +373,7 @@ def test_a_standby_does_not_leave_because_the_only_server_has_died(mode, undistu
 
 
 @each_mpi
-def test_how_long_a_rank_may_be_silent_is_for_the_user_to_say(version, undisturbed, tmp_path):
+def test_a_user_chooses_how_long_a_rank_may_be_silent(version, undisturbed, tmp_path):
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, env=environment(TRIREME_TIMEOUT="1.5"))
     os.kill(ranks.known[0].pid, signal.SIGSTOP)
     code, text = job.end()
@@ -444,7 +444,7 @@ def test_a_daemon_that_sleeps_holds_up_nobody(version, undisturbed, tmp_path):
 
 
 @needs_mpi
-def test_nobody_waits_for_a_daemon_that_sleeps_when_all_trainers_have_died(tmp_path):
+def test_a_sleeping_mpirun_does_not_hold_up_the_end_of_a_failed_job(tmp_path):
     job, ranks = begin(tmp_path, *ARGS, servers=1, trainers=2, replacements=False, options=("--mode", "async", "--restarts", 0))
     os.kill(mpirun_of(ranks), signal.SIGSTOP)
     for rank in (1, 2):
@@ -457,7 +457,7 @@ def test_nobody_waits_for_a_daemon_that_sleeps_when_all_trainers_have_died(tmp_p
 
 
 @each_mpi
-def test_nothing_is_left_of_a_job_whose_launcher_is_killed(version, tmp_path):
+def test_no_process_is_left_of_a_job_whose_launcher_is_killed(version, tmp_path):
     for seconds in (random.uniform(0, 0.3), random.uniform(0, 2)):       # at the start; in the middle
         job = launched(2, 2, "--steps", 100_000, version=version)
         ranks = job.ranks()

@@ -26,7 +26,7 @@ def batch(rows=4):
     return {"x": np.eye(rows, 3, dtype="float32")}
 
 
-def test_it_stays_after_the_run(started):
+def test_a_fed_parameter_keeps_its_value_after_the_run(started):
     exe, out = started
     first, = exe.run(feed={**batch(), "table": TABLE}, fetch_list=[out])
     later, = exe.run(feed=batch(), fetch_list=[out])
@@ -35,7 +35,7 @@ def test_it_stays_after_the_run(started):
     np.testing.assert_array_equal(np.array(fluid.global_scope().find_var("table").get_tensor()), TABLE)
 
 
-def test_it_stays_where_no_operator_of_the_program_reads_it(started):
+def test_a_fed_parameter_that_no_operator_reads_keeps_its_value(started):
     exe, out = started
     other = fluid.Program()
     with fluid.program_guard(other, fluid.Program()):
@@ -44,7 +44,7 @@ def test_it_stays_where_no_operator_of_the_program_reads_it(started):
     np.testing.assert_array_equal(exe.run(feed=batch(), fetch_list=[out])[0][:3], TABLE)
 
 
-def test_it_needs_no_value_before():
+def test_a_fed_parameter_needs_no_value_before():
     out, exe = build(), fluid.Executor()
     exe.run(feed={**batch(), "table": TABLE}, fetch_list=[out])
     np.testing.assert_array_equal(exe.run(feed=batch(), fetch_list=[out])[0][:3], TABLE)

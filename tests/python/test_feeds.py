@@ -147,7 +147,7 @@ def test_bad_lines_are_counted(tmp_path):
     ({"delimiter": ";;"}, "delimiter=';;'"),
     ({"files": "/nowhere/*.txt"}, "no file fits"),
 ])
-def test_what_makes_no_sense_is_refused(how, text):
+def test_senseless_options_of_a_dataset_are_refused(how, text):
     with pytest.raises(ValueError, match=text.replace("*", r"\*")):
         fluid.Dataset(**how)
 

@@ -89,7 +89,7 @@ def test_a_damaged_archive_is_an_error_with_its_name(data, tmp_path):
         fluid.dataset.imdb.word_dict()
 
 
-def test_what_is_fetched_is_compared_with_its_checksum(tmp_path, monkeypatch):
+def test_a_downloaded_file_is_compared_with_its_checksum(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "some.tgz").write_bytes(b"content")
     url = (tmp_path / "some.tgz").as_uri()

@@ -60,7 +60,7 @@ def test_shorter_sequences_than_declared_are_fed(exe):
         np.testing.assert_allclose(got_grad[:, :8], full_grad[:, :length], rtol=1e-5)
 
 
-def test_what_then_does_not_fit_names_the_feed_and_the_operator(exe, line):
+def test_a_feed_whose_rows_do_not_fit_is_named_with_the_operator(exe, line):
     x, other = layers.data("x", [5]), layers.data("other", [2])
     y = layers.fc(x, 4)
     exe.run(fluid.default_startup_program())

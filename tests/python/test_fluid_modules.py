@@ -424,7 +424,7 @@ def test_modules_of_layers_answer_for_every_layer():
             found.no_such_layer
 
 
-def test_what_does_nothing_or_is_refused_says_so():
+def test_names_that_do_nothing_or_are_refused_say_so():
     with pytest.warns(UserWarning, match="InferenceTranspiler does nothing"):
         fluid.InferenceTranspiler().transpile(fluid.default_main_program(), fluid.CPUPlace())
     with pytest.raises(core.UnsupportedError, match="with_data_parallel"):

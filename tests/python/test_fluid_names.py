@@ -38,7 +38,7 @@ def test_the_list_of_fluids_names_is_read():
     assert len(names["layers"]) > 300 and {"fc", "multiclass_nms"} <= names["layers"] and "SGD" in names["optimizer"]
 
 
-def test_what_is_absent_is_listed_and_nothing_else():
+def test_the_list_of_absent_names_is_complete_and_has_no_other():
     names, told = names_of_fluid(), listed()
     assert set(told) <= set(names)
     for module, all in sorted(names.items()):

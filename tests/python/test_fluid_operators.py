@@ -94,7 +94,7 @@ def test_an_operator_is_that_of_fluid(type):
     assert found <= told, f"{type} differs in {sorted(found - told)}. Mend it, or tell of it in docs/fluid.md"
 
 
-def test_what_is_told_of_differences_is_true():
+def test_the_table_of_differences_is_true():
     for types, names, _ in table("operators that differ"):
         found = [differences(type) for type in types]
         assert all(found) or not names, types

@@ -69,7 +69,7 @@ def without_forward_inputs(program):
 
 
 @pytest.mark.parametrize("net", NETS)
-def test_what_a_gradient_operator_lacks_is_taken_from_its_forward_operator(net, exe, tmp_path):
+def test_a_gradient_operator_gets_missing_inputs_from_its_forward_operator(net, exe, tmp_path):
     loss, feed = net()
     fluid.optimizer.SGD(0.1).minimize(loss)
     start, program = fluid.default_startup_program(), fluid.default_main_program()

@@ -79,13 +79,13 @@ def busy(exe):
     thread.join()
 
 
-def test_what_no_thread_uses_works_in_the_child(exe):
+def test_objects_that_no_thread_uses_work_in_the_child(exe):
     program, y = double()
     exe.run(program, feed=FEED, fetch_list=[y])
     assert in_child(lambda: exe.run(program, feed=FEED, fetch_list=[y]))
 
 
-def test_what_a_thread_uses_is_refused_by_name(busy):
+def test_objects_in_use_by_another_thread_are_refused_by_name_in_the_child(busy):
     program, scope, exe = busy
     other, y = double()
 
@@ -103,7 +103,7 @@ def test_what_a_thread_uses_is_refused_by_name(busy):
     assert in_child(child)
 
 
-def test_what_the_child_makes_itself_works(busy):
+def test_objects_that_the_child_makes_itself_work(busy):
     def child():
         program, y = double()
         value, = fluid.Executor().run(program, feed=FEED, fetch_list=[y], scope=fluid.Scope())

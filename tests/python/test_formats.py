@@ -24,7 +24,7 @@ def net() -> fluid.Executor:
     return exe
 
 
-def test_what_is_written_is_read_by_their_library_and_by_us(tmp_path: Path) -> None:
+def test_written_safetensors_are_read_by_their_library_and_by_ours(tmp_path: Path) -> None:
     library = pytest.importorskip("safetensors.numpy")
     net()
     path = tmp_path / "m.safetensors"
@@ -39,7 +39,7 @@ def test_what_is_written_is_read_by_their_library_and_by_us(tmp_path: Path) -> N
     assert all(np.array_equal(fluid.fetch_var(name), before[name]) for name in names)
 
 
-def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_change_nothing(tmp_path: Path) -> None:
     library = pytest.importorskip("safetensors.numpy")
     net()
     before, path = np.array(fluid.fetch_var("a.w_0")), tmp_path / "m.safetensors"
@@ -137,7 +137,7 @@ def test_a_strange_header_of_safetensors_is_refused_by_file_and_array(tmp_path, 
         read_safetensors(safetensors(tmp_path / "m.safetensors", header))
 
 
-def test_what_safetensors_allows_is_read(tmp_path):
+def test_every_valid_safetensors_header_is_read(tmp_path):
     header = {"b": facts(16, 24, (2,)), "none": facts(16, 16, (0, 5)), "a": facts(0, 16, (2, 2)), "__metadata__": {"by": "me"}}
     text = json.dumps(header).encode() + b"   "
     found = read_safetensors(safetensors(tmp_path / "m", text, np.arange(6, dtype="<f4").tobytes()))

@@ -39,7 +39,7 @@ def numeric(function, arrays, which, step=1e-6):
 @pytest.mark.parametrize("order", ["binary first", "unary first"])
 @pytest.mark.parametrize("x_is_small", [False, True], ids=["Y into X", "X into Y"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_it_computes_both_functions_and_their_gradients(name, x_is_small, order):
+def test_the_fused_operator_computes_both_functions_and_their_gradients(name, x_is_small, order):
     large, small, axis, repeated = SHAPES[name]
     shapes = [small, large] if x_is_small else [large, small]
     rng = np.random.default_rng(0)

@@ -203,7 +203,7 @@ def test_a_copy_counts_or_is_refused_by_name(world, name):
         use(copied)
 
 
-def test_what_is_made_of_handles_is_refused_in_the_same_words(world):
+def test_copies_of_objects_over_handles_are_refused_in_the_same_words(world):
     prepared = world.exe.prepare(world.program, feed=["x"], fetch_list=[world.y], scope=world.scope)
     block = world.program.global_block()
     for one in (world.program, block, block.ops[0], world.y, world.y.desc, block.ops[0].desc, block.desc, prepared, world.scope.var("v"),
@@ -251,7 +251,7 @@ def test_a_copied_dataset_reads_for_itself(world):
 
 
 @pytest.mark.parametrize("name", handles())
-def test_what_was_let_go_says_so_and_is_let_go_once(world, name):
+def test_a_closed_object_says_so_and_is_closed_once(world, name):
     make, _use = MAKERS[name]
     one = make(world)
     assert one._let_go()
@@ -270,7 +270,7 @@ def classes_that_end():
             and hasattr(kind, "__del__") and kind is not Handle]
 
 
-def test_what_was_never_made_ends_quietly():
+def test_an_object_that_was_never_made_ends_quietly():
     """As it does where the ``__init__`` of a subclass raises before ours."""
     found = classes_that_end()
     assert {*every_class(Handle).values(), fluid.core.OpDesc} <= set(found)

@@ -70,7 +70,7 @@ def test_a_host_that_cannot_be_reached_is_named(capsys, tmp_path):
 @needs_mpi
 @pytest.mark.parametrize("ssh, text", [("no-such-ssh -p 22", "host 192.0.2.1: 'no-such-ssh', which is to reach it, cannot be started: No such file"),
                                        ("'ssh", "--ssh \"'ssh\": No closing quotation"), (" ", "--ssh ' ': this is no command")])
-def test_what_cannot_reach_a_host_is_named(ssh, text, capsys):
+def test_an_ssh_that_reaches_no_host_is_named(ssh, text, capsys):
     assert cli.main(["launch", "--hosts", "192.0.2.1", "--ssh", ssh, str(SCRIPT)]) == 2
     assert text in capsys.readouterr().err
     assert cli.main(["doctor", "--hosts", "192.0.2.1", "--ssh", ssh]) in (1, 2)
@@ -556,7 +556,7 @@ def test_a_rank_that_is_killed_on_another_host_is_named(version, three, mark):
 @each_mpi
 @pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_on_any_host_when_the_launcher_is_killed(version, number, three, mark):
+def test_no_process_is_left_on_any_host_when_the_launcher_is_killed(version, number, three, mark):
     job = Job(three, "--steps", 100_000, "--mark", mark, version=version, servers=3, trainers=3)
     job.await_training(mark)
     launcher, = (pid for pid, text in three.processes("h1").items() if " -m trireme launch " in text)
@@ -586,7 +586,7 @@ def test_the_network_that_reaches_all_hosts(addresses, network, tmp_path):
 
 
 @each_mpi
-def test_all_that_ranks_print_comes_from_other_hosts(version, three):
+def test_the_output_of_all_ranks_comes_from_other_hosts(version, three):
     (three.folder / "go").touch()
     job = Job(three, three.folder / "go", 5000, version=version, script=SCRIPT.with_name("says.py"))
     code, text = job.end(60)

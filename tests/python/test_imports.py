@@ -78,7 +78,7 @@ def test_a_script_loads_few_modules_beside_numpy():
 
 
 @pytest.mark.parametrize("package", ["trireme", "trireme.checkpoint", "trireme.distributed", "trireme.reader"])
-def test_what_type_checkers_are_told_is_what_is_loaded_later(package):
+def test_the_names_for_type_checkers_are_the_names_that_are_loaded(package):
     module = importlib.import_module(package)
     tree = ast.parse(Path(module.__file__).read_text())
     block, = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")

@@ -135,7 +135,7 @@ def test_a_model_that_is_not_there(exe, tmp_path):
         fluid.io.load_inference_model(str(tmp_path), exe)
 
 
-def test_what_has_no_value_is_not_saved(exe, tmp_path):
+def test_a_parameter_without_a_value_is_not_saved(exe, tmp_path):
     model()
     with pytest.raises(core.EnforceNotMet, match="fc_0"):
         fluid.io.save_params(exe, str(tmp_path))

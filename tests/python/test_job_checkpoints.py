@@ -395,7 +395,7 @@ def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(tmp_path):
     assert "trainer 1: 4 steps to step 24" in launch(1, 3, "--steps", 24, script=RESUME, options=(*options, "--resume"))
 
 
-def test_the_time_of_the_next_one_is_counted_from_the_last_one_whoever_made_it(tmp_path):
+def test_the_interval_counts_from_the_last_checkpoint_of_any_trainer(tmp_path):
     """Trainer 0 dies 6 s behind one, and they are 8 s apart: the next trainer does not wait for 8 s more."""
     folder = tmp_path / "c"
     job = Launched(1, 2, "--steps", 100_000, "--plain", "--pause", 0.05, script=RESUME,

@@ -85,7 +85,7 @@ def test_deaths_that_follow_from_a_failed_script_are_not_told_as_deaths(tmp_path
     assert ranks.news() == ["rank 0 (server 0) died; the others go on"]
 
 
-def test_what_a_replica_has_left_that_died_is_not_used_until_another_has_the_state(tmp_path):
+def test_a_dead_replicas_state_is_not_used_until_another_replica_has_it(tmp_path):
     states = States()
     states.note(start_with_replicas(tmp_path, lost=[4]), True)
     assert states.outdated == {"b"}
@@ -280,7 +280,7 @@ def test_a_job_without_a_living_trainer_is_not_asked_for_a_checkpoint(tmp_path):
     assert not ranks.all_listen()
 
 
-def test_where_a_job_goes_on_is_said_once_and_not_at_its_first_start(tmp_path):
+def test_a_resumed_job_tells_its_step_once_and_a_new_one_does_not(tmp_path):
     (tmp_path / "begins.1").write_text("continues after step 7 of trainer 0, from a checkpoint")
     assert not Ranks(os.getpid(), tmp_path, 1, 2).news()
     ranks = Ranks(os.getpid(), tmp_path, 1, 2, has_run_before=True)
@@ -317,7 +317,7 @@ def test_the_first_line_says_which_mpi(version):
 
 
 @each_mpi
-def test_nothing_is_left_behind(version):
+def test_a_job_leaves_no_files_behind(version):
     def leftovers():
         return {path for place in ("/tmp", "/dev/shm") for path in Path(place).glob("trireme-job-*")}
 
@@ -354,7 +354,7 @@ def test_servers_that_hold_nothing_are_said_once(tmp_path):
 
 
 @needs_mpi
-def test_what_mpirun_loads_is_not_loaded_by_ranks(tmp_path):
+def test_libraries_that_mpirun_preloads_are_not_loaded_by_ranks(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import os, trireme; print(os.environ.get('LD_PRELOAD'), 'loopback' in open('/proc/self/maps').read()); os._exit(0)")
     for env, said in ((environment(), "None False"), (environment(LD_PRELOAD="libdl.so.2"), "libdl.so.2 False")):
@@ -397,7 +397,7 @@ def test_a_log_that_vanishes_ends_no_job(tmp_path):
     assert code == 0 and f"the log '{tmp_path}/log' cannot be written and ends here" in text, text
 
 
-def test_what_a_killed_launcher_left_goes_though_nobody_has_waited_for_it(tmp_path, monkeypatch):
+def test_files_of_a_killed_launcher_that_is_a_zombie_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     killed = subprocess.Popen(["sleep", "100"])
     for name in (f"trireme-job-{killed.pid}-x", f"trireme-job-{os.getpid()}-x"):
@@ -543,7 +543,7 @@ def test_mistakes_end_the_job_and_are_explained(fault, message):
     ("momentum", r"operator \d+ of server 0: .*mu=0\.9.* here, .*mu=0\.8.* there|operator \d+ of the trainers: .*'mu': 0\.89.* here, .*'mu': 0\.8.* there"),
 ])
 @pytest.mark.parametrize("mode", ["sync", "geo(2)"])
-def test_what_would_be_trainer_0s_alone_is_the_same_in_all_scripts(what, message, mode):
+def test_values_that_trainer_0_alone_would_have_are_the_same_in_all_scripts(what, message, mode):
     """Trainer 0's counted, and nobody said so."""
     code, text = Launched(1, 2, what, script=UNLIKE, options=("--mode", mode)).end()
     assert code == 1 and re.search(r"\(trainer 0, .* \(here\) and rank \d \(trainer 1, .* \(there\) do not mean the same work:", text), text
@@ -552,7 +552,7 @@ def test_what_would_be_trainer_0s_alone_is_the_same_in_all_scripts(what, message
 
 @needs_mpi
 @pytest.mark.parametrize("what", ["", "loaded", "data", "dropout seed"])
-def test_what_is_a_trainers_own_may_differ(what):
+def test_variables_of_one_trainer_alone_may_differ(what):
     code, text = Launched(1, 2, what, script=UNLIKE).end()
     assert code == 0, text
 

@@ -41,7 +41,7 @@ def test_a_rank_ended_for_memory_is_known_by_the_count_of_its_cgroup(version, tm
     assert kills.why_gone(2) is None               # it counted one
 
 
-def test_where_the_kernel_says_nothing_nothing_is_said(tmp_path):
+def test_a_silent_kernel_gives_no_advice(tmp_path):
     kills = Kills(tmp_path / "proc", tmp_path / "root")
     kills.watch(0, 7)
     assert kills.why_gone(0) is None and kills.why_gone(1) is None
@@ -73,7 +73,7 @@ def test_more_ranks_than_a_host_can_hold_are_refused(capsys):
     assert said.startswith("trireme launch: 1000002 ranks on this host, which can hold ") and "at most, by its " in said
 
 
-def test_what_there_is_least_of_is_named(monkeypatch):
+def test_the_scarcest_resource_is_named(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda what: (40 if what == resource.RLIMIT_NOFILE else resource.RLIM_INFINITY,) * 2)
     limits.check(4)
     with pytest.raises(ValueError, match=r"5 ranks on this host, which can hold 4 at most, by its limit of open files \(ulimit -n 40\)"):
@@ -141,7 +141,7 @@ refused(lambda: fluid.serving.Predictor(folder + "/exported"), ["exported/big'"]
 '''
 
 
-def test_what_there_is_no_memory_for_is_named_with_its_bytes_and_the_limit(tmp_path):
+def test_a_variable_without_memory_is_named_with_its_bytes_and_the_limit(tmp_path):
     done = subprocess.run([sys.executable, "-c", ADDRESSES, tmp_path], env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -40,7 +40,7 @@ def test_a_citation_names_the_version_that_is_built():
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_what_is_pinned_twice_has_one_version():
+def test_a_package_pinned_twice_has_one_version():
     pins = {}
     for path in (ROOT / "requirements").glob("*.txt"):
         for name, version in re.findall(r"^([\w.-]+)==(\S+)$", path.read_text(), re.M):

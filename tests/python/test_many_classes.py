@@ -175,7 +175,7 @@ def adam():
 
 
 @pytest.mark.parametrize("kind", ["nce", "hsigmoid"])
-def test_what_goes_with_what_is_learnt(exe, kind):
+def test_sampled_losses_learn_which_words_go_together(exe, kind):
     got, _ = losses(exe, kind, adam, is_sparse=False)
     assert np.mean(got[-10:]) < 0.35 * got[0]
 

@@ -45,7 +45,7 @@ def test_counts_of_every_metric_add_up() -> None:
         assert parts[1].eval() == whole.eval(), name
 
 
-def test_what_is_no_metric_is_refused() -> None:
+def test_a_value_that_is_no_metric_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="merge_metric takes a metric"):
         fluid.distributed.merge_metric(3)
     x, label = fluid.layers.data("x", [2]), fluid.layers.data("label", [1], dtype="int64")

@@ -62,7 +62,7 @@ def test_excluded_types_are_not_counted(exe):
     assert [int(one[0]) for one in exe.run(feed=feed, fetch_list=list(counts))] == [2, 2, 2]
 
 
-def test_what_chunk_eval_refuses(exe, line):
+def test_wrong_arguments_of_chunk_eval_are_refused(exe, line):
     found, real = two()
     with pytest.raises(ValueError, match="7 of excluded_chunk_types is none of the 3 types") as info:
         layers.chunk_eval(found, real, "IOB", num_chunk_types=3, excluded_chunk_types=[7])

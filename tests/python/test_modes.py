@@ -82,7 +82,7 @@ def test_trainers_end_with_numbers_in_every_mode(mode, tmp_path):
 
 @needs_mpi
 @pytest.mark.parametrize("version, mode", [*[(max(MPIS, default=""), mode) for mode in ALONE], *[(one, "async") for one in sorted(MPIS)[:-1]]])
-def test_where_trainers_are_apart_a_death_interrupts_nobody(version, mode, tmp_path):
+def test_in_asynchronous_modes_a_death_interrupts_nobody(version, mode, tmp_path):
     out = tmp_path / "params.npz"
     code, text = Launched(2, 3, "--steps", 60, "--pause", 0.005, "--out", out, "--fault", "kill", "--fault-trainer", 1,
                           version=version, options=("--mode", mode)).end()
@@ -119,7 +119,7 @@ def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(mode, tmp
 
 
 @needs_mpi
-def test_when_the_last_trainer_dies_the_job_has_failed():
+def test_the_death_of_the_last_trainer_fails_the_job():
     code, text = Launched(1, 1, "--steps", 60, "--fault", "kill", options=("--mode", "async", "--restarts", 0)).end()
     assert code != 0, text
     assert "trainer 0" in text
@@ -193,7 +193,7 @@ def test_a_mode_and_a_compression_are_texts(word):
 
 
 @needs_mpi
-def test_what_comes_behind_the_first_step_is_refused(tmp_path):
+def test_a_mode_chosen_after_the_first_step_is_refused(tmp_path):
     said = launch(1, 1, tmp_path, script=SCRIPT.with_name("too_late.py"))
     whats = ("set_mode('ssp(3)')", "set_compression('int8')", "set_row_cache(rows=10, staleness=2)", f"checkpoint('{tmp_path}')",
              "all_mean('mean_0.tmp_0')")

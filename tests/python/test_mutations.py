@@ -127,7 +127,7 @@ def test_host_files_are_read_or_refused(tmp_path):
             assert len(layout.places_on_each(1)) == len(layout.slots())
 
 
-def test_what_agents_say_is_told_from_what_hosts_greet_with():
+def test_words_of_agents_are_told_from_greetings_of_hosts():
     whole = b'["file", "joined.1", "text\\n"]'
     assert hosts.words_of(whole) == ["file", "joined.1", "text\n"]
     assert hosts.words_of(b"[INFO] welcome to h2") is None

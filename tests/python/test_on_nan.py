@@ -130,7 +130,7 @@ def test_a_step_that_is_left_out_weighs_nothing(options, tmp_path):
 
 @marked(job)
 @pytest.mark.parametrize("mode", ["async", "ssp(2)"])
-def test_where_trainers_are_apart_a_step_that_is_left_out_is_no_update(mode, tmp_path):
+def test_in_asynchronous_modes_a_skipped_step_is_no_update(mode, tmp_path):
     args, options = ("--bad", 4, 5, 9, "--trainer", 0, "--table"), ("--mode", mode)
     launch(2, 1, *args, "--how", "none", "--out", tmp_path / "want", script=NAN, options=options)
     text = launch(2, 1, *args, "--on-nan", "skip", "--out", tmp_path / "got", script=NAN, options=options)
@@ -142,7 +142,7 @@ def test_where_trainers_are_apart_a_step_that_is_left_out_is_no_update(mode, tmp
 
 
 @marked(job)
-def test_what_is_nan_in_no_step_has_the_same_bits(tmp_path):
+def test_without_nan_all_choices_have_the_same_bits(tmp_path):
     for word in ("stop", "skip", "ignore"):
         launch(2, 2, "--on-nan", word, "--table", "--out", tmp_path / word, script=NAN)
     assert_same(own_of(tmp_path / "stop", 2), own_of(tmp_path / "ignore", 2))

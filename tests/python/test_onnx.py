@@ -393,7 +393,7 @@ def test_a_form_that_onnx_lacks_is_named(make: Callable[[], Any], why: str, tmp_
         formats.export_onnx(tmp_path / "m.onnx", ["x"], [target], exe)
 
 
-def test_what_onnx_lacks_is_named(tmp_path: Path) -> None:
+def test_an_operator_that_onnx_lacks_is_named(tmp_path: Path) -> None:
     exe = fluid.Executor()
     rows = layers.embedding(layers.data("keys", [1], dtype="int64"), [10, 4], is_distributed=True)
     with pytest.raises(errors.UnsupportedError, match=r"operator \d+ \(lookup_sparse_table\) has no counterpart.*docs/formats-of-others\.md says why"):

@@ -148,7 +148,7 @@ def test_onnxruntime_gives_the_same(name: str, make: Callable[[], Any], tmp_path
     assert_same(make, tmp_path, (4, 6))
 
 
-def test_what_a_block_of_a_loop_lacks_is_named(tmp_path: Path) -> None:
+def test_an_operator_of_a_loop_that_onnx_lacks_is_named(tmp_path: Path) -> None:
     state, i = layers.scale(data(4), 1.0), number(0)
     goes_on = layers.less_than(i, number(3))
     with layers.While(goes_on).block():
@@ -159,7 +159,7 @@ def test_what_a_block_of_a_loop_lacks_is_named(tmp_path: Path) -> None:
         formats.export_onnx(tmp_path / "m.onnx", ["x"], [state], fluid.Executor())
 
 
-def test_what_nothing_has_written_is_named(tmp_path: Path) -> None:
+def test_a_variable_that_nothing_writes_is_named(tmp_path: Path) -> None:
     state = fluid.default_main_program().global_block().create_var(name="state", shape=[-1, 4], dtype="float32")
     with pytest.raises(errors.NotFoundError, match="the model needs 'state', which 'scale' reads, and it is not fed"):
         formats.export_onnx(tmp_path / "m.onnx", [], [made("scale", state, scale=2.0)], fluid.Executor())

@@ -220,7 +220,7 @@ def test_one_sequence_is_a_pair_of_offsets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("make", "why"), [
     (lambda: layers.sequence_pool(layers.data("x", [3]), "sum"), "sequence_pool: 'x' has no sequences here"),
 ], ids=["no_sequences"])
-def test_what_is_not_exported_is_named(make: Callable[[], Any], why: str, tmp_path: Path) -> None:
+def test_an_operator_that_is_not_exported_is_named(make: Callable[[], Any], why: str, tmp_path: Path) -> None:
     target = make()
     with pytest.raises(errors.UnsupportedError, match=why):
         formats.export_onnx(tmp_path / "m.onnx", ["x"], [target], fluid.Executor())

@@ -283,7 +283,7 @@ def test_backward_and_apply_gradients_are_minimize(exe, values):
     assert not np.array_equal(fluid.fetch_var("w"), w0)
 
 
-def test_what_has_no_gradient_is_refused():
+def test_minimize_refuses_a_loss_without_gradients():
     loss = layers.mean(layers.data("x", [1]))
     with pytest.raises(ValueError, match="SGDOptimizer: no parameter has a gradient"):
         fluid.optimizer.SGD(0.1).minimize(loss)

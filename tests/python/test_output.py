@@ -77,7 +77,7 @@ def test_the_line_at_the_bottom_stays_below_rows(tmp_path):
     assert (tmp_path / "out").read_bytes() == b"\r\x1b[Kstep 1\r\x1b[Krow\nstep 1\r\x1b[Khalf whole\nstep 2"
 
 
-def test_what_nobody_takes_holds_up_nobody_and_is_counted(monkeypatch):
+def test_lines_that_nobody_reads_hold_up_no_rank_and_are_counted(monkeypatch):
     ours, theirs = os.pipe()
     multiplexer = LogMultiplexer({1: theirs, 2: theirs})
     taken = []

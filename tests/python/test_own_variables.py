@@ -36,7 +36,7 @@ def test_a_program_without_such_variables_keeps_none():
     assert kept_by(transpile(net(norm=False), 2).trainer) == []
 
 
-def test_what_no_server_has_is_kept_before_the_step_is_ended():
+def test_a_trainers_own_variables_are_kept_before_the_step_is_ended():
     trainer = transpile(net(norm=True), 2).trainer
     assert kept_by(trainer) == BATCH_NORM
     types = [op.type for op in trainer.global_block().ops]

@@ -27,7 +27,7 @@ def named():
     return [(path.relative_to(ROOT), found[1] or found[2]) for path in paths for found in _INSTALL.finditer(path.read_text())]
 
 
-def test_what_users_are_told_to_install_is_known_to_the_project():
+def test_packages_that_messages_name_are_extras_of_the_project():
     extras = PROJECT["optional-dependencies"]
     known = {name_of(one) for one in [*PROJECT["dependencies"], *(one for extra in extras.values() for one in extra)]}
     found = named()

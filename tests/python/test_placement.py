@@ -56,7 +56,7 @@ def drawn(rng):
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_what_is_uneven_is_one_piece_at_most(seed):
+def test_loads_of_servers_differ_by_one_piece_at_most(seed):
     rng = random.Random(seed)
     items, servers, min_bytes = drawn(rng), rng.randint(1, 16), rng.choice([4096, 32768])
     got = loads(items, place(items, servers, min_bytes), servers)

@@ -51,7 +51,7 @@ def test_a_script_that_stays_within_what_there_is():
     assert not any(status == "there" for rows in said(LINE, shows_all=False)[0].values() for status, _ in rows)
 
 
-def test_what_is_missing_is_named_with_what_does_the_same():
+def test_a_missing_name_is_told_with_its_substitute():
     found, text, _ = said("import paddle.fluid as fluid\nfrom paddle.fluid.layers import multiclass_nms, fc\nx = fluid.data('x', [3])\n"
                           "with fluid.dygraph.guard():\n    fluid.layers.fcc(x)\n    fluid.layers.prior_box(x)\n    fluid.contrib.slim.Compressor()\n"
                           "import paddle.v2 as old\nimport paddle.nn\nx = multiclass_nms(x)\n")
@@ -72,7 +72,7 @@ def test_aliases_and_arguments_are_followed():
     assert "import trireme as fluid" in text and 10 not in found
 
 
-def test_what_differs_comes_from_the_tables():
+def test_the_differences_that_port_tells_come_from_its_tables():
     _, text, _ = said("import paddle.fluid as fluid\nfluid.memory_optimize(1)\nt = fluid.DistributeTranspiler()\n"
                       "pe = fluid.ParallelExecutor(use_cuda=False)\nimport os\nrole = os.getenv('PADDLE_TRAINING_ROLE', 'TRAINER')\n")
     assert "fluid.memory_optimize: they do nothing" in text and "docs/distributed.md" in text and "docs/threads.md" in text
@@ -130,7 +130,7 @@ def test_python_2_is_read_and_said():
 
 
 @pytest.mark.parametrize("broken", ["def bad(:\n    pass\n", "x = = 3\n", "class\n", "if x:\ny = 1\n", "x = (1,\n", "'''\n", "\tx\n  y\n z\n", "else:\n    pass\n"])
-def test_what_cannot_be_parsed_is_named_and_the_rest_is_read(broken):
+def test_a_cell_that_cannot_be_parsed_is_named_and_the_rest_is_read(broken):
     head, tail = "import paddle.fluid as fluid\na = fluid.layers.fc(1, 2)\n", "b = fluid.layers.prior_box(1)\n"
     found, text, _ = said(head + broken + tail)
     assert any("cannot be parsed" in line for line in text.splitlines()), text
@@ -159,7 +159,7 @@ def test_the_command(tmp_path, capsys):
     assert cli.main(["port", str(tmp_path / "plain.py")]) == 0 and "it uses nothing of paddle" in capsys.readouterr().out
 
 
-def test_nothing_of_the_script_runs(tmp_path):
+def test_port_reads_a_script_without_running_it(tmp_path):
     script = tmp_path / "s.py"
     script.write_text(f"import paddle.fluid as fluid\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
     done = subprocess.run([sys.executable, "-m", "trireme", "port", script], check=False, capture_output=True, text=True, timeout=60)

@@ -106,7 +106,7 @@ def test_words_that_are_none_are_refused(word, hint, capsys):
 
 
 @pytest.mark.parametrize("value", [16, True, b"bfloat16"])
-def test_what_is_no_text_is_refused(value):
+def test_a_precision_that_is_no_text_is_refused(value):
     with pytest.raises(TypeError, match="takes 'float32' or 'bfloat16', got"):
         fluid.set_matmul_precision(value)
     with pytest.raises(TypeError, match="Executor: matmul_precision takes 'float32' or 'bfloat16', got"):

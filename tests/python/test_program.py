@@ -173,7 +173,7 @@ def test_pruning_keeps_what_the_targets_need():
         fluid.default_main_program().prune(["fc_0.tmp_7"])
 
 
-def test_what_the_core_adds_is_seen():
+def test_operators_that_the_core_adds_are_seen():
     _, loss = linear_model()
     block = fluid.default_main_program().global_block()
     assert not block.has_var("fc_0.w_0@GRAD")
@@ -192,7 +192,7 @@ def test_renaming_reaches_the_operators():
     assert not block.has_var("exp_0.tmp_0")
 
 
-def test_what_was_removed_cannot_be_used():
+def test_a_removed_operator_cannot_be_used():
     layers.exp(layers.data("x", [2]))
     block = fluid.default_main_program().global_block()
     op = block.ops[-1]
@@ -314,7 +314,7 @@ def test_a_damaged_text_of_operators_is_refused():
         assert block.desc.op_size() == 0
 
 
-def test_what_was_read_of_operators_follows_every_change():
+def test_views_of_operators_follow_every_change():
     program = fluid.Program()
     block = program.global_block()
 

@@ -34,7 +34,7 @@ def tell(ranks, rank, **figures):
     (ranks.folder / f"progress.{rank}").write_text(json.dumps({"rank": rank, **figures}))
 
 
-def test_nothing_is_said_before_the_first_step(ranks):
+def test_the_progress_line_is_empty_before_the_first_step(ranks):
     progress = Progress(Console(), 1)
     assert progress.text(ranks, 0) == ""
     tell(ranks, 2, role="trainer", step=0)
@@ -160,7 +160,7 @@ def test_a_script_that_takes_longer_behind_its_last_step_is_an_ordinary_end(rank
     assert job.look(0, r2=20) == [] == job.look(60, r2=20)
 
 
-def test_where_trainers_are_apart_steps_count_from_the_moment_at_which_one_leaves(ranks):
+def test_in_asynchronous_modes_progress_counts_from_the_first_trainer_that_leaves(ranks):
     job = Leaving(ranks)
     assert job.look(0, r2=100, r3=20) == []
     job.leaves(3, "20 20 0")

@@ -147,7 +147,7 @@ def test_without_a_backward_function_no_gradient_flows(exe):
     np.testing.assert_array_equal(grad, np.ones((2, 3)))
 
 
-def test_it_trains_and_replicas_compute_the_same():
+def test_a_py_func_trains_and_replicas_compute_the_same():
     def run(places):
         main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
         startup.random_seed = 5
@@ -255,7 +255,7 @@ def test_ctrl_c_in_a_function_is_a_keyboard_interrupt(exe):
     (None, core.InvalidArgumentError, r"has returned nothing for output 0 \('y'\)"),
     ("text", core.InvalidArgumentError, "TypeError: output 0 is an array of <U4"),
 ])
-def test_what_does_not_fit_is_refused_with_expected_and_got(exe, returned, error, text):
+def test_a_wrong_result_of_a_py_func_is_refused_with_expected_and_got(exe, returned, error, text):
     def wrong(x):
         return returned
 

@@ -81,7 +81,7 @@ def test_sequences_come_as_they_are(exe):
     assert run_pass(exe, reader, layers.reduce_sum(pooled)) == [6, 15]
 
 
-def test_what_the_script_feeds_is_not_read(exe):
+def test_a_script_that_feeds_reads_no_batch_of_the_reader(exe):
     x, y, total = net()
     reader = fluid.io.PyReader([x, y], capacity=2)
     test = fluid.default_main_program().clone(for_test=True)

@@ -93,7 +93,7 @@ def test_with_backups_a_schedule_counts_updates_and_late_gradients_are_dropped(o
 
 
 @pytest.mark.parametrize("mode, ahead", [("async", STEPS), ("async(compensation=0.5)", STEPS), ("ssp(4)", 5)])
-def test_staleness_is_what_others_did_meanwhile(mode, ahead, one_process, tmp_path):
+def test_staleness_counts_the_updates_of_others_meanwhile(mode, ahead, one_process, tmp_path):
     """Trainer 1 makes its second step with the parameters of its first, after so many of trainer 0. Of their first steps one is late."""
     run(tmp_path, mode, "--ahead", ahead)
     for bins, _ in staleness(tmp_path / "logs"):

@@ -64,7 +64,7 @@ def test_a_killed_rank_costs_no_bit(version, victim, uninterrupted, tmp_path):
 
 
 @each_mpi
-def test_when_no_standby_is_left_the_job_starts_again(version, uninterrupted, tmp_path):
+def test_a_job_without_a_standby_left_starts_again(version, uninterrupted, tmp_path):
     job, ranks, out = start(tmp_path, version)
     for victim in (0, 1):
         os.kill(ranks.known[victim].pid, signal.SIGKILL)
@@ -129,7 +129,7 @@ def test_trainers_that_all_sleep_too_long_are_a_new_start(version, uninterrupted
 
 
 @needs_mpi
-def test_what_a_script_does_wrong_is_not_tried_again():
+def test_a_job_is_not_started_again_after_an_error_of_the_script():
     code, text = Launched(1, 2, "--fault", "raise", "--fault-trainer", 1).end()
     assert code == 1 and "again" not in text, text
 

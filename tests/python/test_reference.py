@@ -108,7 +108,7 @@ def test_a_class_is_described_under_its_own_name():
     assert homes[id(trireme.layers.fc)] == "trireme.layers.fc"
 
 
-def test_everything_has_a_docstring():
+def test_every_public_name_has_a_docstring():
     assert [full for full, value in NAMES.items() if callable(value) and not inspect.getdoc(value)] == []
 
 

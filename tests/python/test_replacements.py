@@ -92,7 +92,7 @@ def test_a_replacement_makes_the_steps_that_are_left(mode, tmp_path):
     assert "takes the place of trainer 1" in text and "trainer 1 of 2" in text, text
 
 
-def test_one_that_slept_finds_its_place_taken_and_ends(uninterrupted, tmp_path):
+def test_a_trainer_that_slept_ends_when_a_replacement_has_its_place(uninterrupted, tmp_path):
     out = tmp_path / "params.npz"
     job, ranks = start(tmp_path, "--sparse", "--out", out, "--linger", 1)
     pid = ranks.known[3].pid
@@ -108,7 +108,7 @@ def test_one_that_slept_finds_its_place_taken_and_ends(uninterrupted, tmp_path):
         assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
 
 
-def test_where_standbys_are_for_servers_the_job_starts_again(tmp_path):
+def test_standbys_for_servers_let_the_job_start_again(tmp_path):
     mark = tmp_path / "begun"
     job = Launched(2, 2, *ARGS, "--mark", mark, version="5")
     ranks = job.ranks()

@@ -40,7 +40,7 @@ def loss(value):
 # -- the file -------------------------------------------------------------------------------------------------------
 
 
-def test_what_steps_fetched_is_found_by_step_and_name(tmp_path):
+def test_fetched_values_are_found_by_step_and_name(tmp_path):
     file = kept(tmp_path)
     file.keep(1, ("loss",), [loss(0.5)])
     file.keep(3, ("acc", "loss"), [np.array([[1, 2], [3, 4]]), loss(0.25)])
@@ -108,7 +108,7 @@ def test_damaged_files_give_nothing_that_was_not_kept(tmp_path):
         assert all(one is None or one[0] in range(1, 30) for one in got)
 
 
-def test_what_all_have_in_common_is_taken_from_another_trainer(tmp_path):
+def test_shared_numbers_are_taken_from_another_trainer(tmp_path):
     kept(tmp_path, index=1).keep(1, ("loss", "acc"), [loss(0.5), loss(1)])
     file = kept(tmp_path, first=1, shared=["loss"])
     assert found(file, 1, "loss") == 0.5 and file.find(1, "acc") is None
@@ -223,6 +223,6 @@ def test_a_job_that_goes_on_from_a_checkpoint_has_the_metrics_of_one_that_was_no
 
 @needs_mpi
 @pytest.mark.mpi
-def test_what_is_not_known_is_said(tmp_path):
+def test_a_replay_tells_of_unknown_values(tmp_path):
     text = launch(1, 2, "--out", tmp_path / "r", "--kill", 12, "--big", script=METRICS)
     assert text.count("nothing is kept of what step") == 2 and "fetched as 'fc_0.tmp_2'" in text, text

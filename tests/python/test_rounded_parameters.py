@@ -64,7 +64,7 @@ def test_servers_and_checkpoints_keep_float32(job):
 
 @needs_mpi
 @pytest.mark.parametrize("mode", ["geo(4)", pytest.param("async(compensation=0.04)", marks=pytest.mark.soak)])
-def test_it_works_in_every_mode_and_beside_compressed_gradients(mode):
+def test_rounded_parameters_learn_in_every_mode_and_beside_compressed_gradients(mode):
     got = run(options=("--mode", mode, *ROUNDS, "--compress", "bf16"))
     assert got["loss"] < 0.3 and got["accuracy"] > 0.85
 

@@ -78,7 +78,7 @@ def test_a_trainers_program_finds_the_servers_rows_by_its_tables_variable_too(da
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(3)", "sync(backups=1)"])
-def test_it_runs_in_every_mode(data, tmp_path, mode):
+def test_a_saved_job_runs_in_every_mode(data, tmp_path, mode):
     script(data, "--write", tmp_path / "job", "--servers", 2, "--mode", mode, "--save", tmp_path / "c", "--epochs", 20)
     code, out, err = mpirun(2, 2, trainer_program(), tmp_path / "job")
     assert code == 0, out + err
@@ -166,7 +166,7 @@ def test_a_trainer_that_ends_early_waits_for_the_others(tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
-def test_what_is_wrong_in_a_job_is_said_once(data, tmp_path):
+def test_a_mistake_in_a_job_is_told_once(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--servers", 2)
     code, out, err = mpirun(1, 2, trainer_program(), tmp_path / "job")
     assert code != 0

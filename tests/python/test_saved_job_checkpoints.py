@@ -72,7 +72,7 @@ def test_trainers_must_go_on_from_the_same_checkpoint(data, tmp_path):
 
 
 @pytest.mark.parametrize("name, text", [("STEPS", "0"), ("STEPS", "4 "), ("SECONDS", "0"), ("KEEP", "-1")])
-def test_what_the_environment_says_of_checkpoints_is_checked_as_for_scripts(data, tmp_path, name, text):
+def test_checkpoint_variables_of_the_environment_are_checked_as_for_scripts(data, tmp_path, name, text):
     script(data, "--write", tmp_path / "job")
     job = trainer_program(), tmp_path / "job", "--steps", 2
     code, out, err = run(*job, TRIREME_CHECKPOINT=str(tmp_path / "c"), **{f"TRIREME_CHECKPOINT_{name}": text})
@@ -113,7 +113,7 @@ def wait_for_steps(folder, steps, process):
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode", ["async", "sync"])
-def test_what_others_make_behind_the_end_of_trainer_0_is_in_checkpoints(mode, data, tmp_path):
+def test_steps_of_others_after_the_end_of_trainer_0_are_in_checkpoints(mode, data, tmp_path):
     # So many steps are between two checkpoints that the one before is written.
     script(data, "--write", tmp_path / "job", "--epochs", 1000, "--servers", 2, "--mode", mode)
     code, out, err = mpirun(2, 2, *few_steps_of_trainer_0(tmp_path, every=2000))
@@ -173,7 +173,7 @@ def test_a_trainer_without_data_goes_on_as_the_others_do(data, tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
-def test_the_time_of_the_next_one_is_counted_from_the_last_one_whoever_made_it(data, tmp_path):
+def test_the_interval_counts_from_the_last_checkpoint_of_any_trainer(data, tmp_path):
     """Trainer 0 dies 4.5 s behind one, and they are 6 s apart: the next trainer does not wait for 6 s more."""
     # Nobody reads what the job prints until it ends: a full pipe would hold its trainers up.
     script(data, "--write", tmp_path / "job", "--epochs", 1000000, "--servers", 1, "--mode", "async", "--print", 1000000)
@@ -191,7 +191,7 @@ def test_the_time_of_the_next_one_is_counted_from_the_last_one_whoever_made_it(d
 
 @needs_mpi
 @pytest.mark.mpi
-def test_it_goes_on_with_what_each_trainer_had_accumulated(data, tmp_path):
+def test_a_resumed_job_has_the_accumulators_of_each_trainer(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--optimizer", "dgc", "--width", 3000, "--servers", 1, "--save", tmp_path / "got")
     launch(1, 2, "--save", tmp_path / "want", script=tmp_path / "job")
     keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 4)

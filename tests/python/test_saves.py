@@ -37,7 +37,7 @@ def test_tables_are_complete_too(tmp_path: Path) -> None:
 
 
 @needs_mpi
-def test_what_trainer_0_cannot_write_fails_on_all(tmp_path: Path) -> None:
+def test_a_save_that_trainer_0_cannot_write_fails_on_all(tmp_path: Path) -> None:
     code, text = Launched(1, 2, "--out", tmp_path / "out", "--case", "fails", script=SAVES).end()
     assert code != 0
     assert "NotADirectoryError" in text
@@ -53,7 +53,7 @@ def test_the_replacement_of_trainer_0_writes_the_checkpoint_that_was_not_complet
 
 
 @HAS_FIVE
-def test_when_trainer_0_is_lost_the_next_trainer_writes(tmp_path: Path) -> None:
+def test_the_next_trainer_writes_after_the_loss_of_trainer_0(tmp_path: Path) -> None:
     text = launch(2, 3, "--out", tmp_path / "out", "--kill", "in", script=SAVES, options=("--mode", "async", "--standbys", 0))
     assert "the others go on" in text
     expect_same(text, 3, first=1)

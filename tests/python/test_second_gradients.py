@@ -152,7 +152,7 @@ def test_a_value_that_is_overwritten_is_read_as_it_was(exe):
 
 
 @pytest.mark.parametrize("name", [*REFUSED, *PARTLY])
-def test_others_are_refused_by_name(name):
+def test_operators_without_second_gradients_are_refused_by_name(name):
     x = ones("x", 4, 4)
     first, = fluid.backward.gradients(layers.square((REFUSED | PARTLY)[name](x)), x)
     with pytest.raises(fluid.core.UnsupportedError, match=f"gradients of gradients: .*{NAMED.get(name, f'{name}_grad')}.*stop_gradient"):

@@ -69,7 +69,7 @@ def test_a_pool_that_is_none(x):
         layers.sequence_pool(x, "min")
 
 
-def test_what_has_no_sequences_is_named(run, x, rows):
+def test_an_input_without_sequences_is_named(run, x, rows):
     with pytest.raises(fluid.errors.TriremeError, match=r"sequence_pool: X 'x' has no sequences \(LoD\); feed it with "
                                                         "create_lod_tensor"):
         run({"x": rows}, [layers.sequence_pool(x, "max")])

@@ -108,7 +108,7 @@ def test_formulas_and_diagrams_are_drawn(site):
 
 @pytest.mark.parametrize("text, said", [("```mermaid\nsequenceDiagram\n  a -->\n```", "Mermaid cannot draw this diagram"),
                                         ("$\\frac$", "the formula '\\\\frac' cannot be drawn")])
-def test_what_cannot_be_drawn_is_named(text, said, tmp_path):
+def test_a_formula_or_diagram_that_cannot_be_drawn_is_named(text, said, tmp_path):
     pytest.importorskip("sphinx")
     (tmp_path / "conf.py").write_text(f"import sys\nsys.path.insert(0, {str(DOCS)!r})\nextensions = ['myst_parser', 'draw']\nhtml_math_renderer = 'mathml'\n"
                                       "myst_enable_extensions = ['dollarmath']\nmyst_fence_as_directive = ['mermaid']\n")

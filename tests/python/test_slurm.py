@@ -136,7 +136,7 @@ def test_a_single_node_is_taken_from_a_login_node(inside, capsys, monkeypatch):
 
 
 @needs_mpi
-def test_what_is_asked_for_comes_first(inside, capsys, monkeypatch):
+def test_options_come_before_slurms_allocation(inside, capsys, monkeypatch):
     words, said = planned(capsys, "--hosts", "h2,h7")
     assert not said and "h7:1" in words and agent_of(words).startswith("ssh -o BatchMode")
     words, said = planned(capsys, "--hosts", "h2")             # one of Slurm's
@@ -350,7 +350,7 @@ def test_a_job_that_was_signaled_is_requeued_and_goes_on(three, mark, tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.soak
-def test_nothing_is_left_on_any_node_of_a_job_that_was_cancelled(three, mark):
+def test_no_process_is_left_on_any_node_of_a_cancelled_job(three, mark):
     job = Batch(three, launcher("--steps", 100_000, "--mark", mark))
     job.await_training(mark)
     three.ask("scancel", job.id)

@@ -187,7 +187,7 @@ def test_a_startup_program_that_ran_too_early_is_named(programs):
 
 
 @pytest.mark.parametrize("row_dtype", ["float32", "float16", "bfloat16"])
-def test_what_is_saved_is_what_is_loaded(programs, tmp_path, row_dtype):
+def test_saved_rows_are_the_loaded_rows(programs, tmp_path, row_dtype):
     rows, loss = model(True, row_dtype=row_dtype)
     test = fluid.default_main_program().clone(for_test=True)
     fluid.optimizer.Adam(0.1).minimize(loss)
@@ -257,7 +257,7 @@ def test_mode_geo_keeps_the_optimizer_of_a_table_with_the_trainers(programs):
     assert [op.type for op in server.block(1).ops] == ["elementwise_add", "scale"]
 
 
-def test_what_travels_is_rows(programs):
+def test_a_step_moves_rows_and_no_whole_table(programs):
     _, loss = model(True)
     fluid.optimizer.Adam(0.1).minimize(loss)
     transpiler = fluid.DistributeTranspiler()

@@ -39,7 +39,7 @@ def test_a_handler_that_stops_ends_all_trainers_behind_one_step(tmp_path: Path, 
 @needs_mpi
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("mode", ["async", "geo(2)", "sync(backups=1)"])
-def test_where_trainers_are_apart_each_ends_where_it_hears_of_it(tmp_path: Path, mode: str, who: int) -> None:
+def test_in_asynchronous_modes_each_trainer_ends_where_it_hears_of_the_stop(tmp_path: Path, mode: str, who: int) -> None:
     text = launch(2, 2, "--out", tmp_path / "out", "--stop", who, "--seconds", 0.01, script=STOPS, options=("--mode", mode))
     found = ends(text)
     assert found[who] == (4, 4), text

@@ -271,7 +271,7 @@ def writer(how, path):
 
 
 @pytest.mark.parametrize("how", ["new_file", "new_folder"])
-def test_what_a_killed_writer_left_is_removed_by_the_next_one(tmp_path, how):
+def test_partial_files_of_a_killed_writer_are_removed_by_the_next_one(tmp_path, how):
     path = tmp_path / "t"
     killed = writer(how, path)
     killed.kill()

@@ -40,13 +40,13 @@ MAKERS = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", MAKERS)
-def test_it_is_the_nearest_number(exe, rng, name, dtype):
+def test_the_sum_of_squares_is_the_nearest_number(exe, rng, name, dtype):
     arrays = [MAKERS[name](rng, n).astype(dtype) for n in (1, 2, 1023, 1024, 5000)]
     want = nearest(sum(Fraction(float(v)) ** 2 for a in arrays for v in a), dtype)
     assert total(exe, arrays) == want
 
 
-def test_what_is_not_finite_passes(exe):
+def test_nan_and_infinities_pass(exe):
     big = np.full(3, 3e38, "float32")
     assert np.isinf(total(exe, [big]))
 

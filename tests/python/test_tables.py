@@ -157,7 +157,7 @@ def test_several_columns_make_one_row(tmp_path):
     ([slot("x")], FormatError, (r"a\.\w+, row group 0, row 3 \(from 0\): slot 'x': column 'x': expected a finite number that fits float32 "
                                 r"\(the slot says no `missing=` value\), got null")),
 ])
-def test_what_does_not_fit_is_explained(slots, error, text, format, tmp_path):
+def test_columns_that_do_not_fit_their_slots_are_explained(slots, error, text, format, tmp_path):
     path = write(tmp_path, table_of(), format)
     with pytest.raises(error, match=text) as caught:
         read([path], format, slots)

@@ -129,7 +129,7 @@ def test_a_damaged_gzip_file_is_refused_wherever_it_is_cut_or_changed(tmp_path):
     (b"\x1f", "unexpected end of file"),
     (b"\n", "expected another member, or the end of the file"),
 ])
-def test_what_follows_the_last_member_is_no_garbage(tmp_path, tail, what):
+def test_garbage_behind_the_last_gzip_member_is_refused(tmp_path, tail, what):
     path = tmp_path / "f.gz"
     path.write_bytes(b"".join(MEMBERS) + tail)
     assert what in message(path, "csv")

@@ -241,7 +241,7 @@ def test_the_programs_are_the_same_on_every_trainer():
     assert [repr(op) for op in a.trainer.global_block().ops] == [repr(op) for op in b.trainer.global_block().ops]
 
 
-def test_what_needs_all_of_a_parameter_keeps_it_whole():
+def test_clipping_by_norm_keeps_a_parameter_whole():
     build(OPTIMIZERS["adagrad, clipped by norm"])
     result = transpile(fluid.default_main_program(), 3, min_block_bytes=4)
     assert all(one.param == one.source for one in result.blocks if one.source not in result.means)
@@ -295,7 +295,7 @@ def test_lazy_adam_does_not():
     assert "embedding_0.w_0" not in on and "fc_0.w_0" in on
 
 
-def test_what_two_parameters_share_keeps_them_whole():
+def test_parameters_that_share_an_accumulator_stay_whole():
     """A mask belongs to neither parameter, so nobody cuts it."""
     x = fluid.layers.data("x", [WIDTH])
     program = fluid.default_main_program()
@@ -439,14 +439,14 @@ def test_fluids_flags_choose_the_mode(flags, given, mode):
     (dict(trainer_id="x"), "transpile: trainer_id='x'; a whole number from 0 to 1"), (dict(trainer_id=2), "trainer_id=2; a whole number from 0 to 1"),
     (dict(trainers=0), "transpile: trainers=0; a whole number from 1"), (dict(pservers=3), "transpile: pservers=3; the names of servers"),
     (dict(pservers=" , "), "pservers=' , '; the names of servers"), (dict(pservers="a:1,a:1"), "a server stands twice")])
-def test_what_cannot_be_cut_is_explained(given, text):
+def test_impossible_arguments_of_transpile_are_explained(given, text):
     loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 1))
     fluid.optimizer.SGD(0.1).minimize(loss)
     with pytest.raises(ValueError, match=text):
         DistributeTranspiler().transpile(**{"trainer_id": 0, "pservers": "a:1", "trainers": 2, **given})
 
 
-def test_what_is_no_configuration_is_explained():
+def test_an_invalid_configuration_is_explained():
     with pytest.raises(ValueError, match="DistributeTranspiler: config=3 is no DistributeTranspilerConfig"):
         DistributeTranspiler(3)
     config = fluid.DistributeTranspilerConfig()

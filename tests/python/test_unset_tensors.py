@@ -85,7 +85,7 @@ def test_a_tensor_that_was_set_with_no_rows_or_no_dimensions_is_read():
     assert rows.numpy().shape == (0, 3) and rows.to_dense().shape == (5, 3)
 
 
-def test_what_holds_no_tensor_says_so():
+def test_a_variable_that_holds_no_tensor_says_so():
     scope = fluid.Scope()
     scope.var("list").get_lod_tensor_array().append(fluid.LoDTensor())
     with pytest.raises(InvalidArgumentError, match="variable 'list', which holds an array of tensors and no tensor, was never set"):

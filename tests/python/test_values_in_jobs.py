@@ -41,7 +41,7 @@ def assert_same(path, trainers, want):
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize(("servers", "trainers", "mode"), [(1, 1, "sync"), (1, 2, "sync"), (2, 2, "sync(degraded)")])
-def test_what_a_script_sets_counts_as_in_one_process(servers, trainers, mode, one_process, tmp_path):
+def test_set_values_count_as_in_one_process(servers, trainers, mode, one_process, tmp_path):
     launch(servers, trainers, "--out", tmp_path / "r", script=VALUES, options=("--mode", mode))
     assert_same(tmp_path / "r", trainers, one_process)
 
@@ -79,7 +79,7 @@ def run_sets(*hows, **how):
     (("startup",), "geo(2)", "the servers have the rows of table 'rows' since the first step"),
     (("7",), "sync(backups=1)", "in mode sync(backups=1) the servers take no values that a script sets"),
 ])
-def test_what_cannot_be_taken_is_refused_by_name(hows, mode, text):
+def test_values_that_a_job_cannot_take_are_refused_by_name(hows, mode, text):
     code, printed = run_sets(*hows, mode=mode)
     assert code == 1 and text in printed, printed
 

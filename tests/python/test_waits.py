@@ -23,7 +23,7 @@ def of_one_process(folder: Path, batches: str) -> dict[str, np.ndarray]:
 
 @needs_mpi
 @pytest.mark.parametrize(("batches", "end"), [("6,2", "save"), ("2,6", "both"), ("0,5", "mean"), ("5,0", "save")])
-def test_where_a_trainer_waits_the_steps_of_the_others_are_those_of_one_process(tmp_path: Path, batches: str, end: str) -> None:
+def test_steps_beside_a_waiting_trainer_are_those_of_one_process(tmp_path: Path, batches: str, end: str) -> None:
     launch(2, 2, "--out", tmp_path / "out", "--batches", batches, "--end", end, script=APART)
     found, wanted = own_of(tmp_path / "out", 2), of_one_process(tmp_path, batches)
     for (trainer, name), value in found.items():

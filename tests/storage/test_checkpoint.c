@@ -366,7 +366,7 @@ TEST(every_flipped_byte_and_every_truncation_is_refused)
     expect_refused_when_damaged(folder, part_of(folder, 2));
 }
 
-TEST(what_is_damaged_is_named)
+TEST(the_damaged_file_of_a_checkpoint_is_named)
 {
     const char    *folder = new_folder(), *path;
     tr_checkpoint *c = NULL;
@@ -421,7 +421,7 @@ TEST(the_newest_ones_are_kept)
     assert_int_equal(steps[2], 40);
 }
 
-TEST(what_is_damaged_does_not_count_and_what_is_not_ours_stays)
+TEST(damaged_checkpoints_do_not_count_and_foreign_files_stay)
 {
     const char *folder = new_folder();
     int64_t     steps[8];
@@ -639,10 +639,10 @@ int main(void)
         cmocka_unit_test(pieces_of_several_servers_are_one_array),
         cmocka_unit_test(missing_and_doubled_rows_are_refused),
         cmocka_unit_test(every_flipped_byte_and_every_truncation_is_refused),
-        cmocka_unit_test(what_is_damaged_is_named),
+        cmocka_unit_test(the_damaged_file_of_a_checkpoint_is_named),
         cmocka_unit_test(a_folder_without_checkpoints_has_none),
         cmocka_unit_test(the_newest_ones_are_kept),
-        cmocka_unit_test(what_is_damaged_does_not_count_and_what_is_not_ours_stays),
+        cmocka_unit_test(damaged_checkpoints_do_not_count_and_foreign_files_stay),
         cmocka_unit_test(the_same_step_can_be_written_again),
         cmocka_unit_test(a_killed_writer_leaves_nothing_that_is_taken_for_valid),
         cmocka_unit_test(a_disk_that_takes_nothing_is_reported),

@@ -55,7 +55,7 @@ static void check_growth(tr_segment *s)
     assert_int_equal(tr_segment_bytes(s), bytes);
 }
 
-TEST(it_grows_where_it_is)
+TEST(a_segment_grows_without_moving)
 {
     tr_segment *s = create(NULL);
     check_growth(s);
@@ -90,7 +90,7 @@ static void check_moves(tr_segment *s)
     EXPECT_FAIL(TR_ERANGE, "its limit is", tr_segment_grow(s, (uint64_t)1 << 40));
 }
 
-TEST(one_that_may_move_keeps_its_contents)
+TEST(a_segment_that_moves_keeps_its_contents)
 {
     const uint64_t much = (uint64_t)1 << 36;
     const char    *name = name_of("move");
@@ -112,7 +112,7 @@ TEST(one_that_may_move_keeps_its_contents)
     EXPECT_OK(tr_segment_remove(name));
 }
 
-TEST(it_outlives_a_killed_process)
+TEST(a_segment_outlives_a_killed_process)
 {
     const char *name = name_of("kill");
     const pid_t child = fork();
@@ -152,7 +152,7 @@ TEST(one_process_at_a_time_has_it)
     EXPECT_OK(tr_segment_remove(name));
 }
 
-TEST(what_is_something_else_is_refused)
+TEST(memory_that_is_no_segment_is_refused)
 {
     const char *name = name_of("else"), *empty = name_of("empty");
     tr_segment *s = create(name), *other = NULL;
@@ -243,7 +243,7 @@ TEST(holes_of_a_killed_growth_are_filled)
 }
 
 #ifndef TR_SANITIZE                 /* sanitizers want more addresses than that for themselves */
-TEST(where_addresses_are_few_the_limit_is_lower)
+TEST(few_addresses_lower_the_limit)
 {
     const uint64_t much = (uint64_t)1 << 40;
     const pid_t    child = fork();
@@ -281,7 +281,7 @@ TEST(thousands_that_may_move_fit_into_one_process)
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-TEST(where_files_are_too_few_the_limit_is_named)
+TEST(too_few_open_files_name_the_limit)
 {
     const pid_t child = fork();
     int         how;
@@ -305,7 +305,7 @@ TEST(where_files_are_too_few_the_limit_is_named)
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-TEST(where_addresses_are_too_few_the_limit_is_named)
+TEST(too_few_addresses_name_the_limit)
 {
     const pid_t child = fork();
     int         how;
@@ -321,7 +321,7 @@ TEST(where_addresses_are_too_few_the_limit_is_named)
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 #else
-TEST(where_addresses_are_few_the_limit_is_lower)
+TEST(few_addresses_lower_the_limit)
 {
 }
 
@@ -329,11 +329,11 @@ TEST(thousands_that_may_move_fit_into_one_process)
 {
 }
 
-TEST(where_files_are_too_few_the_limit_is_named)
+TEST(too_few_open_files_name_the_limit)
 {
 }
 
-TEST(where_addresses_are_too_few_the_limit_is_named)
+TEST(too_few_addresses_name_the_limit)
 {
 }
 #endif
@@ -386,17 +386,17 @@ TEST(left_overs_are_found_by_their_beginning)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_grows_where_it_is),
-        cmocka_unit_test(one_that_may_move_keeps_its_contents),
-        cmocka_unit_test(it_outlives_a_killed_process),
+        cmocka_unit_test(a_segment_grows_without_moving),
+        cmocka_unit_test(a_segment_that_moves_keeps_its_contents),
+        cmocka_unit_test(a_segment_outlives_a_killed_process),
         cmocka_unit_test(one_process_at_a_time_has_it),
-        cmocka_unit_test(what_is_something_else_is_refused),
+        cmocka_unit_test(memory_that_is_no_segment_is_refused),
         cmocka_unit_test(a_full_folder_is_a_status_that_says_so),
         cmocka_unit_test(holes_of_a_killed_growth_are_filled),
-        cmocka_unit_test(where_addresses_are_few_the_limit_is_lower),
+        cmocka_unit_test(few_addresses_lower_the_limit),
         cmocka_unit_test(thousands_that_may_move_fit_into_one_process),
-        cmocka_unit_test(where_files_are_too_few_the_limit_is_named),
-        cmocka_unit_test(where_addresses_are_too_few_the_limit_is_named),
+        cmocka_unit_test(too_few_open_files_name_the_limit),
+        cmocka_unit_test(too_few_addresses_name_the_limit),
         cmocka_unit_test(huge_pages_hold_what_small_ones_did),
         cmocka_unit_test(left_overs_are_found_by_their_beginning),
     };

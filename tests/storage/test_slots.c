@@ -192,7 +192,7 @@ TEST(a_damaged_list_of_free_rows_is_forgotten)
     }
 }
 
-TEST(what_was_written_is_found_again)
+TEST(a_written_row_is_found_again)
 {
     char      name[64];
     tr_slots *s, *again;
@@ -215,7 +215,7 @@ int main(void)
         cmocka_unit_test(an_index_that_cannot_be_is_refused),
         cmocka_unit_test(entries_that_pile_up_do_not_run_over_the_end),
         cmocka_unit_test(a_damaged_list_of_free_rows_is_forgotten),
-        cmocka_unit_test(what_was_written_is_found_again),
+        cmocka_unit_test(a_written_row_is_found_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -635,7 +635,7 @@ TEST(candidates_move_by_shards_too)
     tr_table_free(to);
 }
 
-TEST(what_cannot_be_is_explained)
+TEST(impossible_columns_are_explained)
 {
     tr_table_config config = config_of(TR_FP64);
     tr_table       *t = NULL;
@@ -668,7 +668,7 @@ int main(void)
         cmocka_unit_test(a_table_of_other_rows_goes_on_with_their_clock_also_after_a_new_start),
         cmocka_unit_test(a_snapshot_is_one_moment_while_updates_go_on),
         cmocka_unit_test(candidates_move_by_shards_too),
-        cmocka_unit_test(what_cannot_be_is_explained),
+        cmocka_unit_test(impossible_columns_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -249,7 +249,7 @@ TEST(a_list_that_speaks_of_what_is_not_there_is_refused)
     expect_refused_with(NAME_AT, 1 << 20);
 }
 
-TEST(what_is_damaged_or_unfinished_is_not_used)
+TEST(damaged_or_unfinished_variables_are_not_used)
 {
     tr_trainer_vars *kept = create();
     tr_segment      *segment = NULL;
@@ -276,7 +276,7 @@ int main(void)
         cmocka_unit_test(other_variables_are_not_taken_for_these),
         cmocka_unit_test(a_step_that_changes_nothing_has_the_values_of_the_one_before),
         cmocka_unit_test(a_list_that_speaks_of_what_is_not_there_is_refused),
-        cmocka_unit_test(what_is_damaged_or_unfinished_is_not_used),
+        cmocka_unit_test(damaged_or_unfinished_variables_are_not_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ TEST(a_checkpoint_is_due_by_steps_or_seconds)
     }
 }
 
-TEST(where_none_can_be_made_the_trainer_goes_on)
+TEST(a_trainer_goes_on_without_checkpoints_that_cannot_be_made)
 {
     static const struct { bool is_initiator; tr_checkpoint_view view; tr_checkpoint_action action; } rows[] = {
         {true,  {.steps = 5, .is_possible = true},                                          TR_CHECKPOINT_BEGIN},
@@ -172,7 +172,7 @@ TEST(a_full_disk_is_told_once_and_the_next_one_comes_when_it_is_due)
     tr_checkpoint_policy_free(p);
 }
 
-TEST(one_that_a_death_has_cost_is_begun_anew_after_a_second)
+TEST(a_checkpoint_that_a_death_cost_is_begun_anew_after_a_second)
 {
     tr_checkpoint_policy *p = tr_checkpoint_policy_new(&EVERY_5, 0);
 
@@ -283,7 +283,7 @@ TEST(checkpoints_of_before_the_launch_do_not_count)
     tr_checkpoint_policy_free(p);
 }
 
-TEST(seconds_count_from_the_last_one_whoever_wrote_it)
+TEST(the_interval_counts_from_the_last_checkpoint_of_any_trainer)
 {
     static const struct { bool servers_have_state; double age; int64_t now, due_at; } rows[] = {
         {false, 3.0,  10 * SECOND, 17 * SECOND},
@@ -349,16 +349,16 @@ int main(void)
         cmocka_unit_test(trainer_0_makes_the_checkpoints_of_a_new_job),
         cmocka_unit_test(a_checkpoint_is_reported_where_that_is_asked_for),
         cmocka_unit_test(a_checkpoint_is_due_by_steps_or_seconds),
-        cmocka_unit_test(where_none_can_be_made_the_trainer_goes_on),
+        cmocka_unit_test(a_trainer_goes_on_without_checkpoints_that_cannot_be_made),
         cmocka_unit_test(the_outcome_is_asked_for_before_the_next_one_begins),
         cmocka_unit_test(a_full_disk_is_told_once_and_the_next_one_comes_when_it_is_due),
-        cmocka_unit_test(one_that_a_death_has_cost_is_begun_anew_after_a_second),
+        cmocka_unit_test(a_checkpoint_that_a_death_cost_is_begun_anew_after_a_second),
         cmocka_unit_test(a_dead_peer_says_nothing_of_the_disk),
         cmocka_unit_test(the_last_one_is_tried_twice),
         cmocka_unit_test(the_last_one_waits_for_the_one_that_is_being_written),
         cmocka_unit_test(the_next_maker_counts_on_from_the_newest),
         cmocka_unit_test(checkpoints_of_before_the_launch_do_not_count),
-        cmocka_unit_test(seconds_count_from_the_last_one_whoever_wrote_it),
+        cmocka_unit_test(the_interval_counts_from_the_last_checkpoint_of_any_trainer),
         cmocka_unit_test(a_name_counts_on_from_the_checkpoint_that_the_training_goes_on_from),
         cmocka_unit_test(a_stopped_training_says_where_its_checkpoint_is),
     };

@@ -493,7 +493,7 @@ static tr_status make(tr_data_spec spec)
     return status;
 }
 
-TEST(what_makes_no_sense_is_refused)
+TEST(a_senseless_description_of_data_is_refused)
 {
     static const int64_t open_dims[] = {-1, -1};
     const tr_data_slot   half = {.name = "h", .dtype = TR_FP16, .rank = 2, .dims = one},
@@ -571,7 +571,7 @@ int main(void)
         cmocka_unit_test(a_bad_line_in_a_later_task_has_its_number_in_the_file),
         cmocka_unit_test(bad_lines_are_skipped_and_counted),
         cmocka_unit_test(lines_in_memory_are_shuffled_by_the_seed),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(a_senseless_description_of_data_is_refused),
         cmocka_unit_test(only_regular_files_are_read),
         cmocka_unit_test(a_command_makes_the_lines),
         cmocka_unit_test(a_slow_command_is_waited_for_in_turns),

@@ -179,7 +179,7 @@ static void panels_make_the_product(void **state)
     }
 }
 
-static void what_is_not_finite_stays_in_its_row_and_column(void **state)
+static void nan_and_infinities_stay_in_their_row_and_column(void **state)
 {
     (void)state;
     for (int by_tiles = 0; by_tiles < 2; by_tiles++) {
@@ -398,7 +398,7 @@ int main(void)
         cmocka_unit_test(tiles_stay_within_the_bound),
         cmocka_unit_test(cuts_change_no_bit),
         cmocka_unit_test(panels_make_the_product),
-        cmocka_unit_test(what_is_not_finite_stays_in_its_row_and_column),
+        cmocka_unit_test(nan_and_infinities_stay_in_their_row_and_column),
         cmocka_unit_test(vector_instructions_are_what_the_model_says),
         cmocka_unit_test(tile_instructions_are_what_the_model_says),
         cmocka_unit_test(packed_words_are_the_models),
