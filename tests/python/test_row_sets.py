@@ -2,11 +2,14 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 
 import numpy as np
 import pytest
+from compare_scripts import build_transport
+from forked_jobs import Built, run_job
 from job_support import ROW_SETS as SCRIPT
 from job_support import Launched, alone, assert_same_tables, launch, needs_mpi
 
@@ -86,3 +89,29 @@ def test_a_damaged_table_leaves_the_servers_rows_and_fails_on_all_trainers(tmp_p
     printed = launch(2, 2, "--out", tmp_path / "r", "--wrong", "damaged", script=SCRIPT)
     assert printed.count("has the rows from before: True") == 2, printed
     assert "caught by trainer 1: the loading of the table 'plain', which had 4 updates: trainer 0, which sends the rows for all, could not" in printed
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+@pytest.mark.parametrize("mode", ["async", "ssp(3)", "sync", "sync(degraded)"])
+@pytest.mark.parametrize("lone", [0, 1])
+def test_rows_that_are_set_count_where_one_trainer_has_made_more_steps(lone, mode, tmp_path):
+    built = Built("""
+x = L.data("x", [1], dtype="int64")
+rows = L.embedding(x, [9, 2], is_distributed=True, param_attr="table")
+loss = L.mean(L.fc(rows, 1))
+test = fluid.default_main_program().clone(for_test=True)
+fluid.optimizer.SGD(0.1).minimize(loss)
+""", f"""
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+feed = {{"x": np.array([[1], [2]])}}
+exe.run(feed=feed)
+for number in range(3 * (D.trainer_index() == {lone})):
+    exe.run(feed=feed)
+D.barrier()
+fluid.io.set_table_rows("table", [2], np.full((1, 2), 7, "float32"))
+note("rows", exe.run(test, feed=feed, fetch_list=[rows])[0])
+D.barrier()
+""")
+    for one in run_job(build_transport(tmp_path), built, str(tmp_path), 2, 2, mode)[:2]:
+        assert not one.error and (one.notes[0][1][1] == 7).all() and (one.notes[0][1][0] != 7).all(), one

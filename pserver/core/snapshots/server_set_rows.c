@@ -4,15 +4,6 @@
 #include "pserver/core/updates/server_streams.h"
 #include "pserver/core/updates/server_updates.h"
 
-/* Has a trainer made a later step? Then the rows were set before it. */
-static bool is_over(const tr_server *server, uint64_t step)
-{
-    for (int i = 0; i < server->trainer_count; i++)
-        if (tr__server_is_present(&server->trainer[i]) && server->trainer[i].ended > step)
-            return true;
-    return false;
-}
-
 static tr_status check(const tr_server *server, const tr__trainer *trainer, const tr_form_write_rows *what)
 {
     const char *name = tr__server_trainer_name(server, trainer);
@@ -28,8 +19,6 @@ static tr_status set_rows(tr_server *server, const tr__trainer *trainer, const t
 {
     const tr_form_write_rows *what = &wire->write_rows;
 
-    if (is_over(server, what->step))
-        return TR_OK;
     if (tr__updates_is_updating(server))
         return tr_fail(TR_EPEER, "%s sets rows of table '%s' after step %llu while an update is made: all trainers must come together first",
                        tr__server_trainer_name(server, trainer), server->setup->tables[what->table]->name, (unsigned long long)what->step);

@@ -42,6 +42,15 @@ def meet(call: str, value: Any) -> dict[int, Any]:
     return {index: decode(part) for index, part in found.items()}
 
 
+def has_posted_next(call: str) -> bool:
+    """Return whether this trainer, before it ran its script again, has come to its next collective, which is this ``call``."""
+    job = current()
+    if job is None:
+        return False
+    found = board.post(job, number=session.collectives + 1, call=call)
+    return found is None or job.index in found
+
+
 def barrier() -> None:
     """Wait until all trainers have called this.
 

@@ -4,7 +4,8 @@ The next forward part looks rows up on the servers, so the rows must be there be
 together, one of them sends the rows, and they come together again.
 
 A trainer that replays its script sends nothing: the rows that it set between replayed steps are in the servers' tables, under the updates of later steps. It takes part
-in the collectives alone, whose results are known. What the script sets behind the last replayed step is sent again, because it may have come only in part.
+in the collectives alone, whose results are known. What the script sets behind the last replayed step is sent again, because it may have come only in part. But if
+this trainer's post of the second collective is there, the rows have come whole, and the others may have made steps since: then nothing is sent.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..job.job import current
 from ..native.errors import FileError, PeerError, check, user_line
 from ..native.names import name_chars
 from ..native.scope import Scope
-from .collectives import meet
+from .collectives import has_posted_next, meet
 from .reached import is_replaying
 
 
@@ -33,7 +34,7 @@ def set_rows_of_servers(scope: Scope, name: str, call: str, fill: Callable[[Scop
     check(lib.tr_job_set_rows_begin(*table))
     writer = min(meet(call, None))
     failure = None
-    if job.index == writer:
+    if job.index == writer and not has_posted_next(end):
         try:
             source = Scope()
             fill(source)
