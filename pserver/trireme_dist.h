@@ -304,8 +304,9 @@ TR_API tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step);
  * steps. *count: the number of variables. It is 0 where nothing was kept: at the first start, or when another host had the memory. */
 TR_API tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count);
 /* From here on notice what is written to variables of `scope` of which the servers have the values: the sources of tr_job_spec.values. They hold what the
- * servers have now. The operator send_sets, with which a step begins, sends the servers what was set. */
-TR_API tr_status tr_job_watch(tr_job *job, tr_scope *scope);
+ * servers have now. The operator send_sets, with which a step begins, sends the servers what was set. The `remote` ones of them change with the servers' updates,
+ * and no step brings their values: these are pulled when they are read. */
+TR_API tr_status tr_job_watch(tr_job *job, tr_scope *scope, int remote_count, const char *const *remote);
 /* Was this variable set since the last step? NULL: any of them. */
 TR_API bool      tr_job_is_set(tr_job *job, const char *name);
 /* What was written to this variable, or to all of them (NULL), is no value that the servers should get. */
@@ -413,7 +414,6 @@ typedef struct tr_job_checkpoint_spec {
     tr_trainer_state place;           /* of this trainer in its data; tr_job_checkpoint fills in the index */
     int              count;           /* variables that trainers have and servers do not */
     const tr_checkpoint_item  *states;          /* copied, with their values */
-    bool             without_tables;
 } tr_job_checkpoint_spec;
 
 typedef struct tr_job_checkpoint_report {

@@ -100,6 +100,8 @@ struct tr_plan {
     int          outside_count;
     int         *writes;              /* of the root: the variables in the SCOPE that a run sets (is_set) */
     int          write_count;
+    int         *reads;               /* of the root: the variables in the SCOPE that a run reads */
+    int          read_count;
     tr_step     *step;
     int          step_count;
     int          total_args, total_slots;

@@ -443,7 +443,8 @@ static tr_status sum_up(tr_plan *plan)
     plan->outside = malloc(((size_t)plan->var_count + 1) * sizeof *plan->outside);
     plan->unset = malloc(((size_t)plan->var_count + 1) * sizeof *plan->unset);
     plan->writes = malloc(((size_t)plan->var_count + 1) * sizeof *plan->writes);
-    if (!plan->outside || !plan->unset || !plan->writes)
+    plan->reads = malloc(((size_t)plan->var_count + 1) * sizeof *plan->reads);
+    if (!plan->outside || !plan->unset || !plan->writes || !plan->reads)
         return tr_fail(TR_ENOMEM, "no memory for a plan of %d variables", plan->var_count);
     for (int v = 0; v < plan->var_count; v++) {
         const tr_home home = plan->var[v].home;
@@ -454,6 +455,8 @@ static tr_status sum_up(tr_plan *plan)
             plan->outside[plan->outside_count++] = v;
         if (home == TR_SCOPE && plan->var[v].is_set)
             plan->writes[plan->write_count++] = v;
+        if (home == TR_SCOPE && (plan->var[v].read || plan->var[v].captured))
+            plan->reads[plan->read_count++] = v;
     }
     for (int i = 0; i < plan->step_count; i++) {
         plan->awaits = plan->awaits || plan->step[i].op->awaits;

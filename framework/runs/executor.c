@@ -277,6 +277,19 @@ static void tell_written(const tr_plan *plan)
         tr__tell_written(plan->frame->var[plan->writes[i]]->tensor.watch);
 }
 
+/* Of the variables that the run reads, somebody else may have newer values. */
+static tr_status fetch_watched(const tr_plan *plan, const int *vars, int count)
+{
+    uint32_t any = 0;
+
+    for (int i = 0; i < count; i++) {
+        const uint32_t watch = plan->frame->var[vars[i]]->tensor.watch;
+        tr__tell_wanted(watch);
+        any |= watch;
+    }
+    return any ? tr__watcher_fetch() : TR_OK;
+}
+
 static tr_status compute(tr_plan *plan)
 {
     TR_TRY(choose_layout(plan));
@@ -295,6 +308,7 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
         plan->scope_generation = tr__scope_generation(plan->scope);
         plan->frame->layout = NULL;
     }
+    TR_TRY(fetch_watched(plan, plan->reads, plan->read_count));
     tr__frame_drop_lods(plan->frame);
     for (int i = 0; i < plan->feed_count; i++)
         if (plan->feed_var[i] >= 0)
@@ -304,6 +318,7 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
     const tr_status status = compute(plan);
     if (status != TR_OK)
         return name_feeds(status, plan, feeds);
+    TR_TRY(fetch_watched(plan, plan->fetch_var, plan->fetch_count));
     for (int i = 0; i < plan->fetch_count; i++)
         TR_TRY(give_fetch(fetches[i], plan, i));
     return TR_OK;

@@ -47,6 +47,7 @@ static void clear(tr_plan *plan)
     free(plan->fetch_var);
     free(plan->step);
     free(plan->outside);
+    free(plan->reads);
     free(plan->unset);
     free(plan->writes);
     free(plan->var);

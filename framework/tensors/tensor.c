@@ -265,6 +265,10 @@ int64_t tr_tensor_numel(const tr_tensor *tensor) { return tr_tensor_count(tensor
 
 tr_status tr_tensor_await(const tr_tensor *tensor)
 {
+    if (tensor->watch) {
+        tr__tell_wanted(tensor->watch);
+        TR_TRY(tr__watcher_fetch());
+    }
     return tr__pending_wait(tensor->data, tr_tensor_bytes(tensor));
 }
 

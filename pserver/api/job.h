@@ -36,6 +36,7 @@ typedef struct tr__job_block {
     int64_t   bytes;
     bool      is_number, may_be_nan;  /* as in tr_job_block */
     bool      is_pushed;              /* in the present step */
+    bool      for_trainers;           /* of a value: as in tr_job_value */
     const void *held;                 /* the gradient, if it waits for the step's end: job_finite.h */
     double      held_weight;
     _Atomic uint64_t pull;            /* ticket of the block's last pull; other threads read this field and the next, and `from` */
@@ -101,12 +102,13 @@ typedef enum tr__job_life {
 
 /* Dense gradients and parameters: job_train.c, job_pull.c. */
 typedef struct tr__job_blocks {
-    int            count, first_count;    /* first_count: values that are `for_trainers`; their entries follow those of the blocks */
+    int            count, value_count;    /* value_count: values of servers (tr_job_spec.values); their entries follow those of the blocks */
     tr__job_block *item;
     tr_map         of;                /* name of a parameter or gradient -> number of its block, plus 1 */
     int            pushed;            /* blocks pushed in the present step */
     int64_t        pulled_at;         /* number of ended steps at the last pull */
     uint64_t       lists;             /* number of calls of tr_job_pull */
+    _Atomic uint64_t version;         /* grows when the servers' values may have changed: with a step, and with a pull of parameters */
 } tr__job_blocks;
 
 /* Sparse tables: job_tables.c, job_rows.c. */

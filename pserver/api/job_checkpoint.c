@@ -25,7 +25,6 @@ typedef struct order {
     int64_t  step, begun;
     uint64_t snapshot;
     int      keep;
-    bool     without_tables, has_own; /* has_own: with the own parts of all trainers */
 } order;
 
 struct tr__checkpointer {
@@ -101,8 +100,7 @@ static tr_status complete(tr__checkpointer *m, tr__parts *p, const tr_places *pl
 {
     const tr_checkpoint_facts facts = {.step = m->order.step, .mode = m->job->mode, .digest = m->order.digest};
 
-    if (m->order.has_own)
-        TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->own_part, m->order.folder, places));
+    TR_TRY(tr__own_parts_collect(p, &m->is_given_up, m->job->own_part, m->order.folder, places));
     return tr__parts_write_manifest(p, m->order.dir, m->order.folder, facts, m->order.snapshot, places);
 }
 
@@ -224,7 +222,6 @@ static tr__snapshot_call *make_call(tr__checkpointer *m, const tr_trainer_state 
     for (int i = 0; i < call->servers; i++) {
         Trireme__Pserver__SnapshotTarget target = TRIREME__PSERVER__SNAPSHOT_TARGET__INIT;
         target.folder = m->order.folder;
-        target.has_without_tables = target.without_tables = m->order.without_tables;
         target.file = tr_part_name(i, count, m->order.snapshot);
         call->payload[i] = tr__place_pack(&call->size[i], place, &target);
         free(target.file);
@@ -238,7 +235,7 @@ static int common_states(tr_checkpoint_item *out, const tr_job *job, const tr_jo
     int count = 0;
 
     for (int i = 0; i < spec->count; i++)
-        if (spec->without_tables || !tr__own_part_has(job->own_part, spec->states[i].name))
+        if (!tr__own_part_has(job->own_part, spec->states[i].name))
             out[count++] = spec->states[i];
     return count;
 }
@@ -251,7 +248,7 @@ static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec, 
     m->order = (order){
         .dir = tr__must_strdup(spec->folder), .folder = tr_checkpoint_path(spec->folder, spec->step), .step = spec->step,
         .digest = tr__must_strdup(spec->digest ? spec->digest : ""), .snapshot = tr_checkpoint_new_number(), .keep = spec->keep,
-        .without_tables = spec->without_tables, .has_own = !spec->without_tables, .begun = tr__clock()};
+        .begun = tr__clock()};
     if (states > 0)
         m->order.file = tr_part_name(servers, servers + 1, m->order.snapshot);
 }
@@ -270,8 +267,7 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
                        (long long)spec->step, spec->keep);
     if (job->blocks.pushed)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: in the middle of step %lld: end it first", (long long)job->step + 1);
-    if (!spec->without_tables)
-        TR_TRY(tr__own_parts_check(job->own_part));
+    TR_TRY(tr__own_parts_check(job->own_part));
     if (tr_background_is_under_way(&m->background))
         return tr_fail(TR_EEXIST, "tr_job_checkpoint: that of step %lld is still being written", (long long)m->order.step);
     return TR_OK;

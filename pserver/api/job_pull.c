@@ -23,17 +23,17 @@ static tr_status check_pull(tr_job *job, int count, const int *blocks)
     if (count < 0)
         return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
     for (int i = 0; i < count; i++) {
-        if (blocks[i] < job->blocks.count || blocks[i] >= job->blocks.count + job->blocks.first_count)
+        if (blocks[i] < job->blocks.count || blocks[i] >= job->blocks.count + job->blocks.value_count)
             TR_TRY(tr__job_check_block(job, blocks[i], "tr_job_pull"));
         tr__job_block *b = &job->blocks.item[blocks[i]];
         if (b->list == list || !tr_job_is_done(job, b->pull))
-            return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param ? b->param : "a first value");
+            return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param ? b->param : "a value");
         b->list = list;
     }
     return TR_OK;
 }
 
-tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
+tr_status tr__job_pull_entries(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_pull"));
     TR_TRY(check_pull(job, count, blocks));
@@ -54,23 +54,38 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     }
     atomic_store(&job->rank.owner, pthread_self());
     atomic_store(&job->rank.last_pull, job->last_ticket);
+    return TR_OK;
+}
+
+tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
+{
+    TR_TRY(tr__job_pull_entries(job, count, blocks, data, ticket));
     job->blocks.pulled_at = job->step;
+    atomic_fetch_add(&job->blocks.version, 1);
     return TR_OK;
 }
 
 tr_status tr_job_pull_first(tr_job *job, int count, void *const *data, tr_ticket *ticket)
 {
-    if (count != job->blocks.first_count)
-        return tr_fail(TR_EINVAL, "tr_job_pull_first: %d values; the job has %d for trainers", count, job->blocks.first_count);
-    int   *blocks = tr__must_alloc((size_t)count * sizeof *blocks + 1), wanted = 0;
-    void **to = tr__must_alloc((size_t)count * sizeof *to + 1);
+    const int end = job->blocks.count + job->blocks.value_count;
+    int       found = 0, wanted = 0;
 
-    for (int i = 0; i < count; i++)
+    for (int b = job->blocks.count; b < end; b++)
+        found += job->blocks.item[b].for_trainers;
+    if (count != found)
+        return tr_fail(TR_EINVAL, "tr_job_pull_first: %d values; the job has %d for trainers", count, found);
+    int   *blocks = tr__must_alloc((size_t)count * sizeof *blocks + 1);
+    void **to = tr__must_alloc((size_t)count * sizeof *to + 1);
+    for (int b = job->blocks.count, i = 0; b < end; b++) {
+        if (!job->blocks.item[b].for_trainers)
+            continue;
         if (data[i]) {
-            blocks[wanted] = job->blocks.count + i;
+            blocks[wanted] = b;
             to[wanted++] = data[i];
         }
-    const tr_status status = tr_job_pull(job, wanted, blocks, to, ticket);
+        i++;
+    }
+    const tr_status status = tr__job_pull_entries(job, wanted, blocks, to, ticket);
     free(blocks);
     free(to);
     return status;

@@ -5,6 +5,7 @@
 #include "framework/tensors/scope.h"
 #include "framework/tensors/watched.h"
 #include "pserver/api/job_calls.h"
+#include "pserver/api/job_pull.h"
 #include "pserver/rank/rank_commands.h"
 
 #include <pthread.h>
@@ -15,7 +16,7 @@
 /* What one server has of a variable. */
 typedef struct part {
     struct part *next;
-    int          server;
+    int          server, entry;       /* entry: among the blocks and values of the job, for a pull */
     uint32_t     value;               /* number in the Setup of the server */
     int64_t      begin, bytes;        /* the bytes of the trainers' variable */
 } part;
@@ -28,6 +29,9 @@ typedef struct owned {
     part     *parts;
     tr_var   *var;                    /* in the scope; NULL: it is not there any more */
     bool      is_pulled;              /* a parameter: each step brings the servers' value */
+    bool      is_remote;              /* updates change it, and no step brings it: it is fetched when it is read */
+    bool      is_wanted;              /* it is about to be read */
+    uint64_t  version;                /* of a remote one: that of the value here */
     bool      is_written, is_touched; /* since the last step; touched: written, or lent */
     uint64_t  digest;                 /* if it is touched: of the value before that */
 } owned;
@@ -37,6 +41,7 @@ struct tr__job_sets {
     tr_scope       *scope;            /* NULL: nobody watches yet */
     tr_watcher      watcher;
     atomic_bool     is_touched;       /* a variable is */
+    atomic_bool     has_wanted;       /* a variable is wanted */
     int             count;
     owned          *var;
     tr_map          number_of;        /* name -> place in `var`, plus 1 */
@@ -57,7 +62,7 @@ static owned *variable_of(tr__job_sets *sets, const tr_job *job, const tr_job_va
     return var;
 }
 
-static void add_part(owned *var, const tr_job_value *value, uint32_t number)
+static void add_part(owned *var, const tr_job_value *value, int entry, uint32_t number)
 {
     part   *p = tr__must_alloc(sizeof *p);
     int64_t row = tr_dtype_size(value->dtype);
@@ -65,7 +70,7 @@ static void add_part(owned *var, const tr_job_value *value, uint32_t number)
     for (int i = 1; i < value->rank; i++)
         row *= value->dims[i];
     const int64_t rows = value->rank ? value->dims[0] : 1;
-    *p = (part){.next = var->parts, .server = value->server, .value = number, .begin = value->rows ? value->row * row : 0, .bytes = rows * row};
+    *p = (part){.next = var->parts, .server = value->server, .entry = entry, .value = number, .begin = value->rows ? value->row * row : 0, .bytes = rows * row};
     var->parts = p;
     var->bytes = value->rows ? value->rows * row : rows * row;
 }
@@ -80,7 +85,7 @@ tr_status tr__job_sets_keep(tr_job *job, const tr_job_spec *spec)
     for (int i = 0; i < spec->value_count; i++) {
         const tr_job_value *value = &spec->values[i];
         if (value->source && !value->for_trainers)
-            add_part(variable_of(sets, job, value), value, number[value->server]);
+            add_part(variable_of(sets, job, value), value, spec->block_count + i, number[value->server]);
         number[value->server]++;
     }
     free(number);
@@ -148,7 +153,8 @@ static void touch(void *payload, uint32_t number, bool is_written)
         return;                                            /* it is over, or this is a forked child */
     tr__job_sets *sets = job->sets;
     owned        *var = &sets->var[number - 1];
-    (void)tr_tensor_await(tr_var_tensor(var->var));        /* it failed: the next step says so */
+    const tr_tensor *tensor = tr_var_tensor(var->var);
+    (void)tr__pending_wait(tensor->data, tr_tensor_bytes(tensor));         /* it failed: the next step says so */
     pthread_mutex_lock(&sets->lock);
     if (!var->is_touched)
         var->digest = digest_of(var);
@@ -166,20 +172,6 @@ static void bind(const tr__job_sets *sets, int i)
     var->var = tr_scope_find(sets->scope, var->name);
     if (var->var)
         var->var->tensor.watch = (uint32_t)i + 1;
-}
-
-tr_status tr_job_watch(tr_job *job, tr_scope *scope)
-{
-    tr__job_sets *sets = job->sets;
-
-    if (!sets)
-        return tr_fail(TR_EINVAL, "tr_job_watch: tr_job_setup comes first");
-    sets->scope = scope;
-    for (int i = 0; i < sets->count; i++)
-        bind(sets, i);
-    sets->watcher = (tr_watcher){touch, job->rank.job};
-    tr__watcher_set(&sets->watcher);
-    return TR_OK;
 }
 
 /* Has the variable another value than the servers think? Of a parameter this trainer has their value, so a script may write it and put it back. What they
@@ -255,6 +247,151 @@ void tr_job_unset(tr_job *job, const char *name)
         for (places_of(&i, &end, sets, name); i < end; i++)
             forget(sets, i);
     pthread_mutex_unlock(&sets->lock);
+}
+
+/* == values that the servers alone have ============================================================ */
+
+static bool is_old(const tr_job *job, const owned *var)
+{
+    return var->is_remote && var->version != atomic_load(&job->blocks.version);
+}
+
+static void want(void *payload, uint32_t number)
+{
+    const tr_job *job = tr__weak_object(payload);
+
+    if (!job)
+        return;                                            /* it is over, or this is a forked child */
+    tr__job_sets *sets = job->sets;
+    owned        *var = &sets->var[number - 1];
+    if (!is_old(job, var))
+        return;
+    pthread_mutex_lock(&sets->lock);
+    var->is_wanted = true;
+    atomic_store(&sets->has_wanted, true);
+    pthread_mutex_unlock(&sets->lock);
+}
+
+/* Only between two steps the servers have one value, and only the thread that makes the steps talks to them. */
+static tr_status check_fetch(const tr_job *job, const owned *var)
+{
+    if (!pthread_equal(atomic_load(&job->rank.owner), pthread_self()))
+        return tr_fail(TR_EUNSUPPORTED, "the parameter servers have '%s', and the thread that makes the steps gets it from them; read it there, and hand it over",
+                       var->name);
+    if (job->blocks.pushed || job->tables.pushed)
+        return tr_fail(TR_EUNSUPPORTED, "the parameter servers have '%s', and its value is not there to be read in the middle of step %lld; read it between two steps",
+                       var->name, (long long)job->step + 1);
+    return TR_OK;
+}
+
+/* Add the parts of a variable to a pull. A number of which each server has a copy is whole in one part. Returns how many parts there are now. */
+static int add_parts(int *entry, void **to, int count, const owned *var)
+{
+    char *data = tr_var_tensor(var->var)->data;
+
+    for (const part *p = var->parts; p; p = p->next) {
+        entry[count] = p->entry;
+        to[count++] = data + p->begin;
+        if (p->bytes == var->bytes)
+            break;
+    }
+    return count;
+}
+
+static tr_status pull_wanted(tr_job *job, int *entry, void **to)
+{
+    tr__job_sets *sets = job->sets;
+    tr_ticket     ticket;
+    int           count = 0;
+
+    for (int i = 0; i < sets->count; i++) {
+        owned           *var = &sets->var[i];
+        const tr_tensor *tensor = var->var ? tr_var_tensor(var->var) : NULL;
+        const bool       fits = tensor && tensor->data && tensor->dtype == var->dtype && tr_tensor_bytes(tensor) == var->bytes;
+        var->is_wanted &= is_old(job, var) && fits && !is_set(sets, i);
+        if (!var->is_wanted)
+            continue;
+        TR_TRY(check_fetch(job, var));
+        count = add_parts(entry, to, count, var);
+    }
+    if (!count)
+        return TR_OK;
+    TR_TRY(tr__job_pull_entries(job, count, entry, to, &ticket));
+    return tr_job_wait(job, ticket);
+}
+
+static tr_status fetch_wanted(tr_job *job)
+{
+    tr__job_sets  *sets = job->sets;
+    const uint64_t version = atomic_load(&job->blocks.version);
+    int           *entry = tr__must_array((size_t)job->blocks.value_count + 1, sizeof *entry);
+    void         **to = tr__must_array((size_t)job->blocks.value_count + 1, sizeof *to);
+
+    const tr_status status = pull_wanted(job, entry, to);
+    free(entry);
+    free(to);
+    for (int i = 0; i < sets->count; i++) {
+        if (!sets->var[i].is_wanted)
+            continue;
+        sets->var[i].is_wanted = false;
+        if (status != TR_OK)
+            continue;
+        sets->var[i].version = version;
+        if (sets->var[i].is_touched)
+            forget(sets, i);
+    }
+    atomic_store(&sets->has_wanted, false);
+    return status;
+}
+
+static tr_status fetch(void *payload)
+{
+    tr_job *job = tr__weak_object(payload);
+
+    if (!job || !atomic_load(&job->sets->has_wanted))
+        return TR_OK;
+    pthread_mutex_lock(&job->sets->lock);
+    const tr_status status = fetch_wanted(job);
+    pthread_mutex_unlock(&job->sets->lock);
+    return status;
+}
+
+tr_status tr__job_sets_renew(tr_job *job)
+{
+    tr__job_sets *sets = job->sets;
+
+    if (!sets || !atomic_load_explicit(&sets->is_touched, memory_order_relaxed))
+        return TR_OK;
+    pthread_mutex_lock(&sets->lock);
+    for (int i = 0; i < sets->count; i++)
+        if (sets->var[i].is_remote && sets->var[i].is_touched) {
+            sets->var[i].is_wanted = true;
+            atomic_store(&sets->has_wanted, true);
+        }
+    pthread_mutex_unlock(&sets->lock);
+    return fetch(job->rank.job);
+}
+
+/* == watching ==================================================================================== */
+
+tr_status tr_job_watch(tr_job *job, tr_scope *scope, int remote_count, const char *const *remote)
+{
+    tr__job_sets *sets = job->sets;
+
+    if (!sets)
+        return tr_fail(TR_EINVAL, "tr_job_watch: tr_job_setup comes first");
+    sets->scope = scope;
+    for (int i = 0; i < sets->count; i++)
+        bind(sets, i);
+    for (int i = 0; i < remote_count; i++) {
+        const intptr_t known = (intptr_t)tr_map_find(&sets->number_of, remote[i]);
+        if (known)
+            sets->var[known - 1].is_remote = true;
+    }
+    atomic_fetch_add(&job->blocks.version, 1);         /* none is here yet */
+    sets->watcher = (tr_watcher){touch, want, fetch, job->rank.job};
+    tr__watcher_set(&sets->watcher);
+    return TR_OK;
 }
 
 /* == at a step ==================================================================================== */

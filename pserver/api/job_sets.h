@@ -7,6 +7,9 @@
  * Memory that was handed out (an array of NumPy that shares it, tr_tensor_data) may be written without a word. So a digest of its bytes is made when
  * it is handed out, and again at the next step. While an array of NumPy shares the memory, the digest is renewed after each pull.
  *
+ * A trainer has no present value of the optimizers' states: no step brings them. Such a variable is *remote*. The framework tells that it is about to be read, and
+ * then its value is pulled, once for each state of the servers that this trainer sees. A value that the script has set counts until the next step.
+ *
  * What must stay true: a step before which nothing was written or handed out costs one comparison here. */
 #ifndef TR_PSERVER_JOB_SETS_H
 #define TR_PSERVER_JOB_SETS_H
@@ -20,6 +23,8 @@ tr_status tr__job_sets_keep(tr_job *job, const tr_job_spec *spec);
 void      tr__job_sets_free(tr__job_sets *sets);
 /* A step begins. */
 tr_status tr__job_sets_send(tr_job *job);
+/* A step has ended: fetch the remote values whose memory other objects share. */
+tr_status tr__job_sets_renew(tr_job *job);
 /* Parameters have arrived while other objects share their memory. */
 void      tr__job_sets_arrived(tr_job *job);
 

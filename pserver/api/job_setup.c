@@ -95,7 +95,6 @@ static Trireme__Pserver__Value *make_value(const tr_job_value *from)
     to->has_row = to->has_rows = from->rows > 0;
     to->row = (uint64_t)from->row;
     to->rows = (uint64_t)from->rows;
-    to->has_for_trainers = to->for_trainers = from->for_trainers;
     return to;
 }
 
@@ -222,8 +221,7 @@ static tr_status make_setup(tr__setup_call *out, const tr_job *job, const tr_job
         out->block[i] = (tr_client_block){b->server, (uint64_t)b->bytes, job->rounds && !b->is_exact && b->dtype == TR_FP32};
     }
     for (int i = 0; i < spec->value_count; i++)
-        if (spec->values[i].for_trainers)
-            out->block[out->block_count++] = (tr_client_block){spec->values[i].server, (uint64_t)value_bytes(&spec->values[i]), false};
+        out->block[out->block_count++] = (tr_client_block){spec->values[i].server, (uint64_t)value_bytes(&spec->values[i]), false};
     for (int s = 0; s < out->servers; s++)
         tr__facts_pack(&out->server[s], facts);
     return tr_job_index(job) == 0 ? add_setups(out, job, spec) : TR_OK;

@@ -39,8 +39,9 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
                                         .may_be_nan = from->may_be_nan};
         TR_TRY(tr__job_coder_new(&job->blocks.item[i].coder, job, from));
     }
+    job->blocks.value_count = spec->value_count;
     for (int i = 0; i < spec->value_count; i++)
-        job->blocks.first_count += spec->values[i].for_trainers;
+        job->blocks.item[spec->block_count + i].for_trainers = spec->values[i].for_trainers;
     for (int i = spec->block_count - 1; i >= 0; i--)           /* backwards: of two blocks with one name the first is found */
         if (tr_map_put(&job->blocks.of, job->blocks.item[i].param, (void *)(intptr_t)(i + 1)) != 0 ||
             tr_map_put(&job->blocks.of, job->blocks.item[i].grad, (void *)(intptr_t)(i + 1)) != 0)
@@ -223,6 +224,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     tr_trainer_meter_end(job->rank.meter, tr__clock());
     job->rank.last_end = job->last_ticket;
     job->step++;
+    atomic_fetch_add(&job->blocks.version, 1);
     job->blocks.pushed = 0;
     for (int i = 0; i < job->blocks.count; i++)
         job->blocks.item[i].is_pushed = false;
@@ -253,6 +255,7 @@ tr_status tr_job_step_idle(tr_job *job)
     TR_TRY(tr__job_call(job, &(tr__command){.head = {TR__STEP_IDLE, .is_urgent = true}}, NULL));
     job->rank.last_end = job->last_ticket;
     job->step++;
+    atomic_fetch_add(&job->blocks.version, 1);
     return tr__job_tables_ended(job);
 }
 

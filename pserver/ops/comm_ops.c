@@ -248,9 +248,12 @@ static tr_status run_fetch_barrier(const tr_run *io)
     tr_job                    *job;
 
     TR_TRY(tr__comm_find_job(&job, io));
-    if (!a->waits && !is_looked_at(&io->outs[OUT]))
-        return tr_job_flush(job);
+    if (!a->waits && !is_looked_at(&io->outs[OUT])) {
+        TR_TRY(tr_job_flush(job));
+        return tr__job_sets_renew(job);
+    }
     TR_TRY(tr_job_wait(job, tr_job_last_ticket(job)));
+    TR_TRY(tr__job_sets_renew(job));
     tr__job_sets_arrived(job);
     return TR_OK;
 }

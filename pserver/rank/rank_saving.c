@@ -16,7 +16,7 @@ struct tr__saving {
     tr_background    background;
     atomic_bool  is_expected, is_wanted;
     size_t       expected_bytes;
-    bool         is_writing, without_tables;
+    bool         is_writing;
     char        *folder, *file;       /* folder and name of the wanted part */
     tr_part     *part;                /* result of the writing thread: the part, or the error */
     char        *error;
@@ -65,7 +65,6 @@ void tr__saving_begin(tr__saving *s, const Trireme__Pserver__SnapshotTarget *tar
     free(s->file);
     s->folder = tr__must_strdup(target->folder);
     s->file = tr__must_strdup(target->file);
-    s->without_tables = target->without_tables;
     atomic_store(&s->is_wanted, true);
     tr__bell_ring(&s->rank->bell);
 }
@@ -108,11 +107,8 @@ static void *run_write(void *self)
 static tr_status take(tr__saving *s)
 {
     tr_checkpoint_item *states = tr__must_alloc(tr_server_program_state_capacity(s->rank->program) * sizeof *states + 1);
-    int       count = tr_server_program_states(s->rank->program, states);
 
-    while (s->without_tables && count && states[count - 1].kind == TR_STATE_TABLE)
-        count--;                                   /* tables come last */
-    const tr_status status = tr_snapshot_take(s->snapshot, count, states);
+    const tr_status status = tr_snapshot_take(s->snapshot, tr_server_program_states(s->rank->program, states), states);
     free(states);
     return status;
 }

@@ -121,6 +121,12 @@ static void *param_before(void *self, uint32_t index)
     return sp->param_memory[!sp->side][index];
 }
 
+static void *value_before(void *self, uint32_t index)
+{
+    const tr_server_program *sp = self;
+    return sp->value_memory[!sp->side][index];
+}
+
 static tr_table *table(const void *self, uint32_t index)
 {
     return ((const tr_server_program *)self)->table[index]->table;
@@ -239,7 +245,7 @@ tr_store tr_server_store(tr_server_program *sp, const tr_server_part *part)
         drop_left_state(sp);
     return (tr_store){
         .self = sp, .last_commit = last_commit, .setup = setup, .value = value, .ready = ready, .go_back = go_back, .param = param,
-        .param_before = param_before, .rows = rows, .rows_before = rows_before, .read_rows = read_rows, .write_rows = write_rows,
+        .param_before = param_before, .value_before = value_before, .rows = rows, .rows_before = rows_before, .read_rows = read_rows, .write_rows = write_rows,
         .tasks = tr__server_memory_tasks, .board = tr__server_memory_board, .generation = generation, .set_replica_rank = set_replica_rank,
         .replica_rank = replica_rank, .counts = counts, .piece = piece, .commit = commit, .frozen_value = frozen_value, .frozen_rows = frozen_rows,
     };

@@ -13,7 +13,7 @@ from script_tools import DATA, HEAD, PY_FUNC, TOOLS
 
 ROWS, WIDTH, KEYS = 8, 4, 12
 OPTIMIZERS = ["SGD({rate})", "Momentum({rate}, 0.9)", "Momentum({rate}, 0.9, use_nesterov=True)", "Adam({rate})", "Adagrad({rate})", "Adamax({rate})",
-              "DecayedAdagrad({rate})", "RMSProp({rate})", "RMSProp({rate}, centered=True, momentum=0.5)", "Adadelta({rate})", "Ftrl({rate})",
+              "DecayedAdagrad({rate}, decay=0.5)", "RMSProp({rate})", "RMSProp({rate}, centered=True, momentum=0.5)", "Adadelta({rate})", "Ftrl({rate})",
               "LarsMomentum({rate}, 0.9)"]
 OF_TABLES = OPTIMIZERS[:5]
 RATES = ["0.05", "0.05", "L.exponential_decay(0.05, 3, 0.8)", "L.exponential_decay(0.05, 3, 0.8, staircase=True)", "L.natural_exp_decay(0.05, 4, 0.5)",
@@ -220,7 +220,7 @@ h = L.array_read(array, n)
         self.say(f"step({self.steps}, {cut}, {feeds}{how})")
 
     def action(self) -> None:
-        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average", "dataset", "meet", "rows", "apart", "apart", "mistake", "reader", "dataset", "dataset", "started", "started", "started", "replicas", *["bad batch"] * (6 * self.has_py_func)], False)
+        kind = self.choose(["steps", "steps", "steps", "test", "look", "save", "infer", "set", "set", "rollback", "startup", "average", "dataset", "meet", "states", "states", "rows", "apart", "apart", "mistake", "reader", "dataset", "dataset", "started", "started", "started", "replicas", *["bad batch"] * (6 * self.has_py_func)], False)
         if kind == "steps":
             for _ in range(self.random.randint(1, 3)):
                 self.step()
@@ -272,11 +272,29 @@ h = L.array_read(array, n)
             self.replicas()
         elif kind == "bad batch" and self.has_py_func:
             self.bad_batch()
+        elif kind == "states":
+            self.look_at_states()
         elif kind == "meet":
             self.features.append("a collective")
             self.say("note('sum', D.all_reduce(1.0, op='mean'))\nD.barrier()")
         elif kind == "rows" and self.has_table and self.often(0.5, "rows by key between steps"):
             self.say("fluid.io.set_table_rows('rows', [2], np.ones((1, 3), 'float32'))")
+
+    def look_at_states(self) -> None:
+        """Read the optimizer's state, which servers have in a job."""
+        kind = self.choose(["read", "test", "program", "file", "step", "half"], False)
+        self.features.append(f"an optimizer's state: {kind}")
+        self.states += 1
+        if kind == "half":
+            self.has_set = True
+            self.say("halve_states()")
+        elif kind != "step":
+            self.say(f"note_states({self.states}, {kind!r}, {self.feeds})")
+        else:
+            self.has_set = False
+            self.steps += 1
+            cut = self.random.choice([1, 3, 4, 5, ROWS]) if self.is_sliced else ROWS
+            self.say(f"step_with_states({self.steps}, {cut}, {[one for one in self.feeds if one != 'factor' or self.steps == 1]})")
 
     def dataset(self) -> None:
         """Passes over files."""
@@ -342,7 +360,7 @@ h = L.array_read(array, n)
         self.say(DATA.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS))
         build = self.text()
         self.say(TOOLS.format(seed=seed, rows=ROWS, width=WIDTH, keys=KEYS, sliced=self.is_sliced, statistics=self.statistics, feeds=self.feeds, table=self.has_table))
-        self.steps = self.saves = self.passes = 0
+        self.steps = self.saves = self.passes = self.states = 0
         if self.has_py_func and self.skips:
             self.say("if D.is_distributed():\n    D.set_on_nan('skip')")
         if self.often(0.15, "set before the first step"):
@@ -357,6 +375,8 @@ h = L.array_read(array, n)
             self.action()
         self.step()
         self.say("look()\ntry_out()")
+        if self.often(0.3):
+            self.look_at_states()
         if "batch_norm" in self.features and self.lone_mode.startswith(ROUNDING):
             self.lone_mode = "async"                   # the gradient of a bias ahead of batch_norm is rounding alone, which Adam makes a whole step of
         if self.has_tasks and self.often(0.4, "leased tasks of two trainers"):

@@ -65,6 +65,41 @@ def parameters():
 def look():
     for name in parameters() + {statistics}:
         note(name, value(name))
+def states():
+    return sorted({{name for op in main.global_block().ops for slot in op.output_names for name in op.output(slot)
+                    if op.input("Param") and name not in parameters() and not name.startswith("rows") and scope.find_var(name) is not None}})
+def note_states(number, how, feeds):
+    names = states()
+    if how == "test":
+        fetched = exe.run(test, feed=feed_of(1000, [one for one in {feeds} if one != "factor"], 0, {rows}), fetch_list=[p, *names])[1:]
+    elif how == "program":
+        some = fluid.Program()
+        with fluid.program_guard(some):
+            fetched = [L.scale(some.global_block().create_var(name=one, shape=main.global_block().var(one).shape, dtype="float32", persistable=True), 1.0) for one in names]
+        fetched = exe.run(some, fetch_list=fetched)
+    elif how == "file":
+        place = "%s/states%d" % (folder, number)
+        fluid.io.save_vars(exe, place, main, vars=names)
+        D.barrier()
+        with fluid.scope_guard(fluid.Scope()):
+            if names:
+                fluid.io.load_vars(exe, place, main, vars=names)
+            fetched = [np.array(fluid.global_scope().find_var(one).get_tensor()) for one in names]
+        D.barrier()
+    else:
+        fetched = [value(one) for one in names]
+    for name, found in zip(names, fetched):
+        note("state " + name, np.array(found))
+def step_with_states(number, cut, feeds):
+    begin, end = (0, {rows}) if count == 1 or not {sliced} else (0, cut) if me == 0 else (cut, {rows})
+    cost, *found = exe.run(main, feed=feed_of(number, feeds, begin, end), fetch_list=[loss, *states()])
+    note("loss of step %d" % number, np.array(cost))
+    for name, one in zip(states(), found):
+        note("state " + name, np.array(one))
+def halve_states():
+    for name in states():
+        array = scope.find_var(name).get_tensor().numpy()
+        array *= np.float32(0.5)
 def try_out():
     cost, out = exe.run(test, feed=feed_of(1000, [one for one in {feeds} if one != "factor"], 0, {rows}), fetch_list=[loss, p])
     note("test", np.array(out))

@@ -92,6 +92,7 @@ typedef struct sim_trainer {
     sim_phase   phase;
     uint64_t    ticket, posted, made; /* the operation that it waits for; the last one that it has posted, and that its core has begun */
     float      *param, *grad;
+    float      *momentum;             /* as it was pulled, in jobs that are looked at */
     bool        takes_snapshot;           /* a snapshot that it has begun is not answered */
     struct { uint32_t number; uint64_t step; } seen[8];       /* snapshots that it knew of, and its last steps in them */
     bool        has_answers;              /* the core has begun it: its answers are of this one */
@@ -298,6 +299,7 @@ void      sim__snapshots_free(sim_job *job);
 void      sim__check_agreement(const sim_job *job);
 /* Remember what blocks are like; each block that a trainer has pulled is like one of those. */
 void      sim__note_blocks(sim_place *p);
+bool      sim__is_looked_at(const sim_job *job);
 void      sim__check_pulled(const sim_trainer *t);
 
 /* sim_trainer.c */

@@ -370,6 +370,12 @@ static void *store_param_before(void *self, uint32_t index)
     return p->param[1 - p->side][index];
 }
 
+static void *store_value_before(void *self, uint32_t index)
+{
+    sim_place *p = self;
+    return index < (uint32_t)p->count ? store_param_before(self, index) : p->momentum[1 - p->side][index - (uint32_t)p->count];
+}
+
 static void *store_tasks(void *self, uint64_t *bytes)
 {
     sim_place *p = self;
@@ -493,7 +499,7 @@ static tr_store store_over(sim_place *p)
 {
     return (tr_store){.self = p, .worker = p,
         .last_commit = store_last_commit, .setup = store_setup, .value = store_value, .ready = store_ready, .go_back = store_go_back,
-        .param = store_param, .param_before = store_param_before,
+        .param = store_param, .param_before = store_param_before, .value_before = store_value_before,
         .rows = sim__store_rows, .rows_before = sim__store_rows_before, .read_rows = store_read_rows, .write_rows = store_write_rows,
         .tasks = store_tasks, .board = store_board, .generation = store_generation, .set_replica_rank = store_set_replica_rank,
         .replica_rank = store_replica_rank, .counts = store_counts,

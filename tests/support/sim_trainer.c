@@ -37,6 +37,7 @@ void sim__trainer_init(sim_trainer *t, sim_job *job, int index, int rank)
     *t = (sim_trainer){.job = job, .index = index, .rank = rank, .ticket = 1, .posted = 1, .made = 1, .fact = "90"};
     t->param = calloc(SIM_TOTAL, sizeof *t->param);
     t->grad = calloc(SIM_TOTAL, sizeof *t->grad);
+    t->momentum = calloc(SIM_TOTAL, sizeof *t->momentum);
     t->pulled = calloc(1, sizeof *t->pulled);
     t->pushed = calloc(1, sizeof *t->pushed);
     make_coders(t);
@@ -47,6 +48,7 @@ void sim__trainer_deinit(sim_trainer *t)
 {
     free(t->param);
     free(t->grad);
+    free(t->momentum);
     free(t->pulled);
     free(t->pushed);
     free_coders(t);
@@ -144,10 +146,12 @@ static void set_up_servers(sim_trainer *t)
 {
     sim_job         *job = t->job;
     tr_client_setup *setups = calloc((size_t)job->options.servers, sizeof *setups);
-    tr_client_block *blocks = calloc((size_t)job->blocks, sizeof *blocks);
+    tr_client_block *blocks = calloc(3 * (size_t)job->blocks, sizeof *blocks);
 
-    for (int i = 0; i < job->blocks; i++)
-        blocks[i] = (tr_client_block){job->block[i].server, (uint64_t)job->block[i].size * 4, job->options.rounds};
+    for (int i = 0; i < 3 * job->blocks; i++) {        /* parameters; then, as values, parameters and momenta */
+        const sim_block *b = &job->block[i % job->blocks];
+        blocks[i] = (tr_client_block){b->server, (uint64_t)b->size * 4, job->options.rounds && i < job->blocks};
+    }
     for (int s = 0; s < job->options.servers; s++) {
         pack_join(t, &setups[s]);
         if (t->index == 0)
@@ -155,7 +159,7 @@ static void set_up_servers(sim_trainer *t)
     }
     if (!job->policy.is_lockstep)
         tr_client_keep_settled(t->client);
-    tr_client_setup_all(t->client, setups, (uint32_t)job->blocks, blocks);
+    tr_client_setup_all(t->client, setups, 3 * (uint32_t)job->blocks, blocks);
     if (job->policy.survives_trainers)
         tr_client_survive_trainers(t->client);
     if (job->policy.snapshots_all)
@@ -167,14 +171,16 @@ static void set_up_servers(sim_trainer *t)
 static void pull_blocks(sim_trainer *t)
 {
     const size_t n = (size_t)t->job->blocks;
-    int         *blocks = calloc(n, sizeof *blocks);
-    void       **to = calloc(n, sizeof *to);
+    int         *blocks = calloc(2 * n, sizeof *blocks);
+    void       **to = calloc(2 * n, sizeof *to);
 
     for (size_t i = 0; i < n; i++) {
         blocks[i] = (int)i;
         to[i] = &t->param[t->job->block[i].at];
+        blocks[n + i] = (int)(2 * n + i);
+        to[n + i] = &t->momentum[t->job->block[i].at];
     }
-    tr_client_pull(t->client, (uint32_t)n, blocks, to);
+    tr_client_pull(t->client, (uint32_t)(sim__is_looked_at(t->job) ? 2 * n : n), blocks, to);
     free(blocks);
     free(to);
 }

@@ -118,7 +118,6 @@ typedef struct tr_checkpoint_request {
     int         keep;                 /* how many of the newest stay; 0: all */
     int64_t     step;                 /* in its name; -1: the trainer's steps. In one process it is the number of these steps, too */
     int64_t     runs;                 /* of the trainer's program; -1: as many as were counted */
-    bool        without_tables;
     const void *position;             /* of this trainer in its data; NULL: unknown */
     size_t      position_size;
 } tr_checkpoint_request;

@@ -7,6 +7,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/tensors/scope.h"
+#include "framework/tensors/watched.h"
 
 /* == contents ==================================================================================== */
 
@@ -36,10 +37,23 @@ static tr_status describe_array(tr_checkpoint_item *to, const tr_checkpoint_mana
     return TR_OK;
 }
 
+/* Get the values that the servers have of the variables that this process writes. */
+static tr_status fetch_all(const tr_checkpoint_manager *m)
+{
+    for (int i = 0; i < m->contents.count; i++) {
+        const tr_checkpoint_variable *v = &m->contents.variables[i];
+        const tr_var                 *var = v->is_on_servers ? NULL : tr_scope_find(m->contents.scope, v->name);
+        if (var)
+            tr__tell_wanted(var->tensor.watch);
+    }
+    return tr__watcher_fetch();
+}
+
 /* Describe the variables that this process writes, into arrays with room for all. */
 static tr_status describe_all(int *count, tr_checkpoint_item *items, tr_job_table *tables, const tr_checkpoint_manager *m)
 {
     *count = 0;
+    TR_TRY(fetch_all(m));
     for (int i = 0; i < m->contents.count; i++) {
         const tr_checkpoint_variable *v = &m->contents.variables[i];
         const int                     n = *count;
@@ -138,7 +152,7 @@ tr_status tr_checkpoint_manager_take_whole(tr_checkpoint_manager *manager, const
     tr_job_checkpoint_report report = {.is_given_up = true};
     tr_status                status = TR_EPEER;
     tr_job_checkpoint_spec   spec = {
-        .folder = request->folder, .step = request->step < 0 ? label(manager) : request->step, .keep = request->keep, .without_tables = request->without_tables,
+        .folder = request->folder, .step = request->step < 0 ? label(manager) : request->step, .keep = request->keep,
         .place = {.steps = manager->job || request->step < 0 ? counted : request->step,
                   .runs = request->runs < 0 ? tr_checkpoint_manager_runs(manager) : request->runs, .position = request->position, .position_size = request->position_size}};
 

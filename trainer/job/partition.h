@@ -24,8 +24,8 @@ typedef struct tr_partition {
     int                  table_count;
     const char *const   *tables;      /* sparse tables: variables of the trainers */
     const char *const   *fetches;     /* names of the fetches in the trainer's program, as many as the loop fetches */
-    int                  on_server_count;
-    const char *const   *on_servers;
+    int                  remote_count;
+    const char *const   *remote;      /* variables that the servers change and no step brings: see tr_job_watch */
 } tr_partition;
 
 /* Agree with the servers and the other trainers on the setup, with the first values that are in `scope` now. `program` is the trainer's part, of which

@@ -286,8 +286,8 @@ static void write_partition(Trireme__Trainer__Partition *to, tr_job_desc_memory 
     to->fetches = write_fetches(memory, loop->fetch_count, partition->fetches, loop->labels);
     to->n_tables = (size_t)partition->table_count;
     to->tables = texts(partition->tables);
-    to->n_on_servers = (size_t)partition->on_server_count;
-    to->on_servers = texts(partition->on_servers);
+    to->n_remote = (size_t)partition->remote_count;
+    to->remote = texts(partition->remote);
 }
 
 static tr_job_program program_of(protobuf_c_boolean has, ProtobufCBinaryData data)
@@ -356,7 +356,7 @@ static tr_status read_partition(tr_partition *to, tr_job_desc_memory *memory, co
         .after = program_of(partition->has_after, partition->after),
         .fetches = read_fetches(memory, partition->n_fetches, partition->fetches, false),
         .table_count = (int)partition->n_tables, .tables = (const char *const *)partition->tables,
-        .on_server_count = (int)partition->n_on_servers, .on_servers = (const char *const *)partition->on_servers};
+        .remote_count = (int)partition->n_remote, .remote = (const char *const *)partition->remote};
     TR_TRY(read_blocks(to, memory, partition));
     return read_values(to, memory, partition);
 }
@@ -379,7 +379,7 @@ static tr_status check_partition(const Trireme__Trainer__Partition *partition)
     for (size_t i = 0; i < partition->n_fetches; i++)
         TR_TRY(tr_name_check(partition->fetches[i]->name));
     TR_TRY(check_names(partition->n_tables, partition->tables));
-    return check_names(partition->n_on_servers, partition->on_servers);
+    return check_names(partition->n_remote, partition->remote);
 }
 
 /* Check the variables that the job names beside its programs. */

@@ -136,7 +136,9 @@ static tr_status prepare_programs(running *r)
     TR_TRY(tr_partition_pull(r->partition, r->job, r->scope, false));
     TR_TRY(run_once(r, &r->partition->begin, "second"));
     TR_TRY(tr_job_load_own(r->job, r->scope, &loaded));
-    return loaded ? run_once(r, &r->partition->after, "third") : TR_OK;     /* what was kept was kept before the step's new parameters came */
+    if (loaded)
+        TR_TRY(run_once(r, &r->partition->after, "third"));        /* what was kept was kept before the step's new parameters came */
+    return r->policy.trains_copies ? TR_OK : tr_job_watch(r->job, r->scope, r->partition->remote_count, r->partition->remote);
 }
 
 static tr_status prepare_data(running *r)
@@ -202,14 +204,6 @@ static tr_status wait_for_others(const running *r)
     return status;
 }
 
-static bool is_on_servers(const running *r, const char *name)
-{
-    for (int i = 0; r->partition && i < r->partition->on_server_count; i++)
-        if (!strcmp(r->partition->on_servers[i], name))
-            return true;
-    return false;
-}
-
 static tr_status save_one(const running *r, const char *name)
 {
     tr_var *var = tr_scope_find(r->scope, name);
@@ -231,8 +225,7 @@ static tr_status save(const running *r)
     if (!r->desc->save_folder || (r->job && tr_job_index(r->job) != 0))
         return TR_OK;
     for (int i = 0; i < r->desc->saved_count; i++)
-        if (!is_on_servers(r, r->desc->saved[i]))
-            TR_TRY(save_one(r, r->desc->saved[i]));
+        TR_TRY(save_one(r, r->desc->saved[i]));
     return TR_OK;
 }
 

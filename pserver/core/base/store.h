@@ -40,7 +40,7 @@ typedef struct tr_store {
      * state that was left, with its values; otherwise remove it. */
     tr_status (*setup)(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
                        bool resume);
-    /* Memory for the first value of `setup->values[index]`. */
+    /* Memory for the first value of `setup->values[index]`; after `ready` the present value. Its address may change with each update. */
     void     *(*value)(void *self, uint32_t index);
     /* All first values are there. */
     tr_status (*ready)(void *self);
@@ -52,6 +52,8 @@ typedef struct tr_store {
     void     *(*param)(void *self, uint32_t index);
     /* The parameter before the last update; valid until a piece of the next one is computed. NULL: no standby can take a dead trainer's place. */
     void     *(*param_before)(void *self, uint32_t index);
+    /* The same for `value`. NULL: as for `param_before`. */
+    void     *(*value_before)(void *self, uint32_t index);
 
     /* == memory: tables; all NULL where there are none ========================================= */
     /* The rows of `n` keys of table `index`, in its type, and hints for gradients of these keys (rows_merge.h). Not while an update is being

@@ -85,8 +85,7 @@ static void lay_out_blocks(tr_server *server)
     }
     server->pull_count = server->block_count;
     for (uint32_t i = 0; i < setup->n_values; i++)
-        if (setup->values[i]->for_trainers)
-            server->block[server->pull_count++] = (tr__block){.bytes = setup->values[i]->bytes, .value = i};
+        server->block[server->pull_count++] = (tr__block){.bytes = setup->values[i]->bytes, .value = i};
 }
 
 /* The setup is known: allocate the blocks, tables and values that it describes. */

@@ -224,7 +224,7 @@ static uint8_t *param_of(const reply *r, uint32_t index)
 {
     const tr_store *store = &r->server->store;
     if (index >= r->server->block_count)
-        return store->value(store->self, r->server->block[index].value);
+        return (r->is_before ? store->value_before : store->value)(store->self, r->server->block[index].value);
     return r->is_before ? store->param_before(store->self, index) : store->param(store->self, index);
 }
 

@@ -127,7 +127,7 @@ struct tr_server {
     tr_compress      compress;
     uint64_t         chunk_bytes, chunk_count;
     uint32_t         block_count, table_count;
-    uint32_t         pull_count;      /* blocks, and after them the values that are `for_trainers` */
+    uint32_t         pull_count;      /* blocks, and after them all values of the Setup */
     tr__block       *block;
     tr__table       *table;
     bool             is_running;      /* all first values are here, and all trainers have joined */

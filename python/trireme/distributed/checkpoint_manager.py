@@ -5,18 +5,15 @@ trainer adds the variables that the servers do not have, such as moving averages
 its data ends or it dies without a replacement. The last checkpoint is made after the last step of all trainers. When a job resumes, trainer
 0 loads everything. The servers get their first values from trainer 0, as in a new job, on any number of servers.
 
-The core does all this (trainer/checkpoints/checkpoint_manager.h). Here stand the steps that a script makes one by one, and the saves that it asks for.
+The core does all this (trainer/checkpoints/checkpoint_manager.h). Here stand the steps that a script makes one by one.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterable
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import Checkpoint, kinds_of, say_rates
+from ..checkpoint import kinds_of, say_rates
 from ..job.checkpoint_settings import Settings
 from ..job.job import Job
 from ..job.session import session
@@ -92,27 +89,6 @@ class CheckpointManager(CoreManager):
 
     def _stop(self, text: str) -> None:
         self.job.stop(text, STOPPED)
-
-    # -- on request -----------------------------------------------------------------------------------------------------
-
-    def fetch_state(self, names: Iterable[str], folder: str) -> None:
-        """Trainer 0: load these variables from the servers into the scope, through a temporary file. Those that the script has set since the
-        last step stay as they are.
-        """
-        params = {block.source for block in self.result.blocks}
-        wanted = [name for name in names if name in self._on_servers and name in self.kinds and name not in params
-                  and not lib.tr_job_is_set(self.job.ptr, name_chars(name))]
-        if not wanted or self.result.flush is not None:
-            return
-        place = os.path.join(folder, f".state-{os.getpid()}")
-        try:
-            self.take_whole(place, 0, without_tables=True)
-            found = Checkpoint(os.path.join(place, next(name for name in os.listdir(place) if name.startswith("step-"))))
-            for name in wanted:
-                found.read_into(name, self.scope.var(name).get_tensor())
-                lib.tr_job_unset(self.job.ptr, name_chars(name))
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
 
 
 def manager_of(job: Job) -> CheckpointManager:

@@ -86,12 +86,11 @@ class CoreManager(Handle):
         """Steps that have ended, those of earlier starts included."""
         return int(lib.tr_checkpoint_manager_steps(self.ptr))
 
-    def take_whole(self, folder: str, keep: int, position: bytes | None = None, step: int = -1, runs: int = -1,
-                   without_tables: bool = False) -> None:
+    def take_whole(self, folder: str, keep: int, position: bytes | None = None, step: int = -1, runs: int = -1) -> None:
         """Make a checkpoint, and wait for it. ``step`` is in its name, -1: the steps that have ended; ``runs``: of the program, -1: as many as were
         counted."""
         path, data = ffi.new("char[]", path_chars(folder)), ffi.NULL if position is None else ffi.from_buffer(position)
-        request = ffi.new("tr_checkpoint_request *", {"folder": path, "keep": keep, "step": step, "runs": runs, "without_tables": without_tables, "position": data,
+        request = ffi.new("tr_checkpoint_request *", {"folder": path, "keep": keep, "step": step, "runs": runs, "position": data,
                                                       "position_size": len(position or b"")})
         self.check(lib.tr_checkpoint_manager_take_whole(self.ptr, request))
 

@@ -64,4 +64,6 @@ def fill_partition(partition: Any, keep: Keep, result: Transpiled, facts: Iterab
     partition.value_rows = keep.array("tr_partition_rows[]", [[keep.chars(one.source), one.begin, one.end] for one in values])
     told = [(keep.chars(key), keep.chars(text)) for key, text in facts]
     spec.facts, spec.fact_count = keep.array("tr_job_fact[]", told), len(told)
+    remote = sorted(result.remote)
+    partition.remote, partition.remote_count = keep.texts(remote), len(remote)
     partition.tables, partition.table_count = keep.texts(result.tables), len(result.tables)

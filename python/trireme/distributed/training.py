@@ -92,7 +92,7 @@ class Training:
         self.replay: Replay | None = Replay(program, steps) if steps else None
         self._has_set = False                          # the script has set a value for a replayed step
         if not self.result.mode.trains_copies:
-            check(lib.tr_job_watch(job.ptr, scope._native.ptr))
+            check(lib.tr_job_watch(job.ptr, scope._native.ptr, self._partition.remote_count, self._partition.remote))
         self._is_watched = is_watched()
         self.fetched_before = Fetched.of(self.manager.folder, job, self.manager.first, self.result.means.values())
         if self.fetched_before is not None:

@@ -58,6 +58,7 @@ class Transpiled:
     after: Program | None = None       # the operators that need a step's new parameters: a trainer that goes on after a step runs them again
     original: Program = field(kw_only=True)            # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # variables that a trainer cannot fetch
+    remote: set[str] = field(default_factory=set)      # variables that the servers change and no step brings, such as the optimizers' states: fetched when they are read
     fed: set[str] = field(default_factory=set)         # variables of data that updates read, such as a learning rate
     read_alone: set[str] = field(default_factory=set)  # averaged variables that are no loss: no parameter depends on them
 

@@ -25,7 +25,7 @@ from ..program.op_desc import OpDesc
 from ..program.op_protos import STRING
 from ..program.op_view import OpView
 from ..program.roles import OpRole
-from .around_updates import read_by
+from .around_updates import read_by, written_by
 from .geo import transpile_geo
 from .optimize_part import COPIES, EXCHANGED, POINTWISE_ON, OptimizePart, is_training
 from .own import append_keep, own_variables
@@ -74,9 +74,20 @@ def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: boo
     order = {name: i for i, name in enumerate(part.params)}
     result.blocks.sort(key=lambda block: (order.get(block.source, len(order)), block.begin))
     result.trainer = _trainer_program(program, part, result, trainer)
-    kept = {name for op in result.trainer.global_block().read_ops() for name in (*op.input_arg_names, *op.output_arg_names)}
-    result.on_servers = {name for op in part.ops if part.is_update(op) for name in op.output_arg_names} - kept
+    _divide_values(part, result)
     return result
+
+
+def _divide_values(part: OptimizePart, result: Transpiled) -> None:
+    """Find which of the servers' variables a trainer gets when it reads them, and which it cannot get."""
+    used, written = set[str](), set[str]()
+    for op in result.trainer.global_block().read_ops():
+        used.update(read_by(op))
+        written.update(written_by(op))
+    updated = {name for op in part.ops if part.is_update(op) for name in op.output_arg_names}
+    params = {block.source for block in result.blocks}
+    result.remote = {value.source for value in result.values if value.source in updated or value.source not in used} - written - params - result.fed
+    result.on_servers = updated - used - written - result.remote
 
 
 def _item(part: OptimizePart, name: str, slice_params: bool) -> Item:

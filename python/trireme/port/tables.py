@@ -25,9 +25,6 @@ DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("DistributeTranspiler", "DistributeTranspilerConfig", "transpiler.DistributeTranspiler", "transpiler.DistributeTranspilerConfig"),
      ("`sync_mode=False` is mode `async`; `geo_sgd_mode` with `geo_sgd_need_push_nums=N` is mode `geo(N)`; `config.mode` names any mode; "
       "`is_distributed=True` makes a sparse table, and `entry_count` says which keys get rows ([distributed.md](distributed.md#sparse-tables))")),
-    (("io.save_persistables",),
-     ("in a job the optimizers' state is with the servers, which write it; "
-      "a trainer's scope has its first values ([distributed.md](distributed.md#values-that-a-script-sets))")),
     (("layers.open_files", "recordio_writer.convert_reader_to_recordio_file", "recordio_writer.convert_reader_to_recordio_files"),
      "RecordIO files are written without compression, and files compressed by Snappy are not read"),
     (("DatasetFactory", "AsyncExecutor"), "batches are taken by 1 thread unless `thread` is given ([data.md](data.md))"),

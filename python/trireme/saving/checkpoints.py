@@ -7,7 +7,7 @@ from typing import Any
 from .._core import lib
 from ..checkpoint.folder import claim, say
 from ..checkpoint.opened import Checkpoint, find, path_of
-from ..checkpoint.state import kinds_of, restore, say_rates, state_variables
+from ..checkpoint.state import kinds_of, restore, say_rates
 from ..distributed.core_manager import CoreManager
 from ..job import job as jobs
 from ..job.checkpoint_settings import Settings
@@ -19,7 +19,7 @@ from ..parameters.sparse_table import table_names
 from ..program import Program, default_main_program
 from ..run.runner import Runner
 from ..run.scopes import global_scope
-from .io import _fetch_state, _once
+from .io import _once
 
 
 def scope_of(one: Any, what: str) -> Scope:
@@ -74,7 +74,6 @@ def save_checkpoint(executor: Runner, checkpoint_dir: str, main_program: Program
         _enter(checkpoint_dir)
         if (tables or _trainers_differ(program)) and _save_by_servers(checkpoint_dir, step, keep, position):
             return
-        _fetch_state(state_variables(program), checkpoint_dir)
         manager = CoreManager(Settings(), None)
         manager.begin(program, scope, kinds_of(program), tables)
         manager.take_whole(checkpoint_dir, keep, position, step, runs)

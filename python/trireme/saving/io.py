@@ -71,12 +71,6 @@ def _once(call: str, path: Any, write: Callable[[], None]) -> None:
     once(call, path, write)
 
 
-def _fetch_state(chosen: Iterable[Variable], dirname: str) -> None:
-    """In a job: what the optimizers remember lies on the servers."""
-    if session.training is not None:
-        session.training.manager.fetch_state([var.name for var in chosen], dirname)
-
-
 def _copy_of(block: Any, var: Variable) -> Variable:
     copy: Variable = block.create_var(name=var.name, type=var.type, dtype=var.dtype, shape=var.shape or None,
                                       lod_level=var.lod_level, persistable=True)
@@ -127,7 +121,6 @@ def _write_vars(executor: Runner, dirname: str, chosen: list[Variable], tables: 
         save_table(global_scope(), name, path_inside(dirname, name))
     if not chosen:
         return
-    _fetch_state(chosen, dirname or ".")
     program = Program()
     block = program.global_block()
     copies = [_copy_of(block, var) for var in chosen]

@@ -127,8 +127,6 @@ def _fill_partition(partition: Any, keep: Keep, program: Program, startup: Progr
                        ("flush", result.flush), ("after", result.after)):
         setattr(partition, field, keep.program(one))
     partition.fetches = keep.texts([result.means.get(name, name) for name in names])
-    on_servers = sorted(result.on_servers)
-    partition.on_servers, partition.on_server_count = keep.texts(on_servers), len(on_servers)
 
 
 def _own_variables(result: Any) -> tuple[Program, Program | None]:
