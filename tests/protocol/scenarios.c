@@ -146,7 +146,7 @@ static void add_fields(text *out, const tr_wire *wire)
     tr_wire_print(line, sizeof line, wire);
     for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         const char *value = strchr(word, '=');
-        if (!value || (strcmp(value, "=0") && strncmp(word, "sender=", 7) && strcmp(word, "epoch=1") && strcmp(word, "initiator=4294967294")))
+        if (!value || (strcmp(value, "=0") && strncmp(word, "sender=", 7) && strcmp(word, "incarnation=1") && strcmp(word, "initiator=4294967294")))
             add(out, " %s", word);
     }
 }
