@@ -10,6 +10,7 @@
 #include "framework/operators/op_attrs.h"
 #include "framework/operators/op_check.h"
 #include "framework/operators/op_registry.h"
+#include "framework/operators/slot_form.h"
 
 /* -- a gradient against its forward operator ----------------------------------------------------- */
 
@@ -124,18 +125,39 @@ static tr_status check_gradient(tr_infer_frame *frame, const tr_op *op, const vo
 
 /* -- running ---------------------------------------------------------------------------------- */
 
-/* The rule for gradient operators that have none of their own: X@GRAD is like X. */
-static void infer_like_forward(const tr_infer *io, const tr_grad_rule *rule)
+/* The input that a slot of the forward operator is like, however many steps away. */
+static int root_of(const tr_op_proto *proto, const tr_slot_def *def, int self)
 {
-    for (int k = 0; rule->makes[k].what != TR_GRAD_END; k++)
-        for (int r = 0; rule->reads[r].what != TR_GRAD_END; r++) {
-            if (rule->reads[r].what != TR_GRAD_IN || rule->reads[r].slot != rule->makes[k].slot)
-                continue;
-            for (int i = 0; i < io->outs[k].count && i < io->ins[r].count; i++)
-                io->outs[k].item[i] = io->ins[r].item[i];
-            if (io->outs[k].count > 0)
-                io->out[k] = io->outs[k].item[0];
-        }
+    const int like = tr__form_like(proto, def);
+
+    return like < 0 ? self : root_of(proto, &proto->in[like], like);
+}
+
+/* Is what the rule reads there like forward input `slot`, in type and shape? */
+static bool is_like_input(const tr_op_proto *proto, const tr_grad_item *read, int slot)
+{
+    if (read->what == TR_GRAD_IN)
+        return read->slot == slot;
+    const tr_slot_def *out = &proto->out[read->slot];
+    return !(out->flags & TR_SLOT_ANY_TYPE) && root_of(proto, out, -1) == root_of(proto, &proto->in[slot], slot);
+}
+
+/* The rule for gradient operators, which their own `infer` may change: X@GRAD is like X, or like the first value read that is like X. */
+static void infer_like_forward(const tr_infer *io, const tr_op *forward)
+{
+    const tr_grad_rule *rule = forward->grad;
+    const tr_op_proto  *proto = tr__op_proto(forward);
+
+    for (int k = 0; rule->makes[k].what != TR_GRAD_END; k++) {
+        int r = tr__grad_item_find(rule->reads, TR_GRAD_IN, rule->makes[k].slot);
+        for (int i = 0; r < 0 && rule->reads[i].what != TR_GRAD_END; i++)
+            if (is_like_input(proto, &rule->reads[i], rule->makes[k].slot))
+                r = i;
+        for (int i = 0; r >= 0 && i < io->outs[k].count && i < io->ins[r].count; i++)
+            io->outs[k].item[i] = io->ins[r].item[i];
+        if (r >= 0 && io->outs[k].count > 0)
+            io->out[k] = io->outs[k].item[0];
+    }
 }
 
 /* A gradient operator whose slots and attributes come from its forward operator. */
@@ -153,10 +175,10 @@ tr_status tr__infer_frame_run(tr_infer_frame *frame, const tr_op *op, const void
         frame->first[s] = frame->list[s].count > 0 ? frame->list[s].item[0] : absent;
     frame->io.attrs = attrs;
     TR_TRY(tr__op_check_given(frame, op));
+    if (is_derived(op))
+        infer_like_forward(&frame->io, op->grad_of);
     if (op->infer)
         TR_TRY(op->infer(&frame->io));
-    else if (op->grad_of)
-        infer_like_forward(&frame->io, op->grad_of->grad);
     /* Slots of one argument are written through `out`, repeated ones through `outs`. */
     for (int s = 0; s < frame->out_slots; s++)
         if (frame->io.outs[s].count > 0 && !(frame->proto->out[s].flags & TR_SLOT_REPEATED))

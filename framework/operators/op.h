@@ -28,7 +28,11 @@ typedef struct tr_slot_def {
     const char *name;                 /* "X" */
     const char *comment;              /* shape, dtype and meaning: "[n, m] float; the logits" */
     unsigned    flags;                /* TR_SLOT_REPEATED, _OPTIONAL, _INTERMEDIATE, and these: */
+    const char *form;                 /* how the comment begins, where the shape is checked (slot_form.h) */
 } tr_slot_def;
+
+/* TR_SLOT("Y", "[rows, m]", " float; the truth", TR_SLOT_OPTIONAL): form and comment in one. */
+#define TR_SLOT(slot_name, slot_form, about, ...) {.name = slot_name, .form = slot_form, .comment = slot_form about, ##__VA_ARGS__}
 
 /* A word that a STRING attribute may be, and the number that it is decoded to. Several words may mean one number. */
 typedef struct tr_choice {
@@ -43,6 +47,15 @@ enum {
     TR_SLOT_ANY_TYPE = 256,           /* infer looks at the type: ids, lengths, flags */
     TR_SLOT_HOLES = 512,              /* of a repeated slot: some arguments may be @EMPTY@ */
     TR_SLOT_WIDE = 1024,              /* float32, too, where the kernel's type is stored in 16 bits: parameters and statistics of norms */
+    /* Tensors of this type alone, whatever the kernel's is; */
+    TR_SLOT_BOOL = TR_SLOT_ANY_TYPE | 2048,
+    TR_SLOT_UINT8 = TR_SLOT_ANY_TYPE | 4096,
+    TR_SLOT_INT32 = TR_SLOT_ANY_TYPE | 8192,
+    TR_SLOT_INT64 = TR_SLOT_ANY_TYPE | 16384,
+    TR_SLOT_FP32 = TR_SLOT_ANY_TYPE | 32768,
+    TR_SLOT_FP64 = TR_SLOT_ANY_TYPE | 65536,
+    TR_SLOT_INDEX = TR_SLOT_INT64 | TR_SLOT_INT32,      /* or of one of two */
+    TR_SLOT_OWN_TYPE = 2048 | 4096 | 8192 | 16384 | 32768 | 65536,
     TR_SLOT_PUBLIC = 63               /* what trireme.h tells of the flags */
 };
 
@@ -74,6 +87,7 @@ typedef struct tr_attr_def {
     const char   *text;               /* the default of STRING, and of lists: "1,1"; NULL is empty */
     tr_attr_range range;
     const char   *comment;
+    const char   *axis_of;            /* of INT and LONG: a dimension of this input, from -rank to rank - 1 (slot_form.h) */
     const char   *instead;            /* only the default (or a word of range.one_of) is supported; what to do otherwise */
 } tr_attr_def;
 
@@ -279,7 +293,7 @@ struct tr_op {
     tr_op_locality      locality;     /* works point by point, or row by row (trireme.h) */
     const tr_op_proto  *proto;        /* NULL for a gradient operator: derived from grad_of's proto and rule */
     const tr_op        *grad_of;      /* the operator whose gradient this is */
-    tr_infer_fn         infer;        /* NULL, of a gradient operator: X@GRAD is like X, which it must read */
+    tr_infer_fn         infer;        /* what slots' forms do not say, and in a gradient operator: X@GRAD is like X or a value "like X" that it reads */
     const void         *family;       /* data for an infer function that several operators share */
     tr_kernel_fn        run;          /* one kernel for all types, or */
     tr_kernels          kernels;      /* one for each */

@@ -7,6 +7,7 @@
 
 #include "framework/base/size.h"
 #include "framework/operators/op_registry.h"
+#include "framework/operators/slot_form.h"
 #include "framework/tensors/half.h"
 
 static const char *side_of(const tr_infer_frame *frame, int s)
@@ -99,36 +100,6 @@ static tr_status check_size(const tr_infer_frame *frame, const tr_op *op, int s,
     return TR_OK;
 }
 
-tr_status tr__op_check_given(const tr_infer_frame *frame, const tr_op *op)
-{
-    for (int s = 0; s < frame->in_slots; s++) {
-        const tr_slot_def *slot = tr__infer_frame_slot(frame, s);
-        for (int i = 0; i < frame->list[s].count; i++) {
-            const tr_meta *meta = &frame->list[s].item[i];
-            if (!tr__meta_is_there(meta))
-                continue;
-            if (!takes_kind(slot, meta->kind))
-                return tr_fail(TR_EUNSUPPORTED, "%s: input %s must be a dense tensor%s, got %s", op->type, slot->name,
-                               slot->flags & TR_SLOT_ROWS ? " or selected rows" : "", kind_text(meta->kind));
-            TR_TRY(check_size(frame, op, s, meta));
-        }
-    }
-    return TR_OK;
-}
-
-int tr__op_wrong_kind(const tr_infer_frame *frame)
-{
-    int argument = 0;
-
-    for (int s = 0; s < frame->in_slots; s++)
-        for (int i = 0; i < frame->list[s].count; i++, argument++) {
-            const tr_meta *meta = &frame->list[s].item[i];
-            if (tr__meta_is_there(meta) && !takes_kind(tr__infer_frame_slot(frame, s), meta->kind))
-                return argument;
-        }
-    return -1;
-}
-
 /* -- types ------------------------------------------------------------------------------------- */
 
 /* The type of the kernel: that of the first key argument that is there. */
@@ -145,29 +116,74 @@ static tr_dtype kernel_type(const tr_infer_frame *frame, const tr_op *op)
     return TR_DTYPE_NONE;
 }
 
-static tr_status check_type(const tr_infer_frame *frame, const tr_op *op, int s, const tr_meta *meta, tr_dtype type)
+static tr_status check_type(const tr_infer_frame *frame, const tr_op *op, int s, int i, tr_dtype type)
 {
+    const tr_slot_def *slot = tr__infer_frame_slot(frame, s);
+    const tr_meta     *meta = &frame->list[s].item[i];
+
     if (!tr__kind_is_tensor(meta->kind) || meta->dtype == TR_DTYPE_NONE || meta->dtype == type)
         return TR_OK;
-    if ((tr__infer_frame_slot(frame, s)->flags & TR_SLOT_WIDE) && tr_dtype_is_half(type) && meta->dtype == TR_FP32)
+    if ((slot->flags & TR_SLOT_WIDE) && tr_dtype_is_half(type) && meta->dtype == TR_FP32)
         return TR_OK;
-    return tr_fail(TR_EDTYPE, "%s: it computes with %s, so %s %s must be %s, too; got %s", op->type, tr_dtype_name(type),
-                   side_of(frame, s), tr__infer_frame_slot(frame, s)->name, tr_dtype_name(type), tr_dtype_name(meta->dtype));
+    if (i > 0 && frame->list[s].item[0].dtype == type)
+        return tr_fail(TR_EDTYPE, "%s: %s[0] is %s, so %s[%d] must be, too; got %s", op->type, slot->name, tr_dtype_name(type), slot->name, i,
+                       tr_dtype_name(meta->dtype));
+    return tr_fail(TR_EDTYPE, "%s: it computes with %s, so %s %s must be %s, got %s", op->type, tr_dtype_name(type), side_of(frame, s),
+                   slot->name, tr_dtype_name(type), tr_dtype_name(meta->dtype));
 }
 
-tr_status tr__op_check_made(const tr_infer_frame *frame, const tr_op *op)
+static tr_status check_types(const tr_infer_frame *frame, const tr_op *op, int from, int to)
 {
     const tr_dtype type = op->run ? TR_DTYPE_NONE : kernel_type(frame, op);
 
-    for (int s = 0; s < frame->in_slots + frame->out_slots; s++)
+    for (int s = from; s < to && type != TR_DTYPE_NONE; s++)
+        for (int i = 0; i < frame->list[s].count && !(tr__infer_frame_slot(frame, s)->flags & TR_SLOT_ANY_TYPE); i++)
+            if (tr__meta_is_there(&frame->list[s].item[i]))
+                TR_TRY(check_type(frame, op, s, i, type));
+    return TR_OK;
+}
+
+/* -- all ------------------------------------------------------------------------------------------- */
+
+tr_status tr__op_check_given(const tr_infer_frame *frame, const tr_op *op)
+{
+    for (int s = 0; s < frame->in_slots; s++) {
+        const tr_slot_def *slot = tr__infer_frame_slot(frame, s);
         for (int i = 0; i < frame->list[s].count; i++) {
             const tr_meta *meta = &frame->list[s].item[i];
             if (!tr__meta_is_there(meta))
                 continue;
-            if (type != TR_DTYPE_NONE && !(tr__infer_frame_slot(frame, s)->flags & TR_SLOT_ANY_TYPE))
-                TR_TRY(check_type(frame, op, s, meta, type));
-            if (s >= frame->in_slots)
-                TR_TRY(check_size(frame, op, s, meta));
+            if (!takes_kind(slot, meta->kind))
+                return tr_fail(TR_EUNSUPPORTED, "%s: input %s must be a dense tensor%s, got %s", op->type, slot->name,
+                               slot->flags & TR_SLOT_ROWS ? " or selected rows" : "", kind_text(meta->kind));
+            TR_TRY(check_size(frame, op, s, meta));
         }
-    return TR_OK;
+    }
+    if (op->key != TR_KEY_OUT)
+        TR_TRY(check_types(frame, op, 0, frame->in_slots));
+    return tr__forms_apply(frame, kernel_type(frame, op));
+}
+
+int tr__op_wrong_kind(const tr_infer_frame *frame)
+{
+    int argument = 0;
+
+    for (int s = 0; s < frame->in_slots; s++)
+        for (int i = 0; i < frame->list[s].count; i++, argument++) {
+            const tr_meta *meta = &frame->list[s].item[i];
+            if (tr__meta_is_there(meta) && !takes_kind(tr__infer_frame_slot(frame, s), meta->kind))
+                return argument;
+        }
+    return -1;
+}
+
+tr_status tr__op_check_made(const tr_infer_frame *frame, const tr_op *op)
+{
+    const int slots = frame->in_slots + frame->out_slots;
+
+    for (int s = frame->in_slots; s < slots; s++)
+        for (int i = 0; i < frame->list[s].count; i++)
+            if (tr__meta_is_there(&frame->list[s].item[i]))
+                TR_TRY(check_size(frame, op, s, &frame->list[s].item[i]));
+    return check_types(frame, op, op->key == TR_KEY_OUT ? 0 : frame->in_slots, slots);
 }

@@ -17,11 +17,11 @@
 
 /* Are the arguments there? Asked once, when the operator is added to a program, or planned: of frame->meta the kinds count. */
 tr_status tr__op_check_slots(const tr_infer_frame *frame, const tr_op *op);
-/* Before inference: are they of a kind and size that the operator takes? */
+/* Before inference: are they of a kind, size, type and form (slot_form.h) that the operator takes? Outputs get what their forms say. */
 tr_status tr__op_check_given(const tr_infer_frame *frame, const tr_op *op);
 /* The first input argument, counted through all slots, whose kind the operator does not take; -1: it takes all. */
 int       tr__op_wrong_kind(const tr_infer_frame *frame);
-/* After it: types and sizes of all. */
+/* After it: types and sizes of what it makes. */
 tr_status tr__op_check_made(const tr_infer_frame *frame, const tr_op *op);
 
 #endif

@@ -57,7 +57,7 @@ static unsigned grad_flags(const tr_op *op, const tr_grad_item *items, const tr_
 
     for (int i = 0; i < TR_RULE_MAX && items[i].what != TR_GRAD_END; i++)
         grads += items[i].what == item->what;
-    flags |= flags & TR_SLOT_REPEATED ? TR_SLOT_HOLES : 0;
+    flags = (flags & ~(unsigned)TR_SLOT_OWN_TYPE) | (flags & TR_SLOT_REPEATED ? TR_SLOT_HOLES : 0);
     return may_miss && grads > 1 ? flags | TR_SLOT_OPTIONAL : flags;
 }
 

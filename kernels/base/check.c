@@ -82,13 +82,6 @@ tr_status tr__check_dtype(const tr_infer *io, const char *slot, const tr_meta *m
     return TR_OK;
 }
 
-tr_status tr__check_beside(const tr_infer *io, const char *slot, const tr_meta *meta, tr_dtype x)
-{
-    if (tr_dtype_is_half(x) && meta->dtype == TR_FP32)
-        return TR_OK;
-    return tr__check_dtype(io, slot, meta, x);
-}
-
 tr_status tr__check_ids(const tr_infer *io, const char *slot, const tr_meta *meta, bool allow_int32)
 {
     if (allow_int32 && meta->dtype == TR_INT32)

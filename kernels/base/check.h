@@ -13,14 +13,14 @@ tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *m
 tr_status tr__check_dense_list(const tr_infer *io, const char *slot, const tr_meta_list *list);
 /* *out = `axis` counted from the front; `axis` may be -rank .. rank-1. */
 tr_status tr__check_axis(int *out, const tr_infer *io, const char *attr, int axis, int rank);
+/* The same of an axis that fits (.axis_of of the attribute). */
+static inline int tr__axis(int axis, const tr_shape *shape) { return axis < 0 ? axis + shape->rank : axis; }
 tr_status tr__check_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank);
 tr_status tr__check_min_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank);
 tr_status tr__check_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const tr_shape *expected);
 tr_status tr__check_same_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const char *other_slot,
                                const tr_meta *other);
 tr_status tr__check_dtype(const tr_infer *io, const char *slot, const tr_meta *meta, tr_dtype expected);
-/* Of parameters and statistics of a norm: the type of X, or float32 where X is stored in 16 bits. */
-tr_status tr__check_beside(const tr_infer *io, const char *slot, const tr_meta *meta, tr_dtype x);
 /* Of a gradient operator, which knows less while a program is built: the type and shape of `expected`, where both are known. */
 tr_status tr__check_like(const tr_infer *io, const char *slot, const tr_meta *meta, const tr_meta *expected);
 /* The two dtypes that index something: int64, and int32 where `allow_int32`. */

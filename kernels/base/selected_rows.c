@@ -10,6 +10,18 @@ int64_t tr__rows_width(const tr_tensor *x)
     return tr_shape_product(&x->shape, 1, x->shape.rank);
 }
 
+tr_meta tr__rows_grad_meta(const tr_meta *w, bool is_sparse, int64_t rows)
+{
+    tr_meta grad = tr_meta_dense(w->dtype, w->shape);
+
+    if (is_sparse) {
+        grad.kind = TR_KIND_SELECTED_ROWS;
+        grad.height = w->shape.dim[0];
+        grad.shape.dim[0] = rows;
+    }
+    return grad;
+}
+
 tr_status tr__rows_copy(tr_tensor *out, const tr_tensor *x)
 {
     int64_t *index;

@@ -7,6 +7,9 @@
 /* Give `out` the row numbers of `x`: for operators that change each value by itself. A dense x does nothing. */
 tr_status tr__rows_copy(tr_tensor *out, const tr_tensor *x);
 
+/* The gradient of a table `w` of which the ids take rows: dense, or, where `is_sparse`, a row for each of `rows` (-1: not known). */
+tr_meta tr__rows_grad_meta(const tr_meta *w, bool is_sparse, int64_t rows);
+
 /* Equal row numbers together, in scratch memory (tr_rows_group). */
 typedef struct tr_row_groups {
     int64_t *unique, *first, *order;

@@ -61,3 +61,17 @@ tr_status tr__dtype_from_attr(tr_dtype *out, const tr_infer *io, int32_t dtype)
     *out = (tr_dtype)dtype;
     return TR_OK;
 }
+
+tr_status tr__meta_from_ints(tr_meta *out, const tr_infer *io, const tr_ints *dims, int32_t dtype)
+{
+    *out = tr_meta_dense((tr_dtype)dtype, (tr_shape){.rank = 0});
+    TR_TRY(tr__dtype_from_attr(&out->dtype, io, dtype));
+    return tr__shape_from_ints(&out->shape, io, dims);
+}
+
+tr_status tr__meta_from_longs(tr_meta *out, const tr_infer *io, const tr_longs *dims, int32_t dtype)
+{
+    *out = tr_meta_dense((tr_dtype)dtype, (tr_shape){.rank = 0});
+    TR_TRY(tr__dtype_from_attr(&out->dtype, io, dtype));
+    return tr__shape_from_longs(&out->shape, io, dims);
+}

@@ -41,13 +41,8 @@ static const tr_op_proto constant_proto = {
 static tr_status infer_constant(const tr_infer *io)
 {
     const constant_attrs *a = io->attrs;
-    tr_dtype              dtype;
-    tr_shape              shape;
 
-    TR_TRY(tr__dtype_from_attr(&dtype, io, a->dtype));
-    TR_TRY(tr__shape_from_longs(&shape, io, &a->shape));
-    io->out[OUT] = tr_meta_dense(dtype, shape);
-    return TR_OK;
+    return tr__meta_from_longs(&io->out[OUT], io, &a->shape, a->dtype);
 }
 
 static tr_status fill_constant(const tr_run *io)
@@ -117,20 +112,14 @@ typedef struct zeros2_attrs {
 static const tr_op_proto zeros2_proto = {
     .doc = "Out = 0, everywhere, in the shape of X, of a type of its own",
     .in = TR_SLOTS({"X", "any shape, any type; only the shape is read"}),
-    .out = TR_SLOTS({"Out", "of X's shape and type `dtype`", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", ", of type `dtype`", TR_SLOT_ANY_TYPE)),
     .attr = TR_ATTRS(TR_ATTR(zeros2_attrs, dtype, INT, "Out's type", .number = TR_FP32)),
     .attrs_size = sizeof(zeros2_attrs),
 };
 
 static tr_status infer_zeros2(const tr_infer *io)
 {
-    const zeros2_attrs *a = io->attrs;
-    tr_dtype            dtype;
-
-    TR_TRY(tr__dtype_from_attr(&dtype, io, a->dtype));
-    io->out[OUT] = io->in[0];
-    io->out[OUT].dtype = dtype;
-    return TR_OK;
+    return tr__dtype_from_attr(&io->out[OUT].dtype, io, ((const zeros2_attrs *)io->attrs)->dtype);
 }
 
 TR_REGISTER_OP(fill_zeros_like2, .proto = &zeros2_proto, .infer = infer_zeros2, .run = fill_zeros_like);
@@ -155,15 +144,12 @@ static const tr_op_proto fill_proto = {
 static tr_status infer_fill(const tr_infer *io)
 {
     const fill_attrs *a = io->attrs;
-    tr_dtype          dtype;
-    tr_shape          shape;
+    const tr_shape   *shape = &io->out[OUT].shape;
 
-    TR_TRY(tr__dtype_from_attr(&dtype, io, a->dtype));
-    TR_TRY(tr__shape_from_ints(&shape, io, &a->shape));
-    if (tr_shape_numel(&shape) != a->value.count)
+    TR_TRY(tr__meta_from_ints(&io->out[OUT], io, &a->shape, a->dtype));
+    if (tr_shape_numel(shape) != a->value.count)
         return tr_fail(TR_ERANGE, "%s: attribute 'value' has %d numbers, but a shape of %s has %lld elements", io->type, a->value.count,
-                       TR_SHAPE_STR(shape), (long long)tr_shape_numel(&shape));
-    io->out[OUT] = tr_meta_dense(dtype, shape);
+                       tr_shape_str(shape), (long long)tr_shape_numel(shape));
     return TR_OK;
 }
 

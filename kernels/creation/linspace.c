@@ -9,28 +9,16 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "Num numbers at equal distances from Start to Stop, both included.",
-    .in = TR_SLOTS({"Start", "[1] float; the first"}, {"Stop", "[1], same dtype; the last"},
-                   {"Num", "[1] int32; how many, at least 1", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"Out", "[Num]"}),
+    .in = TR_SLOTS(TR_SLOT("Start", "[1]", " float; the first"), TR_SLOT("Stop", "[1]", ", same dtype; the last"),
+                   TR_SLOT("Num", "[1]", " int32; how many, at least 1", TR_SLOT_INT32)),
+    .out = TR_SLOTS(TR_SLOT("Out", "[Num]", "")),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_one(io, "Start", &io->in[START]));
-    TR_TRY(tr__check_one(io, "Stop", &io->in[STOP]));
-    TR_TRY(tr__check_one(io, "Num", &io->in[NUM]));
-    TR_TRY(tr__check_dtype(io, "Stop", &io->in[STOP], io->in[START].dtype));
-    TR_TRY(tr__check_dtype(io, "Num", &io->in[NUM], TR_INT32));
-    io->out[OUT] = tr_meta_dense(io->in[START].dtype, TR_SHAPE(-1));
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/creation/linspace.c"
 #include "kernels/math/tools/each_float.h"
 
-TR_REGISTER_OP(linspace, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(linspace));
+TR_REGISTER_OP(linspace, .proto = &proto, .kernels = TR_FLOAT_KERNELS(linspace));
 
 #else /* the kernel, for each T */
 

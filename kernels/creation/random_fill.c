@@ -52,25 +52,15 @@ static const tr_slot_def out_slots[] = {{"Out", "of the shape and type that the 
 static tr_status infer(const tr_infer *io)
 {
     const attrs *at = io->attrs;
-    tr_dtype     dtype;
-    tr_shape     shape;
 
-    TR_TRY(tr__dtype_from_attr(&dtype, io, at->dtype));
-    TR_TRY(tr__shape_from_longs(&shape, io, &at->shape));
-    io->out[OUT] = tr_meta_dense(dtype, shape);
-    return TR_OK;
+    return tr__meta_from_longs(&io->out[OUT], io, &at->shape, at->dtype);
 }
 
 static tr_status infer_truncated(const tr_infer *io)
 {
     const truncated_attrs *at = io->attrs;
-    tr_dtype               dtype;
-    tr_shape               shape;
 
-    TR_TRY(tr__dtype_from_attr(&dtype, io, at->dtype));
-    TR_TRY(tr__shape_from_ints(&shape, io, &at->shape));
-    io->out[OUT] = tr_meta_dense(dtype, shape);
-    return TR_OK;
+    return tr__meta_from_ints(&io->out[OUT], io, &at->shape, at->dtype);
 }
 
 static tr_status check_bounds(const char *op, float min, float max)

@@ -14,23 +14,9 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "Out = Start, Start + Step, ..., as long as that is before End",
-    .in = TR_SLOTS({"Start", "[1]"}, {"End", "[1], same dtype"}, {"Step", "[1], same dtype, not 0"}),
-    .out = TR_SLOTS({"Out", "[n], same dtype"}),
+    .in = TR_SLOTS(TR_SLOT("Start", "[1]", ""), TR_SLOT("End", "[1]", ", same dtype"), TR_SLOT("Step", "[1]", ", same dtype, not 0")),
+    .out = TR_SLOTS(TR_SLOT("Out", "[n]", ", same dtype")),
 };
-
-/* -- shapes ----------------------------------------------------------------------------------- */
-
-static tr_status infer(const tr_infer *io)
-{
-    static const char *const slots[] = {"Start", "End", "Step"};
-
-    for (int i = START; i <= STEP; i++) {
-        TR_TRY(tr__check_one(io, slots[i], &io->in[i]));
-        TR_TRY(tr__check_dtype(io, slots[i], &io->in[i], io->in[START].dtype));
-    }
-    io->out[OUT] = tr_meta_dense(io->in[START].dtype, TR_SHAPE(-1));
-    return TR_OK;
-}
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
@@ -39,7 +25,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- registration ------------------------------------------------------------------------------- */
 
-TR_REGISTER_OP(range, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(range));
+TR_REGISTER_OP(range, .proto = &proto, .kernels = TR_NUMBER_KERNELS(range));
 
 #else /* -- kernels ---------------------------------------------------------------------------- */
 

@@ -17,8 +17,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Draws a column of each row, with the probabilities that the row gives.",
-    .in = TR_SLOTS({"X", "[rows, columns] float; probabilities"}),
-    .out = TR_SLOTS({"Out", "[rows] int64; column numbers", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, columns]", " float; probabilities")),
+    .out = TR_SLOTS(TR_SLOT("Out", "[rows]", " int64; column numbers", TR_SLOT_INT64)),
     .attr = TR_ATTRS(TR_ATTR(attrs, min, FLOAT, "the least random number"), TR_ATTR(attrs, max, FLOAT, "all random numbers are below this", .number = 1),
                      TR_ATTR(attrs, seed, INT, "0: other draws in each run; else the same ones in every run")),
     .attrs_size = sizeof(attrs),
@@ -36,10 +36,8 @@ static tr_status check(const void *attributes)
 /* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 2));
     if (io->in[X].shape.dim[1] == 0)
         return tr_fail(TR_ESHAPE, "%s: X is %s; a row must have a column to draw", io->type, TR_SHAPE_STR(io->in[X].shape));
-    io->out[OUT] = tr_meta_dense(TR_INT64, TR_SHAPE(io->in[X].shape.dim[0]));
     return TR_OK;
 }
 

@@ -11,30 +11,10 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "Out[n,i] = X[n] Weight[i] Y[n]^T + Bias[i].",
-    .in = TR_SLOTS({"X", "[rows, x] float"}, {"Y", "[rows, y], same dtype"}, {"Weight", "[size, x, y]"},
-                   {"Bias", "[1, size] or [size]", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"Out", "[rows, size]"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, x]", " float"), TR_SLOT("Y", "[rows, y]", ", same dtype"), TR_SLOT("Weight", "[size, x, y]", ""),
+                   TR_SLOT("Bias", "[size] or [1, size]", "", TR_SLOT_OPTIONAL)),
+    .out = TR_SLOTS(TR_SLOT("Out", "[rows, size]", "")),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    static const char *const names[] = {"X", "Y", "Weight", "Bias"};
-    const tr_shape           x = io->in[X].shape, y = io->in[Y].shape, weight = io->in[WEIGHT].shape;
-
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 2));
-    TR_TRY(tr__check_rank(io, "Y", &io->in[Y], 2));
-    TR_TRY(tr__check_rank(io, "Weight", &io->in[WEIGHT], 3));
-    for (int slot = Y; slot <= BIAS; slot++)
-        if (io->in[slot].kind != TR_KIND_NONE)
-            TR_TRY(tr__check_dtype(io, names[slot], &io->in[slot], io->in[X].dtype));
-    TR_TRY(tr__check_shape(io, "Y", &io->in[Y], &TR_SHAPE(x.dim[0], -1)));
-    TR_TRY(tr__check_shape(io, "Weight", &io->in[WEIGHT], &TR_SHAPE(-1, x.dim[1], y.dim[1])));
-    if (io->in[BIAS].kind != TR_KIND_NONE && !tr_shape_fits(&io->in[BIAS].shape, &TR_SHAPE(weight.dim[0])))
-        TR_TRY(tr__check_shape(io, "Bias", &io->in[BIAS], &TR_SHAPE(1, weight.dim[0])));
-    io->out[OUT] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(x.dim[0], weight.dim[0]));
-    return TR_OK;
-}
 
 /* -- parts -------------------------------------------------------------------------------------- */
 static tr_status expand(tr_composite *c)
@@ -56,5 +36,5 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(X), TR_DIN(Y), TR_DIN(WEIGHT), TR_DIN(BIAS)},
     .second = tr__second_body,
 };
-TR_REGISTER_OP(bilinear_tensor_product, .proto = &proto, .infer = infer, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
+TR_REGISTER_OP(bilinear_tensor_product, .proto = &proto, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
 TR_REGISTER_OP(bilinear_tensor_product_grad, .grad_of = &tr_op_record_bilinear_tensor_product);

@@ -27,8 +27,8 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "A fully connected layer: Out = activation(Input W + Bias). An Input of higher rank is flattened to a "
            "matrix first.",
-    .in = TR_SLOTS({"Input", "[n..., k...] float"}, {"W", "[k, m], k the product of Input's k, same dtype"},
-                   {"Bias", "[m] or [1, m], same dtype", TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS({"Input", "[n..., k...] float"}, TR_SLOT("W", "[k, m]", ", k the product of Input's k, same dtype"),
+                   TR_SLOT("Bias", "[m] or [1, m]", ", same dtype", TR_SLOT_OPTIONAL)),
     .out = TR_SLOTS({"Out", "[n..., m]; has Input's sequences"}),
     .attr = TR_ATTRS(
         TR_ATTR(attrs, in_num_col_dims, INT, "how many of Input's dimensions are rows", .number = 1,
@@ -42,27 +42,12 @@ static const tr_op_proto proto = {
 
 /* -- shapes ----------------------------------------------------------------------------------- */
 
-static tr_status check_bias(const tr_infer *io, int64_t width)
-{
-    const tr_shape row = TR_SHAPE(width), matrix = TR_SHAPE(1, width);
-
-    if (io->in[BIAS].kind == TR_KIND_NONE)
-        return TR_OK;
-    TR_TRY(tr__check_dtype(io, "Bias", &io->in[BIAS], io->in[INPUT].dtype));
-    if (tr_shape_fits(&io->in[BIAS].shape, &matrix))
-        return TR_OK;
-    return tr__check_shape(io, "Bias", &io->in[BIAS], &row);
-}
-
 static tr_status infer(const tr_infer *io)
 {
     const attrs   *a = io->attrs;
     const tr_shape x = io->in[INPUT].shape, w = io->in[W].shape;
     const int      rows = a->in_num_col_dims;
 
-    TR_TRY(tr__check_dense(io, "Input", &io->in[INPUT]));
-    TR_TRY(tr__check_rank(io, "W", &io->in[W], 2));
-    TR_TRY(tr__check_dtype(io, "W", &io->in[W], io->in[INPUT].dtype));
     if (rows >= x.rank)
         return tr_fail(TR_ESHAPE, "fc: Input is %s; in_num_col_dims is %d, which leaves no columns",
                        TR_SHAPE_STR(x), rows);
@@ -70,7 +55,6 @@ static tr_status infer(const tr_infer *io)
     if (width >= 0 && w.dim[0] >= 0 && width != w.dim[0])
         return tr_fail(TR_ESHAPE, "fc: Input is %s with rows of %lld, so W must be [%lld, m]; got %s",
                        TR_SHAPE_STR(x), (long long)width, (long long)width, TR_SHAPE_STR(w));
-    TR_TRY(check_bias(io, w.dim[1]));
     io->out[OUT] = io->in[INPUT];
     io->out[OUT].shape.rank = rows + 1;
     io->out[OUT].shape.dim[rows] = w.dim[1];

@@ -85,11 +85,8 @@ static tr_status infer(const tr_infer *io)
     const attrs   *at = io->attrs;
     const tr_shape x = io->in[X].shape, y = io->in[Y].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_dense(io, "Y", &io->in[Y]));
     TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     TR_TRY(tr__check_min_rank(io, "Y", &io->in[Y], 1));
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
     const view a = view_of(&x, true, at->transpose_X), b = view_of(&y, false, at->transpose_Y);
     if (differ(width(a), height(b)))
         return tr_fail(TR_ESHAPE, "matmul: X is %s%s with rows of %lld, so Y must have %lld rows; got %s%s with %lld",

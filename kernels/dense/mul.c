@@ -42,8 +42,8 @@ static const tr_op_proto proto = {
 
 static const tr_op_proto sgd_proto = {
     .doc = "mul's gradient, and the update of Y by it: X@GRAD = Out@GRAD Y^T, then ParamOut = Y - LearningRate X^T Out@GRAD.",
-    .in = TR_SLOTS({"X", "as of mul"}, {"Y", "as of mul"}, {"Out@GRAD", "like mul's Out"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"X@GRAD", "like X", TR_SLOT_OPTIONAL}, {"ParamOut", "the same variable as Y"}),
+    .in = TR_SLOTS({"X", "as of mul"}, {"Y", "as of mul"}, {"Out@GRAD", "like mul's Out"}, TR_SLOT("LearningRate", "[1]", " float", TR_SLOT_ANY_TYPE)),
+    .out = TR_SLOTS(TR_SLOT("X@GRAD", "like X", "", TR_SLOT_OPTIONAL), {"ParamOut", "the same variable as Y"}),
     .attr = attr_defs,
     .attrs_size = sizeof(attrs),
 };
@@ -57,7 +57,7 @@ static tr_status check_split(const tr_infer *io, const char *name, int slot, int
     if (rows >= shape->rank)
         return tr_fail(TR_ESHAPE, "mul: %s is %s; %d of its %d dimensions are to be rows, which leaves none for "
                        "columns", name, tr_shape_str(shape), rows, shape->rank);
-    return tr__check_dense(io, name, &io->in[slot]);
+    return TR_OK;
 }
 
 static tr_status infer(const tr_infer *io)
@@ -69,7 +69,6 @@ static tr_status infer(const tr_infer *io)
 
     TR_TRY(check_split(io, "X", X, x_rows));
     TR_TRY(check_split(io, "Y", Y, y_rows));
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
     const int64_t x_width = tr_shape_product(&x, x_rows, x.rank), y_height = tr_shape_product(&y, 0, y_rows);
     if (x_width >= 0 && y_height >= 0 && x_width != y_height)
         return tr_fail(TR_ESHAPE, "mul: X is %s with rows of %lld, so Y must have %lld rows; got %s, which has %lld",
@@ -94,9 +93,6 @@ static tr_status infer_sgd(const tr_infer *io)
     forward.out = &out;
     TR_TRY(infer(&forward));
     TR_TRY(tr__check_like(io, "Out@GRAD", &io->in[SDOUT], &out));
-    TR_TRY(tr__check_one(io, "LearningRate", &io->in[SRATE]));
-    if (io->out[SDX].kind != TR_KIND_NONE)
-        io->out[SDX] = io->in[SX];
     io->out[SPARAM] = io->in[SY];
     return TR_OK;
 }

@@ -31,29 +31,13 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "A tree-based convolution: each node's window is its descendants down to max_depth.",
-    .in = TR_SLOTS({"NodesVector", "[batch, nodes, features] float"},
-                   {"EdgeSet", "[batch, edges, 2] int32; parent and child, numbers from 1; 0 ends the list", TR_SLOT_ANY_TYPE},
-                   {"Filter", "[features, 3, output size, filters]; of left, right and top"}),
-    .out = TR_SLOTS({"Out", "[batch, nodes, output size, filters]"}),
+    .in = TR_SLOTS(TR_SLOT("NodesVector", "[batch, nodes, features]", " float"),
+                   TR_SLOT("EdgeSet", "[batch, edges, 2]", " int32; parent and child, numbers from 1; 0 ends the list", TR_SLOT_INT32),
+                   TR_SLOT("Filter", "[features, 3, output size, filters]", "; of left, right and top")),
+    .out = TR_SLOTS(TR_SLOT("Out", "[batch, nodes, output size, filters]", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, max_depth, INT, "generations of a window, the node included", .number = 2, .range = TR_AT_LEAST(1))),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    const tr_shape nodes = io->in[NODES].shape, filter = io->in[FILTER].shape;
-
-    TR_TRY(tr__check_rank(io, "NodesVector", &io->in[NODES], 3));
-    TR_TRY(tr__check_rank(io, "EdgeSet", &io->in[EDGES], 3));
-    TR_TRY(tr__check_dtype(io, "EdgeSet", &io->in[EDGES], TR_INT32));
-    TR_TRY(tr__check_shape(io, "EdgeSet", &io->in[EDGES], &TR_SHAPE(nodes.dim[0], -1, 2)));
-    TR_TRY(tr__check_rank(io, "Filter", &io->in[FILTER], 4));
-    TR_TRY(tr__check_dtype(io, "Filter", &io->in[FILTER], io->in[NODES].dtype));
-    TR_TRY(tr__check_shape(io, "Filter", &io->in[FILTER], &TR_SHAPE(nodes.dim[2], 3, -1, -1)));
-    io->out[OUT] = tr_meta_dense(io->in[NODES].dtype, TR_SHAPE(nodes.dim[0], nodes.dim[1], filter.dim[2], filter.dim[3]));
-    return TR_OK;
-}
 
 /* -- trees ---------------------------------------------------------------------------------------- */
 
@@ -132,7 +116,7 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(NODES), TR_DIN(FILTER)},
     .second = tr__second_bilinear,
 };
-TR_REGISTER_OP(tree_conv, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(tree_conv), .grad = &grad);
+TR_REGISTER_OP(tree_conv, .proto = &proto, .kernels = TR_FLOAT_KERNELS(tree_conv), .grad = &grad);
 TR_REGISTER_OP(tree_conv_grad, .grad_of = &tr_op_record_tree_conv, .kernels = TR_FLOAT_KERNELS(tree_conv_grad));
 
 #else /* the kernels, for each T */

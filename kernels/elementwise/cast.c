@@ -28,7 +28,6 @@ static tr_status infer(const tr_infer *io)
 {
     const attrs *a = io->attrs;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     if (tr_dtype_size((tr_dtype)a->out_dtype) == 0)
         return tr_fail(TR_EDTYPE, "cast: out_dtype is %d, which is no data type", a->out_dtype);
     io->out[OUT] = io->in[X];

@@ -20,7 +20,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Out = min(max(X, min), max)",
     .in = TR_SLOTS({"X", "any shape, float; selected rows too", TR_SLOT_ROWS}),
-    .out = TR_SLOTS({"Out", "like X; rows with equal numbers are added up"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "; rows with equal numbers are added up")),
     .attr = TR_ATTRS(TR_ATTR(attrs, min, FLOAT, "the least value", .required = true),
                      TR_ATTR(attrs, max, FLOAT, "the greatest value", .required = true)),
     .attrs_size = sizeof(attrs),
@@ -39,7 +39,6 @@ static tr_status check(const void *decoded)
 
 static tr_status infer(const tr_infer *io)
 {
-    io->out[OUT] = io->in[X];
     if (io->in[X].kind == TR_KIND_SELECTED_ROWS)
         io->out[OUT].shape.dim[0] = -1;
     return TR_OK;

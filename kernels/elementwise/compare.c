@@ -15,23 +15,12 @@ enum { OUT };
 static const tr_slot_def in_slots[] = {
     {"X", "any shape"}, {"Y", "a run of X's dimensions, same dtype as X"}, {NULL},
 };
-static const tr_slot_def out_slots[] = {{"Out", "X's shape, bool", TR_SLOT_ANY_TYPE}, {NULL}};
+static const tr_slot_def out_slots[] = {TR_SLOT("Out", "like X", ", bool", TR_SLOT_BOOL), {NULL}};
 static const tr_attr_def attrs[] = {
     TR_BROADCAST_ATTR,
     TR_ATTR_IGNORED("force_cpu", BOOL, .number = true),
     {NULL},
 };
-
-/* -- shapes ----------------------------------------------------------------------------------- */
-
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__broadcast_check(io));
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    io->out[OUT] = io->in[X];
-    io->out[OUT].dtype = TR_BOOL;
-    return TR_OK;
-}
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
@@ -49,7 +38,7 @@ static tr_status infer(const tr_infer *io)
         .doc = formula, .in = in_slots, .out = out_slots, .attr = attrs,                            \
         .attrs_size = sizeof(tr_broadcast_attrs),                                                   \
     };                                                                                              \
-    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(name));
+    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = tr__broadcast_check, .kernels = TR_NUMBER_KERNELS(name));
 
 COMPARISON(equal,         EQ, "Out = X equals Y")
 COMPARISON(not_equal,     NE, "Out = X differs from Y")

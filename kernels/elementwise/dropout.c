@@ -28,8 +28,8 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Sets each element of X to 0 with probability dropout_prob.",
     .in = TR_SLOTS({"X", "[...] float"}),
-    .out = TR_SLOTS({"Out", "like X; may share X's memory"},
-                    {"Mask", "like X, uint8; 1 where the element was kept", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "; may share X's memory"),
+                    TR_SLOT("Mask", "like X", ", uint8; 1 where the element was kept", TR_SLOT_INTERMEDIATE | TR_SLOT_UINT8)),
     .attr = TR_ATTRS(TR_ATTR(attrs, dropout_prob, FLOAT, "probability of 0", .number = 0.5,
                              .range = TR_BETWEEN(0, 1)),
                      TR_ATTR(attrs, is_test, BOOL, "nothing is set to 0"),
@@ -40,21 +40,6 @@ static const tr_op_proto proto = {
                              .range = TR_ONE_OF({"downgrade_in_infer", DOWNGRADE_IN_INFER}, {"upscale_in_train", UPSCALE_IN_TRAIN}))),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    io->out[OUT] = io->in[X];
-    io->out[MASK] = io->in[X];
-    io->out[MASK].dtype = TR_UINT8;
-    return TR_OK;
-}
-
-static tr_status infer_grad(const tr_infer *io)
-{
-    io->out[G_DX] = io->in[G_DOUT];
-    return TR_OK;
-}
 
 /* The factor of what is kept. */
 static double kept_scale(const attrs *a)
@@ -79,10 +64,9 @@ static const tr_grad_rule grad = {
     .second = tr__second_gate,
 };
 
-TR_REGISTER_OP(dropout, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(dropout), .grad = &grad,
+TR_REGISTER_OP(dropout, .proto = &proto, .kernels = TR_FLOAT_KERNELS(dropout), .grad = &grad,
                .is_random = true, .is_varying = true, .inplace = {{X, OUT}}, .inplace_count = 1);
-TR_REGISTER_OP(dropout_grad, .locality = TR_POINTWISE, .grad_of = &tr_op_record_dropout, .infer = infer_grad,
-               .kernels = TR_FLOAT_KERNELS(dropout_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT,
+TR_REGISTER_OP(dropout_grad, .locality = TR_POINTWISE, .grad_of = &tr_op_record_dropout, .kernels = TR_FLOAT_KERNELS(dropout_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT,
                .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1, .is_itemwise = true);
 
 #else /* the kernels, for each T */

@@ -23,7 +23,7 @@ enum { GX, GY, GDOUT };      enum { GDX, GDY };      /* of op_grad; GX and GY ar
 static const tr_slot_def in_slots[] = {
     {"X", "any shape", TR_SLOT_ROWS}, {"Y", "a run of X's dimensions, same dtype as X"}, {NULL},
 };
-static const tr_slot_def out_slots[] = {{"Out", "like X"}, {NULL}};
+static const tr_slot_def out_slots[] = {TR_SLOT("Out", "like X", ""), {NULL}};
 static const tr_attr_def attrs[] = {
     TR_BROADCAST_ATTR,
     TR_ATTR_IGNORED("use_mkldnn", BOOL),
@@ -36,22 +36,15 @@ static const tr_attr_def attrs[] = {
 
 static tr_status infer(const tr_infer *io)
 {
-    TR_TRY(tr__broadcast_check(io));
     TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_dense(io, "Y", &io->in[Y]));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
+    return tr__broadcast_check(io);
 }
 
 static tr_status infer_scaling(const tr_infer *io)
 {
     if (io->in[X].kind != TR_KIND_SELECTED_ROWS)
         return infer(io);
-    TR_TRY(tr__check_dense(io, "Y", &io->in[Y]));
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
-    TR_TRY(tr__check_one(io, "Y, as X is selected rows,", &io->in[Y]));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
+    return tr__check_one(io, "Y, as X is selected rows,", &io->in[Y]);
 }
 
 static tr_cut counts(const tr_run *io)

@@ -15,16 +15,7 @@ enum { X };
 enum { OUT };
 
 static const tr_slot_def in_slots[] = {{"X", "any shape, float"}, {NULL}};
-static const tr_slot_def out_slots[] = {{"Out", "[1] bool", TR_SLOT_ANY_TYPE}, {NULL}};
-
-/* -- shapes ----------------------------------------------------------------------------------- */
-
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    io->out[OUT] = tr_meta_dense(TR_BOOL, TR_SHAPE(1));
-    return TR_OK;
-}
+static const tr_slot_def out_slots[] = {TR_SLOT("Out", "[1]", " bool", TR_SLOT_BOOL), {NULL}};
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
@@ -35,7 +26,7 @@ static tr_status infer(const tr_infer *io)
 
 #define PREDICATE(name, about)                                                                      \
     static const tr_op_proto name##_proto = {.doc = about, .in = in_slots, .out = out_slots};       \
-    TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(name##_kernel));
+    TR_REGISTER_OP(name, .proto = &name##_proto, .kernels = TR_FLOAT_KERNELS(name##_kernel));
 
 PREDICATE(isfinite, "Out = no element of X is infinite or NaN")
 PREDICATE(isinf,    "Out = some element of X is infinite")

@@ -19,19 +19,11 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Out = X + step, of one number",
-    .in = TR_SLOTS({"X", "[1]"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[1]", "")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, step, FLOAT, "what is added", .number = 1)),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ----------------------------------------------------------------------------------- */
-
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_one(io, "X", &io->in[X]));
-    return tr__infer_like_first(io);
-}
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
@@ -47,7 +39,7 @@ static tr_status make_grad(tr_grad_maker *maker)
 
 static const tr_grad_rule grad = {.make = make_grad};
 
-TR_REGISTER_OP(increment, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(increment), .grad = &grad,
+TR_REGISTER_OP(increment, .proto = &proto, .kernels = TR_NUMBER_KERNELS(increment), .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */

@@ -15,9 +15,9 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Out = (1 - epsilon) X + epsilon PriorDist; without PriorDist all classes are as likely. (Szegedy et al., 2016)",
-    .in = TR_SLOTS({"X", "[..., classes] float; one-hot labels"},
+    .in = TR_SLOTS(TR_SLOT("X", "[..., classes]", " float; one-hot labels"),
                    {"PriorDist", "[1, classes] or [classes], or like X; how likely each class is", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "the share that is taken from the label", .range = TR_BETWEEN(0, 1))),
     .attrs_size = sizeof(attrs),
 };
@@ -28,12 +28,9 @@ static tr_status infer(const tr_infer *io)
     const tr_meta *prior = &io->in[PRIOR];
     const tr_shape x = io->in[X].shape;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    io->out[OUT] = io->in[X];
     if (prior->kind == TR_KIND_NONE)
         return TR_OK;
     const int64_t classes = x.dim[x.rank - 1];
-    TR_TRY(tr__check_dtype(io, "PriorDist", prior, io->in[X].dtype));
     if (tr_shape_fits(&prior->shape, &x) || (x.rank > 1 && tr_shape_fits(&prior->shape, &TR_SHAPE(1, classes))))
         return TR_OK;
     return tr__check_shape(io, "PriorDist", prior, &TR_SHAPE(classes));

@@ -8,17 +8,8 @@
 enum { X, Y };
 enum { OUT };
 
-static const tr_slot_def in_slots[] = {{"X", "any shape, bool"}, {"Y", "X's shape, bool"}, {NULL}};
-static const tr_slot_def out_slots[] = {{"Out", "X's shape, bool"}, {NULL}};
-
-/* -- shapes ----------------------------------------------------------------------------------- */
-
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
-    TR_TRY(tr__check_same_shape(io, "Y", &io->in[Y], "X", &io->in[X]));
-    return tr__infer_like_first(io);
-}
+static const tr_slot_def in_slots[] = {{"X", "any shape, bool"}, TR_SLOT("Y", "like X", ", bool"), {NULL}};
+static const tr_slot_def out_slots[] = {TR_SLOT("Out", "like X", ", bool"), {NULL}};
 
 /* -- kernels ---------------------------------------------------------------------------------- */
 
@@ -41,7 +32,7 @@ static tr_status logical_not(const tr_run *io)
 #define LOGICAL(name, op, formula)                                                                  \
     static tr_status name(const tr_run *io) { return apply(io, TR_LOGICAL_##op); }                  \
     static const tr_op_proto name##_proto = {.doc = formula, .in = in_slots, .out = out_slots};     \
-    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer, .kernels = {{[TR_BOOL] = name}}, \
+    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .kernels = {{[TR_BOOL] = name}}, \
                    .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2);
 
 LOGICAL(logical_and, AND, "Out = X and Y")
@@ -53,5 +44,4 @@ static const tr_op_proto not_proto = {
     .in = TR_SLOTS({"X", "any shape, bool"}),
     .out = out_slots,
 };
-TR_REGISTER_OP(logical_not, .locality = TR_POINTWISE, .proto = &not_proto, .infer = tr__infer_like_first,
-               .kernels = {{[TR_BOOL] = logical_not}}, .inplace = {{X, OUT}}, .inplace_count = 1);
+TR_REGISTER_OP(logical_not, .locality = TR_POINTWISE, .proto = &not_proto, .kernels = {{[TR_BOOL] = logical_not}}, .inplace = {{X, OUT}}, .inplace_count = 1);

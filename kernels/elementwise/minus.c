@@ -13,18 +13,9 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "Out = X - Y",
-    .in = TR_SLOTS({"X", "any shape, float"}, {"Y", "like X"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .in = TR_SLOTS({"X", "any shape, float"}, TR_SLOT("Y", "like X", "")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
 };
-
-/* -- shapes ----------------------------------------------------------------------------------- */
-
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
-    TR_TRY(tr__check_same_shape(io, "Y", &io->in[Y], "X", &io->in[X]));
-    return tr__infer_like_first(io);
-}
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
@@ -45,7 +36,7 @@ static tr_status make_grad(tr_grad_maker *maker)
 
 static const tr_grad_rule grad = {.make = make_grad};
 
-TR_REGISTER_OP(minus, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(minus), .grad = &grad,
+TR_REGISTER_OP(minus, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(minus), .grad = &grad,
                .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2, .is_itemwise = true);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ static const tr_op_proto proto = {
     .doc = "Out = X > 0 ? X : Alpha X.",
     .in = TR_SLOTS({"X", "[batch, ...] float; with mode channel [batch, channels, ...]"},
                    {"Alpha", "one element; as many as channels; or as many as a sample has elements; of any shape"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, mode, STRING, "what has a slope of its own", .text = "all",
                              .range = TR_ONE_OF({"all", ALL}, {"channel", CHANNEL}, {"element", ELEMENT}))),
     .attrs_size = sizeof(attrs),
@@ -38,13 +38,11 @@ static tr_status infer(const tr_infer *io)
     const tr_shape x = io->in[X].shape;
 
     TR_TRY(tr__check_min_rank(io, "X", &io->in[X], a->mode == CHANNEL ? 2 : 1));
-    TR_TRY(tr__check_dtype(io, "Alpha", &io->in[ALPHA], io->in[X].dtype));
     const int64_t wanted = a->mode == ALL ? 1 : a->mode == CHANNEL ? x.dim[1] : tr_shape_product(&x, 1, x.rank);
     const int64_t given = tr_shape_numel(&io->in[ALPHA].shape);
     if (wanted >= 0 && given >= 0 && wanted != given)
         return tr_fail(TR_ESHAPE, "%s: X is %s, so Alpha must have %lld elements; got %s, which has %lld", io->type, TR_SHAPE_STR(x),
                        (long long)wanted, TR_SHAPE_STR(io->in[ALPHA].shape), (long long)given);
-    io->out[OUT] = io->in[X];
     return TR_OK;
 }
 

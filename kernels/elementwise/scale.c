@@ -21,21 +21,13 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Out = scale * X + bias, or scale * (X + bias) when bias_after_scale is false.",
     .in = TR_SLOTS({"X", "any shape; selected rows too", TR_SLOT_ROWS}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(
         TR_ATTR(attrs, scale, FLOAT, "factor", .number = 1),
         TR_ATTR(attrs, bias, FLOAT, "summand"),
         TR_ATTR(attrs, bias_after_scale, BOOL, "add the bias to the product, not to X", .number = true)),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ----------------------------------------------------------------------------------- */
-
-static tr_status infer(const tr_infer *io)
-{
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
@@ -56,7 +48,7 @@ static tr_status make_grad(tr_grad_maker *maker)
 
 static const tr_grad_rule grad = {.make = make_grad};
 
-TR_REGISTER_OP(scale, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(scale), .grad = &grad,
+TR_REGISTER_OP(scale, .locality = TR_POINTWISE, .proto = &proto, .kernels = TR_NUMBER_KERNELS(scale), .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1, .is_itemwise = true);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */

@@ -23,32 +23,14 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Makes the numbers along `axis` positive with the sum 1: Out = exp(X) / sum(exp(X)).",
-    .in = TR_SLOTS({"X", "[...] float"}),
-    .out = TR_SLOTS({"Out", "like X; may share X's memory"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "; may share X's memory")),
     .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "the axis whose numbers sum up to 1; negative counts from the end",
-                             .number = -1),
+                             .number = -1, .axis_of = "X"),
                      TR_ATTR_IGNORED("use_cudnn", BOOL), TR_ATTR_IGNORED("data_format", STRING, .text = "AnyLayout"),
                      TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_IGNORED("is_test", BOOL)),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    const attrs *a = io->attrs;
-    int          axis;
-
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, io->in[X].shape.rank));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
-
-static tr_status infer_grad(const tr_infer *io)
-{
-    io->out[G_DX] = io->in[G_OUT];
-    return TR_OK;
-}
 
 /* [pre][n][post] -> [pre][post][n] */
 static void axis_to_end(void *out, const void *x, const tr_cut *c, int64_t item_size)
@@ -86,10 +68,9 @@ static const tr_grad_rule grad = {
     .body = slope,
 };
 
-TR_REGISTER_OP(softmax, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(softmax), .grad = &grad,
+TR_REGISTER_OP(softmax, .proto = &proto, .kernels = TR_FLOAT_KERNELS(softmax), .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);
-TR_REGISTER_OP(softmax_grad, .grad_of = &tr_op_record_softmax, .infer = infer_grad,
-               .kernels = TR_FLOAT_KERNELS(softmax_grad), .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1);
+TR_REGISTER_OP(softmax_grad, .grad_of = &tr_op_record_softmax, .kernels = TR_FLOAT_KERNELS(softmax_grad), .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */
 

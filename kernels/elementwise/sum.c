@@ -46,14 +46,9 @@ static tr_status check_arguments(const tr_infer *io)
 
     for (int i = 0; i < x->count; i++) {
         const tr_shape shape = whole(&x->item[i]);
-        if (x->item[i].kind != TR_KIND_SELECTED_ROWS)
-            TR_TRY(tr__check_dense(io, "X", &x->item[i]));
         if (!tr_shape_fits(&first, &shape))
             return tr_fail(TR_ESHAPE, "sum: X[0] is %s, so X[%d] must be, too; got %s", TR_SHAPE_STR(first), i,
                            TR_SHAPE_STR(shape));
-        if (x->item[i].dtype != x->item[0].dtype)
-            return tr_fail(TR_EDTYPE, "sum: X[0] is %s, so X[%d] must be, too; got %s",
-                           tr_dtype_name(x->item[0].dtype), i, tr_dtype_name(x->item[i].dtype));
     }
     return TR_OK;
 }

@@ -110,7 +110,7 @@ enum { R_RELU, R_OUT };
 
 static const tr_op_proto repeated_proto = {
     .doc = "Fully connected layers with relu, one after the other: relu(... relu(X W[0] + Bias[0]) W[1] + Bias[1] ...).",
-    .in = TR_SLOTS({"X", "[rows, ...] float"}, {"W", "[width before, width], of each layer", TR_SLOT_REPEATED},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, width, ...]", " float"), {"W", "[width before, width], of each layer", TR_SLOT_REPEATED},
                    {"Bias", "[width] or [1, width], of each layer", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"ReluOut", "what each layer but the last gives", TR_SLOT_REPEATED | TR_SLOT_INTERMEDIATE}, {"Out", "[rows, last width]"}),
 };
@@ -121,12 +121,9 @@ static tr_status infer_repeated(const tr_infer *io)
     const tr_shape      x = io->in[R_X].shape;
     int64_t             width = tr_shape_product(&x, 1, x.rank);
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[R_X], 2));
     if (w->count == 0 || w->count != bias->count)
         return tr_fail(TR_ERANGE, "%s: there must be as many W as Bias, one at least; got %d and %d", io->type, w->count, bias->count);
     for (int i = 0; i < w->count; i++) {
-        TR_TRY(tr__check_dtype(io, "W", &w->item[i], io->in[R_X].dtype));
-        TR_TRY(tr__check_dtype(io, "Bias", &bias->item[i], io->in[R_X].dtype));
         TR_TRY(tr__check_rank(io, "W", &w->item[i], 2));
         TR_TRY(tr__check_shape(io, "W", &w->item[i], &TR_SHAPE(width, -1)));
         width = w->item[i].shape.dim[1];
@@ -166,26 +163,12 @@ typedef struct squared_attrs {
 
 static const tr_op_proto squared_proto = {
     .doc = "Out = scalar ((X Y)^2 - X^2 Y^2), squares element by element.",
-    .in = TR_SLOTS({"X", "[n, k] float"}, {"Y", "[k, m], same dtype"}),
-    .out = TR_SLOTS({"SquaredX", "X^2", TR_SLOT_INTERMEDIATE}, {"SquaredY", "Y^2", TR_SLOT_INTERMEDIATE},
-                    {"SquaredXY", "(X Y)^2", TR_SLOT_INTERMEDIATE}, {"Out", "[n, m]"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, k]", " float"), TR_SLOT("Y", "[k, m]", ", same dtype")),
+    .out = TR_SLOTS(TR_SLOT("SquaredX", "like X", "; X^2", TR_SLOT_INTERMEDIATE), TR_SLOT("SquaredY", "like Y", "; Y^2", TR_SLOT_INTERMEDIATE),
+                    TR_SLOT("SquaredXY", "[n, m]", "; (X Y)^2", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "[n, m]", "")),
     .attr = TR_ATTRS(TR_ATTR(squared_attrs, scalar, FLOAT, "the factor", .number = 1)),
     .attrs_size = sizeof(squared_attrs),
 };
-
-static tr_status infer_squared(const tr_infer *io)
-{
-    const tr_shape x = io->in[X].shape, y = io->in[Y].shape;
-
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 2));
-    TR_TRY(tr__check_rank(io, "Y", &io->in[Y], 2));
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
-    TR_TRY(tr__check_shape(io, "Y", &io->in[Y], &TR_SHAPE(x.dim[1], -1)));
-    io->out[Q_X2] = io->in[X];
-    io->out[Q_Y2] = io->in[Y];
-    io->out[Q_XY2] = io->out[Q_OUT] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(x.dim[0], y.dim[1]));
-    return TR_OK;
-}
 
 static tr_status expand_squared(tr_composite *c)
 {
@@ -200,7 +183,7 @@ static tr_status expand_squared(tr_composite *c)
     return tr_composite_add(c, "scale(X=difference) {scale=%.9g} -> Out", (double)a->scalar);
 }
 
-TR_REGISTER_OP(fusion_squared_mat_sub, .proto = &squared_proto, .infer = infer_squared, .expand = expand_squared, .types = TR_FLOAT_TYPES);
+TR_REGISTER_OP(fusion_squared_mat_sub, .proto = &squared_proto, .expand = expand_squared, .types = TR_FLOAT_TYPES);
 
 /* -- fusion_transpose_flatten_concat ----------------------------------------------------------------------- */
 typedef struct flatten_attrs {
@@ -292,7 +275,7 @@ typedef struct conv_fusion_attrs {
 
 static const tr_op_proto conv_proto = {
     .doc = "Output = activation(Input * Filter + ResidualData + Bias), and its channels apart.",
-    .in = TR_SLOTS({"Input", "[batch, channels, height, width] float"}, {"Filter", "[out channels, channels / groups, height, width]"},
+    .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, height, width]", " float"), TR_SLOT("Filter", "[out channels, channels / groups, window height, window width]", ""),
                    {"Bias", "[out channels]", TR_SLOT_OPTIONAL}, {"ResidualData", "like Output", TR_SLOT_OPTIONAL},
                    {"AlgoCache", "is not read", TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND | TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Output", "[batch, out channels, height, width]"},
@@ -349,10 +332,8 @@ static tr_status infer_conv(const tr_infer *io)
 
     conv.in = in;
     TR_TRY(tr_op_record_conv2d.infer(&conv));
-    if (io->in[C_RESIDUAL].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "ResidualData", &io->in[C_RESIDUAL], io->in[C_INPUT].dtype));
+    if (io->in[C_RESIDUAL].kind != TR_KIND_NONE)
         TR_TRY(tr__check_shape(io, "ResidualData", &io->in[C_RESIDUAL], &io->out[C_OUTPUT].shape));
-    }
     return infer_split(io);
 }
 

@@ -29,7 +29,7 @@ typedef struct lstm_attrs {
 
 static const tr_op_proto lstm_proto = {
     .doc = "lstm with its input's projection: lstm(X WeightX).",
-    .in = TR_SLOTS({"X", "[rows, in width] float, of sequences"}, {"WeightX", "[in width, 4 width]: candidate, input, forget, output"},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"), {"WeightX", "[in width, 4 width]: candidate, input, forget, output"},
                    {"WeightH", "[width, 4 width], in the order of WeightX"},
                    {"Bias", "[1, 4 width]; with use_peepholes [1, 7 width]: then what input, forget and output gate see of the cell"}, STATE_SLOTS),
     .out = TR_SLOTS({"Hidden", "[rows, width], with X's sequences"}, {"Cell", "like Hidden"}, {"XX", "[rows, 4 width]: X WeightX", TR_SLOT_INTERMEDIATE},
@@ -65,7 +65,6 @@ static tr_status infer_lstm(const tr_infer *io)
     const tr_meta    *x = &io->in[X];
     const int64_t     width = io->in[WEIGHT_H].shape.rank > 0 ? io->in[WEIGHT_H].shape.dim[0] : -1;
 
-    TR_TRY(tr__check_rank(io, "X", x, 2));
     TR_TRY(check_matrix(io, "WeightX", WEIGHT_X, x->dtype, x->shape.dim[1], times(4, width)));
     TR_TRY(check_matrix(io, "WeightH", WEIGHT_H, x->dtype, width, times(4, width)));
     TR_TRY(check_matrix(io, "Bias", BIAS, x->dtype, 1, times(a->use_peepholes ? 7 : 4, width)));
@@ -98,7 +97,7 @@ enum { E_IDS, E_TABLE, E_WEIGHT_H, E_BIAS, E_H0, E_C0 };
 
 static const tr_op_proto embedding_proto = {
     .doc = "lstm whose projected input, biases included, is looked up in a table. Of Bias only the peepholes' part is read.",
-    .in = TR_SLOTS({"Ids", "[rows, 1] int64, of sequences; row numbers", TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS(TR_SLOT("Ids", "[rows, 1]", " int64, of sequences; row numbers", TR_SLOT_INT64),
                    {"Embeddings", "[height, 4 width] float: embedding times weight, plus bias: candidate, input, forget, output"},
                    {"WeightH", "[width, 4 width], in the order of Embeddings"}, {"Bias", "[1, 4 width]; with use_peepholes [1, 7 width]"}, STATE_SLOTS),
     .out = TR_SLOTS({"Hidden", "[rows, width], with the sequences of Ids"}, {"Cell", "like Hidden"}, {"XX", "[rows, 4 width]: rows of Embeddings", TR_SLOT_INTERMEDIATE},
@@ -114,9 +113,6 @@ static tr_status infer_embedding(const tr_infer *io)
     const tr_dtype    dtype = io->in[E_TABLE].dtype;
     const int64_t     width = io->in[E_WEIGHT_H].shape.rank > 0 ? io->in[E_WEIGHT_H].shape.dim[0] : -1;
 
-    TR_TRY(tr__check_ids(io, "Ids", &io->in[E_IDS], false));
-    TR_TRY(tr__check_rank(io, "Ids", &io->in[E_IDS], 2));
-    TR_TRY(tr__check_shape(io, "Ids", &io->in[E_IDS], &TR_SHAPE(-1, 1)));
     TR_TRY(check_matrix(io, "Embeddings", E_TABLE, dtype, -1, times(4, width)));
     TR_TRY(check_matrix(io, "WeightH", E_WEIGHT_H, dtype, width, times(4, width)));
     TR_TRY(check_matrix(io, "Bias", E_BIAS, dtype, 1, times(a->use_peepholes ? 7 : 4, width)));
@@ -161,7 +157,7 @@ typedef struct gru_attrs {
 
 static const tr_op_proto gru_proto = {
     .doc = "gru with its input's projection: gru(X WeightX).",
-    .in = TR_SLOTS({"X", "[rows, in width] float, of sequences"}, {"H0", "[sequences, width]: the state before the first row", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"), {"H0", "[sequences, width]: the state before the first row", TR_SLOT_OPTIONAL},
                    {"WeightX", "[in width, 3 width]: update, reset, candidate"}, {"WeightH", "[width, 3 width], as gru has it"},
                    {"Bias", "[1, 3 width]", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS(NOT_FILLED("ReorderedH0"), {"XX", "[rows, 3 width]: X WeightX", TR_SLOT_INTERMEDIATE}, NOT_FILLED("BatchedInput"),
@@ -178,7 +174,6 @@ static tr_status infer_gru(const tr_infer *io)
     const tr_meta *x = &io->in[G_X];
     const int64_t  width = io->in[G_WEIGHT_H].shape.rank > 0 ? io->in[G_WEIGHT_H].shape.dim[0] : -1;
 
-    TR_TRY(tr__check_rank(io, "X", x, 2));
     TR_TRY(check_matrix(io, "WeightX", G_WEIGHT_X, x->dtype, x->shape.dim[1], times(3, width)));
     TR_TRY(check_matrix(io, "WeightH", G_WEIGHT_H, x->dtype, width, times(3, width)));
     TR_TRY(check_matrix(io, "Bias", G_BIAS, x->dtype, 1, times(3, width)));

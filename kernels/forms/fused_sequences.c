@@ -4,6 +4,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/activation.h"
 #include "kernels/sequences/sequence.h"
 
@@ -20,7 +21,7 @@ typedef struct embedding_attrs {
 
 static const tr_op_proto embedding_proto = {
     .doc = "The sums of the rows that sequences of ids look up in a table.",
-    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[rows, ...] int64, of sequences, k row numbers in each row", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("W", "[height, width]", " float; the table"), TR_SLOT("Ids", "[rows, k, ...]", " int64, of sequences, k row numbers in each row", TR_SLOT_INT64)),
     .out = TR_SLOTS({"Out", "[sequences, k width]"}),
     .attr = TR_ATTRS(TR_ATTR(embedding_attrs, combiner, STRING, "what a sequence becomes", .text = "sum", .range = TR_ONE_OF({"sum", SUM})),
                      TR_ATTR_IGNORED("grad_inplace", BOOL), TR_ATTR(embedding_attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
@@ -32,10 +33,6 @@ static tr_status infer_embedding(const tr_infer *io)
 {
     const tr_meta *w = &io->in[W], *ids = &io->in[IDS];
 
-    TR_TRY(tr__check_dense(io, "W", w));
-    TR_TRY(tr__check_rank(io, "W", w, 2));
-    TR_TRY(tr__check_ids(io, "Ids", ids, false));
-    TR_TRY(tr__check_min_rank(io, "Ids", ids, 2));
     const int64_t k = tr_shape_product(&ids->shape, 1, ids->shape.rank), width = w->shape.dim[1] < 0 || k < 0 ? -1 : tr_size_mul(w->shape.dim[1], k);
     io->out[OUT] = tr__meta_with_sequences(w->dtype, TR_SHAPE(-1, width), ids->lod_level > 0 ? ids->lod_level - 1 : 0);
     return TR_OK;
@@ -54,15 +51,9 @@ static tr_status expand_embedding(tr_composite *c)
 
 static tr_status infer_embedding_grad(const tr_infer *io)
 {
-    const embedding_attrs *a = io->attrs;
-    const tr_meta         *w = &io->in[G_W];
+    const bool is_sparse = ((const embedding_attrs *)io->attrs)->is_sparse;
 
-    io->out[G_DW] = tr_meta_dense(w->dtype, w->shape);
-    if (a->is_sparse) {
-        io->out[G_DW].kind = TR_KIND_SELECTED_ROWS;
-        io->out[G_DW].height = w->shape.dim[0];
-        io->out[G_DW].shape.dim[0] = tr_shape_numel(&io->in[G_IDS].shape);
-    }
+    io->out[G_DW] = tr__rows_grad_meta(&io->in[G_W], is_sparse, tr_shape_numel(&io->in[G_IDS].shape));
     return TR_OK;
 }
 
@@ -156,7 +147,6 @@ static tr_status infer_expand(const tr_infer *io)
     if (io->ins[E_X].count < 2)
         return tr_fail(TR_ERANGE, "%s: X must be two tensors or more, got %d", io->type, io->ins[E_X].count);
     TR_TRY(sum_widths(&width, io, 0));
-    TR_TRY(tr__check_dtype(io, "FCWeight", weight, io->ins[E_X].item[0].dtype));
     TR_TRY(tr__check_rank(io, "FCWeight", weight, 2));
     TR_TRY(tr__check_shape(io, "FCWeight", weight, &TR_SHAPE(width, -1)));
     const int64_t size = weight->shape.dim[1];
@@ -191,7 +181,7 @@ typedef struct conv_attrs {
 
 static const tr_op_proto conv_proto = {
     .doc = "Out = relu(sequence_conv(X, Filter) + Bias).",
-    .in = TR_SLOTS({"X", "[rows, width] float, of sequences"}, {"Filter", "[contextLength width, size]"}, {"Bias", "[size] or [1, size]"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " float, of sequences"), TR_SLOT("Filter", "[window, size]", ", window being contextLength width"), TR_SLOT("Bias", "[size] or [1, size]", "")),
     .out = TR_SLOTS({"Out", "[rows, size], with X's sequences"}, {"ColMat", "is not filled", TR_SLOT_INTERMEDIATE}),
     .attr = TR_ATTRS(TR_ATTR(conv_attrs, contextLength, INT, "rows of a window", .required = true, .range = TR_GREATER(0)),
                      TR_ATTR(conv_attrs, contextStart, INT, "where the window begins, from its row; negative is before it"),
@@ -204,14 +194,8 @@ static tr_status infer_conv(const tr_infer *io)
     const conv_attrs *a = io->attrs;
     const tr_meta    *x = &io->in[C_X], *filter = &io->in[C_FILTER];
 
-    TR_TRY(tr__check_rank(io, "X", x, 2));
-    TR_TRY(tr__check_rank(io, "Filter", filter, 2));
-    TR_TRY(tr__check_dtype(io, "Filter", filter, x->dtype));
-    TR_TRY(tr__check_dtype(io, "Bias", &io->in[C_BIAS], x->dtype));
     const int64_t depth = x->shape.dim[1] < 0 ? -1 : tr_size_mul(x->shape.dim[1], a->contextLength), size = filter->shape.dim[1];
     TR_TRY(tr__check_shape(io, "Filter", filter, &TR_SHAPE(depth, -1)));
-    if (!tr_shape_fits(&io->in[C_BIAS].shape, &TR_SHAPE(size)))
-        TR_TRY(tr__check_shape(io, "Bias", &io->in[C_BIAS], &TR_SHAPE(1, size)));
     io->out[C_OUT] = *x;
     io->out[C_OUT].shape.dim[1] = size;
     return TR_OK;

@@ -5,6 +5,7 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/base/check.h"
+#include "kernels/base/selected_rows.h"
 #include "kernels/base/shapes.h"
 
 enum { X, Y };
@@ -21,7 +22,7 @@ typedef struct lookup_attrs {
 
 static const tr_op_proto lookup_proto = {
     .doc = "Looks rows up in an embedding table: Out[i] = W[Ids[i]].",
-    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[...] int64; row numbers", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("W", "[height, width]", " float; the table"), TR_SLOT("Ids", "[n, ...]", " int64; row numbers", TR_SLOT_INT64)),
     .out = TR_SLOTS({"Out", "[..., width]"}),
     .attr = TR_ATTRS(TR_ATTR(lookup_attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
                      TR_ATTR(lookup_attrs, padding_idx, LONG, "this id gives zeros and trains nothing; -1 is none", .number = -1),
@@ -44,10 +45,6 @@ static tr_status longer(tr_shape *out, const tr_infer *io, const char *slot, tr_
 
 static tr_status infer_lookup(const tr_infer *io)
 {
-    TR_TRY(tr__check_dense(io, "W", &io->in[W]));
-    TR_TRY(tr__check_rank(io, "W", &io->in[W], 2));
-    TR_TRY(tr__check_ids(io, "Ids", &io->in[IDS], false));
-    TR_TRY(tr__check_min_rank(io, "Ids", &io->in[IDS], 1));
     io->out[OUT] = io->in[IDS];
     io->out[OUT].dtype = io->in[W].dtype;
     return longer(&io->out[OUT].shape, io, "Ids", io->in[IDS].shape, io->in[W].shape.dim[1]);
@@ -55,15 +52,7 @@ static tr_status infer_lookup(const tr_infer *io)
 
 static tr_status infer_lookup_grad(const tr_infer *io)
 {
-    const lookup_attrs *a = io->attrs;
-    const tr_meta      *w = &io->in[L_W];
-
-    io->out[OUT] = tr_meta_dense(w->dtype, w->shape);
-    if (a->is_sparse) {
-        io->out[OUT].kind = TR_KIND_SELECTED_ROWS;
-        io->out[OUT].height = w->shape.dim[0];
-        io->out[OUT].shape.dim[0] = tr_shape_numel(&io->in[L_IDS].shape);
-    }
+    io->out[OUT] = tr__rows_grad_meta(&io->in[L_W], ((const lookup_attrs *)io->attrs)->is_sparse, tr_shape_numel(&io->in[L_IDS].shape));
     return TR_OK;
 }
 
@@ -91,7 +80,7 @@ typedef struct hot_attrs {
 
 static const tr_op_proto hot_proto = {
     .doc = "Numbers as rows that hold a 1 at the number's place and 0 elsewhere.",
-    .in = TR_SLOTS({"X", "[...] int32 or int64; numbers from 0 to depth - 1"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " int32 or int64; numbers from 0 to depth - 1")),
     .out = TR_SLOTS({"Out", "[..., depth] of type dtype", TR_SLOT_ANY_TYPE}),
     .attr = TR_ATTRS(TR_ATTR(hot_attrs, depth, INT, "how many numbers there are", .required = true, .range = TR_GREATER(0)),
                      TR_ATTR(hot_attrs, dtype, INT, "type of Out, as VarType.Type has it", .number = TR_FP32),
@@ -105,7 +94,6 @@ static tr_status infer_hot(const tr_infer *io)
     tr_dtype         dtype;
 
     TR_TRY(tr__dtype_from_attr(&dtype, io, a->dtype));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     TR_TRY(tr__check_ids(io, "X", &io->in[X], true));
     io->out[OUT] = io->in[X];
     io->out[OUT].dtype = dtype;
@@ -132,8 +120,8 @@ typedef struct top_attrs {
 
 static const tr_op_proto top_proto = {
     .doc = "The k largest or smallest elements along an axis, in order, and where they stand. No gradient flows through it.",
-    .in = TR_SLOTS({"X", "any shape, float"}),
-    .out = TR_SLOTS({"Out", "like X with k elements along the axis"}, {"Indices", "int64 like Out", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
+    .out = TR_SLOTS({"Out", "like X with k elements along the axis"}, {"Indices", "int64 like Out", TR_SLOT_INT64}),
     .attr = TR_ATTRS(TR_ATTR(top_attrs, k, INT, "how many", .number = 1, .range = TR_AT_LEAST(1)),
                      TR_ATTR(top_attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1),
                      TR_ATTR(top_attrs, largest, BOOL, "the largest ones, and not the smallest", .number = 1),
@@ -145,10 +133,8 @@ static tr_status infer_top(const tr_infer *io)
 {
     const top_attrs *a = io->attrs;
     tr_shape         out = io->in[X].shape;
-    int              axis;
+    const int        axis = tr__axis(a->axis, &out);
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, out.rank));
     if (out.dim[axis] >= 0 && a->k > out.dim[axis])
         return tr_fail(TR_ESHAPE, "%s: k is %d, but X %s has %lld elements along dimension %d", io->type, a->k, TR_SHAPE_STR(out),
                        (long long)out.dim[axis], axis);
@@ -213,7 +199,6 @@ static tr_status infer_matmul(const tr_infer *io)
 
     TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
     TR_TRY(tr__check_min_rank(io, "Y", &io->in[Y], 2));
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
     const int64_t k = side(&x, a->trans_x, true), rows = side(&y, a->trans_y, false);
     if (k >= 0 && rows >= 0 && k != rows)
         return tr_fail(TR_ESHAPE, "%s: X is %s with rows of %lld, so Y must have %lld rows; got %s with %lld", io->type, TR_SHAPE_STR(x),
@@ -247,19 +232,12 @@ typedef struct swish_attrs {
 static const tr_op_proto swish_proto = {
     .doc = "Out = X min(max(X + offset, 0), threshold) / scale. (Howard et al., 2019)",
     .in = TR_SLOTS({"X", "any shape, float"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(swish_attrs, threshold, FLOAT, "the largest factor, before the division", .number = 6),
                      TR_ATTR(swish_attrs, scale, FLOAT, "the divisor", .number = 6, .range = TR_GREATER(0)),
                      TR_ATTR(swish_attrs, offset, FLOAT, "added to X", .number = 3)),
     .attrs_size = sizeof(swish_attrs),
 };
-
-static tr_status infer_swish(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
 
 static tr_status expand_swish(tr_composite *c)
 {
@@ -275,5 +253,5 @@ static tr_status expand_swish(tr_composite *c)
 static const tr_grad_rule swish_rule = {
     .op = "hard_swish_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)}, .second = tr__second_body,
 };
-TR_REGISTER_OP(hard_swish, .proto = &swish_proto, .infer = infer_swish, .expand = expand_swish, .types = TR_FLOAT_TYPES, .grad = &swish_rule);
+TR_REGISTER_OP(hard_swish, .proto = &swish_proto, .expand = expand_swish, .types = TR_FLOAT_TYPES, .grad = &swish_rule);
 TR_REGISTER_OP(hard_swish_grad, .grad_of = &tr_op_record_hard_swish);

@@ -12,7 +12,6 @@ enum { OUT };
 
 static tr_status infer_like_x(const tr_infer *io)
 {
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     io->out[OUT] = io->in[X];
     return TR_OK;
 }
@@ -26,7 +25,7 @@ static tr_status infer_like_x(const tr_infer *io)
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name)
 
 static const tr_slot_def x_slot[] = {{"X", "any shape, float"}, {.name = NULL}};
-static const tr_slot_def like_x[] = {{"Out", "like X"}, {.name = NULL}};
+static const tr_slot_def like_x[] = {TR_SLOT("Out", "like X", ""), {.name = NULL}};
 
 /* The dimensions with `axis` and another one in each other's place. */
 static const char *swapped(tr_composite *c, int rank, int axis, int other)
@@ -144,7 +143,6 @@ static tr_status infer_norm(const tr_infer *io)
     tr_shape          out = {.rank = 0};
     int               axis;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, x.rank));
     for (int d = 0; d < x.rank; d++)
@@ -192,7 +190,7 @@ typedef struct dim_attrs {
 
 static const tr_op_proto select_proto = {
     .doc = "Elements of X along a dimension, by number: Out[i] = X[Index[i]] where dim is 0.",
-    .in = TR_SLOTS({"X", "any shape, float"}, {"Index", "[m] or [m, 1] int32 or int64; places along the dimension", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS({"X", "any shape, float"}, {"Index", "[m] or [m, 1] int32 or int64; places along the dimension", TR_SLOT_INDEX}),
     .out = TR_SLOTS({"Out", "like X with m elements along the dimension"}),
     .attr = TR_ATTRS(TR_ATTR(dim_attrs, dim, INT, "along which dimension; negative counts from the end")),
     .attrs_size = sizeof(dim_attrs),
@@ -204,9 +202,7 @@ static tr_status infer_select(const tr_infer *io)
     tr_shape       out = io->in[X].shape;
     int            dim;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_ids(io, "Index", &io->in[INDEX], true));
     TR_TRY(tr__check_axis(&dim, io, "dim", ((const dim_attrs *)io->attrs)->dim, out.rank));
     if (index.rank != 1 && !(index.rank == 2 && (index.dim[1] == 1 || index.dim[1] < 0)))
         return tr_fail(TR_ESHAPE, "%s: Index must be [m] or [m, 1], got %s", io->type, TR_SHAPE_STR(index));
@@ -239,22 +235,14 @@ TR_REGISTER_OP(index_select_grad, .grad_of = &tr_op_record_index_select);
 /* -- bmm --------------------------------------------------------------------------------------------------- */
 static const tr_op_proto bmm_proto = {
     .doc = "Out[i] = X[i] Y[i], products of as many matrices as both have.",
-    .in = TR_SLOTS({"X", "[b, n, k] float"}, {"Y", "[b, k, m], same dtype"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[b, n, k]", " float"), TR_SLOT("Y", "[b, k, m]", ", same dtype")),
     .out = TR_SLOTS({"Out", "[b, n, m]"}),
 };
 
 static tr_status infer_bmm(const tr_infer *io)
 {
-    const tr_shape x = io->in[X].shape, y = io->in[Y].shape;
-
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 3));
-    TR_TRY(tr__check_rank(io, "Y", &io->in[Y], 3));
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
-    if ((x.dim[0] >= 0 && y.dim[0] >= 0 && x.dim[0] != y.dim[0]) || (x.dim[2] >= 0 && y.dim[1] >= 0 && x.dim[2] != y.dim[1]))
-        return tr_fail(TR_ESHAPE, "%s: X is %s, so Y must be [%lld, %lld, m]; got %s", io->type, TR_SHAPE_STR(x), (long long)x.dim[0], (long long)x.dim[2],
-                       TR_SHAPE_STR(y));
     io->out[OUT] = io->in[X];
-    io->out[OUT].shape.dim[2] = y.dim[2];
+    io->out[OUT].shape.dim[2] = io->in[Y].shape.dim[2];
     return TR_OK;
 }
 
@@ -280,7 +268,7 @@ enum { LIKE_X = -1 };
 static const tr_op_proto fill_proto = {
     .doc = "A tensor of X's shape that is full of one number.",
     .in = TR_SLOTS({"X", "any shape; its values do not matter"}),
-    .out = TR_SLOTS({"Out", "like X, of type dtype", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", ", of type dtype", TR_SLOT_ANY_TYPE)),
     .attr = TR_ATTRS(TR_ATTR(fill_attrs, value, FLOAT, "the number"),
                      TR_ATTR(fill_attrs, dtype, INT, "type of Out, as VarType.Type has it; -1 is X's", .number = LIKE_X)),
     .attrs_size = sizeof(fill_attrs),
@@ -289,13 +277,8 @@ static const tr_op_proto fill_proto = {
 static tr_status infer_fill(const tr_infer *io)
 {
     const fill_attrs *a = io->attrs;
-    tr_dtype          dtype = io->in[X].dtype;
 
-    if (a->dtype != LIKE_X)
-        TR_TRY(tr__dtype_from_attr(&dtype, io, a->dtype));
-    TR_TRY(infer_like_x(io));
-    io->out[OUT].dtype = dtype;
-    return TR_OK;
+    return a->dtype == LIKE_X ? TR_OK : tr__dtype_from_attr(&io->out[OUT].dtype, io, a->dtype);
 }
 
 static tr_status expand_fill(tr_composite *c)

@@ -20,8 +20,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "A grid of places in an image, each the place in the new image times a matrix.",
-    .in = TR_SLOTS({"Theta", "[batch, 2, 3] float; a matrix for each image"},
-                   {"OutputShape", "[4] int32; in place of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("Theta", "[batch, 2, 3]", " float; a matrix for each image"),
+                   TR_SLOT("OutputShape", "[4]", " int32; in place of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_INT32)),
     .out = TR_SLOTS({"Output", "[batch, height, width, 2]; x and y, -1 and 1 being the first and the last column or row"}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("use_cudnn", BOOL, .number = 1),
                      TR_ATTR(attrs, output_shape, INTS, "the new images: [batch, channels, height, width]")),
@@ -42,12 +42,7 @@ static tr_status infer(const tr_infer *io)
     const attrs *a = io->attrs;
     tr_shape     out = TR_SHAPE(io->in[THETA].shape.dim[0], -1, -1, 2);
 
-    TR_TRY(tr__check_rank(io, "Theta", &io->in[THETA], 3));
-    TR_TRY(tr__check_shape(io, "Theta", &io->in[THETA], &TR_SHAPE(-1, 2, 3)));
-    if (io->in[OUTPUT_SHAPE].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "OutputShape", &io->in[OUTPUT_SHAPE], TR_INT32));
-        TR_TRY(tr__check_shape(io, "OutputShape", &io->in[OUTPUT_SHAPE], &TR_SHAPE(4)));
-    } else {
+    if (io->in[OUTPUT_SHAPE].kind == TR_KIND_NONE) {
         if (a->output_shape.count != 4)
             return tr_fail(TR_ERANGE, "%s: attribute 'output_shape' must have 4 numbers, [batch, channels, height, width], got %d; or "
                            "give OutputShape", io->type, a->output_shape.count);

@@ -57,9 +57,9 @@ static const tr_attr_def attr_defs_3d[] = {
 
 static const tr_op_proto proto = {
     .doc = "Convolution of images: Output = Input * Filter + Bias.",
-    .in = TR_SLOTS({"Input", "[batch, channels, height, width] float"},
-                   {"Filter", "[out channels, channels / groups, height, width]"},
-                   {"Bias", "[out channels]", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, height, width]", " float"),
+                   TR_SLOT("Filter", "[out channels, channels / groups, window height, window width]", ""),
+                   TR_SLOT("Bias", "[out channels]", "", TR_SLOT_OPTIONAL),
                    {"ResidualData", "must be absent: fused additions are the plan's business", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Output", "[batch, out channels, height, width]"}),
     .attr = attr_defs,
@@ -68,9 +68,9 @@ static const tr_op_proto proto = {
 
 static const tr_op_proto proto_3d = {
     .doc = "Convolution of volumes: Output = Input * Filter + Bias.",
-    .in = TR_SLOTS({"Input", "[batch, channels, depth, height, width] float"},
-                   {"Filter", "[out channels, channels / groups, depth, height, width]"},
-                   {"Bias", "[out channels]", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, depth, height, width]", " float"),
+                   TR_SLOT("Filter", "[out channels, channels / groups, window depth, window height, window width]", ""),
+                   TR_SLOT("Bias", "[out channels]", "", TR_SLOT_OPTIONAL),
                    {"ResidualData", "must be absent: fused additions are the plan's business", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Output", "[batch, out channels, depth, height, width]"}),
     .attr = attr_defs_3d,
@@ -114,52 +114,40 @@ static tr_status infer_extent(const tr_infer *io, tr_shape *out, int axis)
     return TR_OK;
 }
 
-static tr_status infer(const tr_infer *io, int spatial)
+static tr_status infer(const tr_infer *io)
 {
     const tr_meta *input = &io->in[INPUT], *filter = &io->in[FILTER];
-    tr_shape       out = {.rank = spatial + 2};
+    tr_shape       out = {.rank = input->shape.rank, .dim = {input->shape.dim[0], filter->shape.dim[0]}};
 
-    TR_TRY(tr__check_rank(io, "Input", input, spatial + 2));
-    TR_TRY(tr__check_rank(io, "Filter", filter, spatial + 2));
-    TR_TRY(tr__check_dtype(io, "Filter", filter, input->dtype));
     TR_TRY(check_channels(io));
-    if (io->in[BIAS].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "Bias", &io->in[BIAS], input->dtype));
-        TR_TRY(tr__check_shape(io, "Bias", &io->in[BIAS], &TR_SHAPE(filter->shape.dim[0])));
-    }
     if (io->in[RESIDUAL].kind != TR_KIND_NONE)
         return tr_fail(TR_EUNSUPPORTED, "%s: ResidualData is not supported; add it by elementwise_add", io->type);
-    out.dim[0] = input->shape.dim[0];
-    out.dim[1] = filter->shape.dim[0];
-    for (int i = 0; i < spatial; i++)
-        TR_TRY(infer_extent(io, &out, i + 2));
+    for (int axis = 2; axis < out.rank; axis++)
+        TR_TRY(infer_extent(io, &out, axis));
     TR_TRY(tr__conv_check_scratch(io, &input->shape, &filter->shape, &out));
     io->out[OUTPUT] = tr_meta_dense(input->dtype, out);
     return TR_OK;
 }
-
-static tr_status infer_2d(const tr_infer *io) { return infer(io, 2); }
-static tr_status infer_3d(const tr_infer *io) { return infer(io, 3); }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/images/conv.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-#define CONV(type_, proto_, check_, infer_)                                                                         \
+#define CONV(type_, proto_, check_)                                                                         \
     static const tr_grad_rule type_##_rule = {                                                                      \
         .op = #type_ "_grad",                                                                                       \
         .reads = {TR_IN(INPUT), TR_IN(FILTER), TR_IN_SHAPE(BIAS), TR_DOUT(OUTPUT)},                                 \
         .makes = {TR_DIN(INPUT), TR_DIN(FILTER), TR_DIN(BIAS)},                                                     \
         .second = tr__second_bilinear,                                                                              \
     };                                                                                                              \
-    TR_REGISTER_OP(type_, .proto = &proto_, .check = check_, .infer = infer_, .kernels = TR_FLOAT_KERNELS(conv),    \
+    TR_REGISTER_OP(type_, .proto = &proto_, .check = check_, .infer = infer, .kernels = TR_FLOAT_KERNELS(conv),    \
                    .grad = &type_##_rule);                                                                          \
     TR_REGISTER_OP(type_##_grad, .grad_of = &tr_op_record_##type_, .kernels = TR_FLOAT_KERNELS(conv_grad))
 
-CONV(conv2d, proto, check_2d, infer_2d);
-CONV(depthwise_conv2d, proto, check_2d, infer_2d);
-CONV(conv3d, proto_3d, check_3d, infer_3d);
+CONV(conv2d, proto, check_2d);
+CONV(depthwise_conv2d, proto, check_2d);
+CONV(conv3d, proto_3d, check_3d);
 
 #else /* the kernels, for each T */
 

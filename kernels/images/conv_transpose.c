@@ -48,8 +48,8 @@ static const tr_attr_def attr_defs_3d[] = {
 
 static const tr_op_proto proto = {
     .doc = "Transposed convolution of images: the gradient of a convolution's input, and Bias.",
-    .in = TR_SLOTS({"Input", "[batch, channels, height, width] float"},
-                   {"Filter", "[channels, out channels / groups, height, width]"},
+    .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, height, width]", " float"),
+                   TR_SLOT("Filter", "[input channels, out channels / groups, window height, window width]", ""),
                    {"Bias", "[out channels]", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Output", "[batch, out channels, height, width]"}),
     .attr = attr_defs,
@@ -58,8 +58,8 @@ static const tr_op_proto proto = {
 
 static const tr_op_proto proto_3d = {
     .doc = "Transposed convolution of volumes: the gradient of a convolution's input.",
-    .in = TR_SLOTS({"Input", "[batch, channels, depth, height, width] float"},
-                   {"Filter", "[channels, out channels / groups, depth, height, width]"},
+    .in = TR_SLOTS(TR_SLOT("Input", "[batch, channels, depth, height, width]", " float"),
+                   TR_SLOT("Filter", "[input channels, out channels / groups, window depth, window height, window width]", ""),
                    {"Bias", "[out channels]", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Output", "[batch, out channels, depth, height, width]"}),
     .attr = attr_defs_3d,
@@ -115,31 +115,22 @@ static tr_status check_channels(const tr_infer *io)
     return TR_OK;
 }
 
-static tr_status infer(const tr_infer *io, int spatial)
+static tr_status infer(const tr_infer *io)
 {
     const tr_conv_attrs *a = io->attrs;
     const tr_meta       *input = &io->in[INPUT], *filter = &io->in[FILTER];
-    tr_shape             out = {.rank = spatial + 2};
+    tr_shape             out = {.rank = input->shape.rank, .dim = {input->shape.dim[0]}};
 
-    TR_TRY(tr__check_rank(io, "Input", input, spatial + 2));
-    TR_TRY(tr__check_rank(io, "Filter", filter, spatial + 2));
-    TR_TRY(tr__check_dtype(io, "Filter", filter, input->dtype));
     TR_TRY(check_channels(io));
-    out.dim[0] = input->shape.dim[0];
     out.dim[1] = filter->shape.dim[1] < 0 ? -1 : tr_size_mul(filter->shape.dim[1], a->groups);
-    if (io->in[BIAS].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "Bias", &io->in[BIAS], input->dtype));
+    if (io->in[BIAS].kind != TR_KIND_NONE)
         TR_TRY(tr__check_shape(io, "Bias", &io->in[BIAS], &TR_SHAPE(out.dim[1])));
-    }
-    for (int i = 0; i < spatial; i++)
-        TR_TRY(infer_extent(io, &out, i + 2));
+    for (int axis = 2; axis < out.rank; axis++)
+        TR_TRY(infer_extent(io, &out, axis));
     TR_TRY(tr__conv_check_scratch(io, &out, &filter->shape, &input->shape));
     io->out[OUTPUT] = tr_meta_dense(input->dtype, out);
     return TR_OK;
 }
-
-static tr_status infer_2d(const tr_infer *io) { return infer(io, 2); }
-static tr_status infer_3d(const tr_infer *io) { return infer(io, 3); }
 
 static int64_t pixels_of(const tr_conv_shape *s) { return s->in[0] * s->in[1] * s->in[2]; }
 
@@ -148,20 +139,20 @@ static int64_t pixels_of(const tr_conv_shape *s) { return s->in[0] * s->in[1] * 
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-#define TRANSPOSED(type_, proto_, check_, infer_)                                                                   \
+#define TRANSPOSED(type_, proto_, check_)                                                                   \
     static const tr_grad_rule type_##_rule = {                                                                      \
         .op = #type_ "_grad",                                                                                       \
         .reads = {TR_IN(INPUT), TR_IN(FILTER), TR_IN_SHAPE(BIAS), TR_DOUT(OUTPUT)},                                 \
         .makes = {TR_DIN(INPUT), TR_DIN(FILTER), TR_DIN(BIAS)},                                                     \
         .second = tr__second_bilinear,                                                                              \
     };                                                                                                              \
-    TR_REGISTER_OP(type_, .proto = &proto_, .check = check_, .infer = infer_,                                       \
+    TR_REGISTER_OP(type_, .proto = &proto_, .check = check_, .infer = infer,                                       \
                    .kernels = TR_FLOAT_KERNELS(conv_transpose), .grad = &type_##_rule);                             \
     TR_REGISTER_OP(type_##_grad, .grad_of = &tr_op_record_##type_, .kernels = TR_FLOAT_KERNELS(conv_transpose_grad))
 
-TRANSPOSED(conv2d_transpose, proto, check_2d, infer_2d);
-TRANSPOSED(depthwise_conv2d_transpose, proto, check_2d, infer_2d);
-TRANSPOSED(conv3d_transpose, proto_3d, check_3d, infer_3d);
+TRANSPOSED(conv2d_transpose, proto, check_2d);
+TRANSPOSED(depthwise_conv2d_transpose, proto, check_2d);
+TRANSPOSED(conv3d_transpose, proto_3d, check_3d);
 
 #else /* the kernels, for each T */
 

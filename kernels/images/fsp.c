@@ -12,22 +12,9 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "The flow between two layers: Out[n,i,j] is the mean over all pixels of X[n,i] Y[n,j].",
-    .in = TR_SLOTS({"X", "[batch, channels, height, width] float"}, {"Y", "[batch, other channels, height, width], same dtype"}),
-    .out = TR_SLOTS({"Out", "[batch, channels, other channels]"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float"), TR_SLOT("Y", "[batch, other channels, height, width]", ", same dtype")),
+    .out = TR_SLOTS(TR_SLOT("Out", "[batch, channels, other channels]", "")),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    const tr_shape x = io->in[X].shape, y = io->in[Y].shape;
-
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
-    TR_TRY(tr__check_rank(io, "Y", &io->in[Y], 4));
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
-    TR_TRY(tr__check_shape(io, "Y", &io->in[Y], &TR_SHAPE(x.dim[0], -1, x.dim[2], x.dim[3])));
-    io->out[OUT] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(x.dim[0], x.dim[1], y.dim[1]));
-    return TR_OK;
-}
 
 /* -- parts -------------------------------------------------------------------------------------- */
 
@@ -54,5 +41,5 @@ static const tr_grad_rule grad = {
     .op = "fsp_grad", .reads = {TR_IN(X), TR_IN(Y), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X), TR_DIN(Y)},
     .second = tr__second_body,
 };
-TR_REGISTER_OP(fsp, .proto = &proto, .infer = infer, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
+TR_REGISTER_OP(fsp, .proto = &proto, .expand = expand, .types = TR_FLOAT_TYPES, .grad = &grad);
 TR_REGISTER_OP(fsp_grad, .grad_of = &tr_op_record_fsp);

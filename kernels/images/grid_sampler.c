@@ -20,24 +20,11 @@ enum { G_DX, G_DGRID };
 
 static const tr_op_proto proto = {
     .doc = "Samples images at the places of a grid, bilinearly.",
-    .in = TR_SLOTS({"X", "[batch, channels, height, width] float"},
-                   {"Grid", "[batch, out height, out width, 2], same dtype; x and y in [-1, 1]"}),
-    .out = TR_SLOTS({"Output", "[batch, channels, out height, out width]"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float"),
+                   TR_SLOT("Grid", "[batch, out height, out width, 2]", ", same dtype; x and y in [-1, 1]")),
+    .out = TR_SLOTS(TR_SLOT("Output", "[batch, channels, out height, out width]", "")),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("use_cudnn", BOOL, .number = 1)),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    const tr_shape x = io->in[X].shape, grid = io->in[GRID].shape;
-
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
-    TR_TRY(tr__check_rank(io, "Grid", &io->in[GRID], 4));
-    TR_TRY(tr__check_dtype(io, "Grid", &io->in[GRID], io->in[X].dtype));
-    TR_TRY(tr__check_shape(io, "Grid", &io->in[GRID], &TR_SHAPE(x.dim[0], -1, -1, 2)));
-    io->out[OUTPUT] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(x.dim[0], x.dim[1], grid.dim[1], grid.dim[2]));
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/images/grid_sampler.c"
@@ -127,7 +114,7 @@ static const tr_grad_rule grad = {
     .op = "grid_sampler_grad", .reads = {TR_IN(X), TR_IN(GRID), TR_DOUT(OUTPUT)}, .makes = {TR_DIN(X), TR_DIN(GRID)},
     .second = tr__second_body, .parts = parts,
 };
-TR_REGISTER_OP(grid_sampler, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(grid_sampler), .grad = &grad);
+TR_REGISTER_OP(grid_sampler, .proto = &proto, .kernels = TR_FLOAT_KERNELS(grid_sampler), .grad = &grad);
 TR_REGISTER_OP(grid_sampler_grad, .grad_of = &tr_op_record_grid_sampler, .kernels = TR_FLOAT_KERNELS(grid_sampler_grad));
 
 #else /* the kernels, for each T */

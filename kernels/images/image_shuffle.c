@@ -25,21 +25,21 @@ typedef struct space_attrs { int64_t blocksize; } space_attrs;
 
 static const tr_op_proto pixel_proto = {
     .doc = "Makes r x r pixels of one with r^2 times as many channels: Out[n, c, r y + i, r x + j] = X[n, c r^2 + i r + j, y, x].",
-    .in = TR_SLOTS({"X", "[n, c r^2, h, w], r being upscale_factor"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, c, h, w]", ", c a multiple of r^2, r being upscale_factor")),
     .out = TR_SLOTS({"Out", "[n, c, h r, w r]"}),
     .attr = TR_ATTRS(TR_ATTR(pixel_attrs, upscale_factor, INT, "r", .number = 1, .range = TR_AT_LEAST(1))),
     .attrs_size = sizeof(pixel_attrs),
 };
 static const tr_op_proto channel_proto = {
     .doc = "Mixes the groups of channels: Out[n, i groups + j] = X[n, j c / groups + i].",
-    .in = TR_SLOTS({"X", "[n, c, h, w]"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, c, h, w]", "")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(channel_attrs, group, INT, "how many groups the channels are", .number = 1, .range = TR_AT_LEAST(1))),
     .attrs_size = sizeof(channel_attrs),
 };
 static const tr_op_proto space_proto = {
     .doc = "Makes channels of blocks of b x b pixels, in the order of Darknet's reorganization.",
-    .in = TR_SLOTS({"X", "[n, c, h, w]; c is a multiple of b^2, h and w are of b"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, c, h, w]", "; c is a multiple of b^2, h and w are of b")),
     .out = TR_SLOTS({"Out", "[n, c b^2, h / b, w / b]"}),
     .attr = TR_ATTRS(TR_ATTR(space_attrs, blocksize, LONG, "b", .number = 2, .range = TR_BETWEEN(2, INT32_MAX))),
     .attrs_size = sizeof(space_attrs),
@@ -64,7 +64,6 @@ static tr_status infer_pixel(const tr_infer *io)
     const int64_t  r = ((const pixel_attrs *)io->attrs)->upscale_factor;
     const tr_shape x = io->in[X].shape;
 
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
     TR_TRY(check_multiple(io, 1, r * r));
     io->out[OUT] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(x.dim[0], over(x.dim[1], r * r), times(x.dim[2], r), times(x.dim[3], r)));
     return TR_OK;
@@ -72,10 +71,7 @@ static tr_status infer_pixel(const tr_infer *io)
 
 static tr_status infer_channel(const tr_infer *io)
 {
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
-    TR_TRY(check_multiple(io, 1, ((const channel_attrs *)io->attrs)->group));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
+    return check_multiple(io, 1, ((const channel_attrs *)io->attrs)->group);
 }
 
 static tr_status infer_space(const tr_infer *io)
@@ -83,7 +79,6 @@ static tr_status infer_space(const tr_infer *io)
     const int64_t  b = ((const space_attrs *)io->attrs)->blocksize;
     const tr_shape x = io->in[X].shape;
 
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
     TR_TRY(check_multiple(io, 1, b * b));
     TR_TRY(check_multiple(io, 2, b));
     TR_TRY(check_multiple(io, 3, b));

@@ -38,10 +38,10 @@ static const struct {
 };
 
 #define IN_SLOTS(what)                                                                                                     \
-    TR_SLOTS({"X", what " float or uint8"},                                                                                \
-             {"OutSize", "[axes] int32; the extents of Out, in place of the attributes", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}, \
-             {"SizeTensor", "each [1] int32; one extent of Out each, in place of OutSize", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_ANY_TYPE}, \
-             {"Scale", "[1], or [axes], float32; in place of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE})
+    TR_SLOTS(TR_SLOT("X", what, " float or uint8"),                                                                               \
+             {"OutSize", "[axes] int32; the extents of Out, in place of the attributes", TR_SLOT_OPTIONAL | TR_SLOT_INT32}, \
+             {"SizeTensor", "each [1] int32; one extent of Out each, in place of OutSize", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_INT32}, \
+             {"Scale", "[1], or [axes], float32; in place of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_FP32})
 
 #define METHOD_ATTR(about, default_method)                                                                          \
     TR_ATTR(attrs, interp_method, STRING, about, .text = default_method,                                                  \
@@ -105,18 +105,13 @@ static tr_status check_inputs(const tr_infer *io, int axes)
 {
     const tr_meta_list *sizes = &io->ins[SIZE_TENSOR];
 
-    if (io->in[OUT_SIZE].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "OutSize", &io->in[OUT_SIZE], TR_INT32));
+    if (io->in[OUT_SIZE].kind != TR_KIND_NONE)
         TR_TRY(tr__check_shape(io, "OutSize", &io->in[OUT_SIZE], &TR_SHAPE(axes)));
-    }
     if (sizes->count > 0 && sizes->count != axes)
         return tr_fail(TR_EINVAL, "%s: SizeTensor has %d variables; Out has %d extents", io->type, sizes->count, axes);
-    for (int i = 0; i < sizes->count; i++) {
-        TR_TRY(tr__check_dtype(io, "SizeTensor", &sizes->item[i], TR_INT32));
+    for (int i = 0; i < sizes->count; i++)
         TR_TRY(tr__check_shape(io, "SizeTensor", &sizes->item[i], &TR_SHAPE(1)));
-    }
     if (io->in[SCALE].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "Scale", &io->in[SCALE], TR_FP32));
         TR_TRY(tr__check_rank(io, "Scale", &io->in[SCALE], 1));
         if (io->in[SCALE].shape.dim[0] != 1)
             TR_TRY(tr__check_shape(io, "Scale", &io->in[SCALE], &TR_SHAPE(axes)));
@@ -131,7 +126,6 @@ static tr_status infer(const tr_infer *io, method own)
     const bool   is_fed = io->in[OUT_SIZE].kind != TR_KIND_NONE || io->ins[SIZE_TENSOR].count > 0 || io->in[SCALE].kind != TR_KIND_NONE;
     tr_shape     out = io->in[X].shape;
 
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], axes + 2));
     TR_TRY(check_inputs(io, axes));
     for (int i = 0; i < axes; i++) {
         const int64_t in = out.dim[i + 2];

@@ -25,8 +25,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Local response normalization across channels: Out = X (k + alpha sum X^2)^-beta, the sum over n neighbouring channels.",
-    .in = TR_SLOTS({"X", "[batch, channels, height, width] float"}),
-    .out = TR_SLOTS({"Out", "like X"}, {"MidOut", "like X; k + alpha sum X^2", TR_SLOT_INTERMEDIATE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", ""), TR_SLOT("MidOut", "like X", "; k + alpha sum X^2", TR_SLOT_INTERMEDIATE)),
     .attr = TR_ATTRS(TR_ATTR(attrs, n, INT, "how many channels a sum is over", .number = 5, .range = TR_AT_LEAST(1)),
                      TR_ATTR(attrs, k, FLOAT, "what is added to the sum", .number = 2, .range = TR_AT_LEAST(0)),
                      TR_ATTR(attrs, alpha, FLOAT, "the factor of the sum", .number = 0.0001, .range = TR_AT_LEAST(0)),
@@ -34,14 +34,6 @@ static const tr_op_proto proto = {
                      TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY_NCHW, TR_ATTR_IGNORED("is_test", BOOL)),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
-    io->out[OUT] = io->out[MID] = io->in[X];
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/images/lrn.c"
@@ -68,7 +60,7 @@ static const tr_grad_rule grad = {
     .op = "lrn_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_OUT(MID), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
     .second = tr__second_body, .parts = parts,
 };
-TR_REGISTER_OP(lrn, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lrn), .grad = &grad);
+TR_REGISTER_OP(lrn, .proto = &proto, .kernels = TR_FLOAT_KERNELS(lrn), .grad = &grad);
 TR_REGISTER_OP(lrn_grad, .grad_of = &tr_op_record_lrn, .kernels = TR_FLOAT_KERNELS(lrn_grad));
 
 #else /* the kernels, for each T */

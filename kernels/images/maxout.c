@@ -22,7 +22,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Takes the largest of each group of channels.",
-    .in = TR_SLOTS({"X", "[batch, channels, height, width] float"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float")),
     .out = TR_SLOTS({"Out", "[batch, channels / groups, height, width]"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, groups, INT, "channels of a group", .required = true, .range = TR_AT_LEAST(1))),
     .attrs_size = sizeof(attrs),
@@ -34,7 +34,6 @@ static tr_status infer(const tr_infer *io)
     const attrs *a = io->attrs;
     tr_shape     out = io->in[X].shape;
 
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
     if (out.dim[1] >= 0 && out.dim[1] % a->groups != 0)
         return tr_fail(TR_ESHAPE, "%s: the %lld channels of X %s cannot be cut into groups of %d", io->type,
                        (long long)out.dim[1], TR_SHAPE_STR(out), a->groups);

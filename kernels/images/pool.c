@@ -56,7 +56,7 @@ static const tr_attr_def index_attrs_3d[] = {WINDOW_ATTRS("1, 1, 1", "0, 0, 0", 
 #define PLACE  "int32 like Out; each maximum's place in its plane, row by row, the first of equal ones"
 
 #define PROTO(name, about, shape, attr_list, ...)                                                                             \
-    static const tr_op_proto name = {.doc = about, .in = TR_SLOTS({"X", shape " float"}),                                     \
+    static const tr_op_proto name = {.doc = about, .in = TR_SLOTS(TR_SLOT("X", shape, " float")),                                     \
                                      .out = TR_SLOTS({"Out", shape}, ##__VA_ARGS__), .attr = attr_list,                       \
                                      .attrs_size = sizeof(attrs)}
 
@@ -108,24 +108,20 @@ static tr_status infer_extent(const tr_infer *io, tr_shape *out, int axis)
     return TR_OK;
 }
 
-static tr_status infer(const tr_infer *io, int spatial)
+static tr_status infer(const tr_infer *io)
 {
     tr_shape out = io->in[X].shape;
 
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], spatial + 2));
-    for (int i = 0; i < spatial; i++)
-        TR_TRY(infer_extent(io, &out, i + 2));
+    for (int axis = 2; axis < out.rank; axis++)
+        TR_TRY(infer_extent(io, &out, axis));
     io->out[OUT] = tr_meta_dense(io->in[X].dtype, out);
     return TR_OK;
 }
 
-static tr_status infer_2d(const tr_infer *io) { return infer(io, 2); }
-static tr_status infer_3d(const tr_infer *io) { return infer(io, 3); }
-
 /* A plane has a place for each maximum, and an int32 can say which. */
-static tr_status infer_index(const tr_infer *io, int spatial)
+static tr_status infer_index(const tr_infer *io)
 {
-    TR_TRY(infer(io, spatial));
+    TR_TRY(infer(io));
     const tr_shape x = io->in[X].shape;
     const int64_t  places = tr_shape_product(&x, 2, x.rank);
     if (places == 0 || places > INT32_MAX)
@@ -133,9 +129,6 @@ static tr_status infer_index(const tr_infer *io, int spatial)
     io->out[MASK] = tr_meta_dense(TR_INT32, io->out[OUT].shape);
     return TR_OK;
 }
-
-static tr_status infer_index_2d(const tr_infer *io) { return infer_index(io, 2); }
-static tr_status infer_index_3d(const tr_infer *io) { return infer_index(io, 3); }
 
 static tr_pool_shape pool_shape(const attrs *a, const tr_shape *x, const tr_shape *out)
 {
@@ -224,10 +217,10 @@ static tr_status make_second(tr_grad_maker *maker)
                    .grad = &type_##_rule);                                                                         \
     TR_REGISTER_OP(type_##_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_##type_, .kernels = TR_FLOAT_KERNELS(kernel_##_grad))
 
-POOL(pool2d, proto_2d, check_2d, infer_2d, pool, max_back, TR_IN(X), TR_OUT(OUT));
-POOL(pool3d, proto_3d, check_3d, infer_3d, pool, max_back, TR_IN(X), TR_OUT(OUT));
-POOL(max_pool2d_with_index, index_proto_2d, check_index_2d, infer_index_2d, index_pool, index_back, TR_IN_SHAPE(X), TR_OUT(MASK));
-POOL(max_pool3d_with_index, index_proto_3d, check_index_3d, infer_index_3d, index_pool, index_back, TR_IN_SHAPE(X), TR_OUT(MASK));
+POOL(pool2d, proto_2d, check_2d, infer, pool, max_back, TR_IN(X), TR_OUT(OUT));
+POOL(pool3d, proto_3d, check_3d, infer, pool, max_back, TR_IN(X), TR_OUT(OUT));
+POOL(max_pool2d_with_index, index_proto_2d, check_index_2d, infer_index, index_pool, index_back, TR_IN_SHAPE(X), TR_OUT(MASK));
+POOL(max_pool3d_with_index, index_proto_3d, check_index_3d, infer_index, index_pool, index_back, TR_IN_SHAPE(X), TR_OUT(MASK));
 
 #else /* the kernels, for each T */
 

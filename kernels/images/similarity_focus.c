@@ -22,8 +22,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "A mask with 1 at the largest elements of the matrices X[n, indexes], no two of which share a row or a column.",
-    .in = TR_SLOTS({"X", "[batch, a, b, c] float"}),
-    .out = TR_SLOTS({"Out", "like X; 0 or 1"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, a, b, c]", " float")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "; 0 or 1")),
     .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "the dimension that is indexed", .required = true, .range = TR_BETWEEN(1, 3)),
                      TR_ATTR(attrs, indexes, INTS, "which matrices; their masks are joined", .required = true)),
     .attrs_size = sizeof(attrs),
@@ -35,14 +35,12 @@ static tr_status infer(const tr_infer *io)
     const attrs   *a = io->attrs;
     const tr_shape x = io->in[X].shape;
 
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
     if (a->indexes.count == 0)
         return tr_fail(TR_ERANGE, "%s: attribute 'indexes' is empty; it must name a matrix at least", io->type);
     for (int i = 0; i < a->indexes.count; i++)
         if (a->indexes.item[i] < 0 || (x.dim[a->axis] >= 0 && a->indexes.item[i] >= x.dim[a->axis]))
             return tr_fail(TR_ERANGE, "%s: indexes[%d] is %d; dimension %d of X %s has no such place", io->type, i,
                            a->indexes.item[i], a->axis, TR_SHAPE_STR(x));
-    io->out[OUT] = io->in[X];
     return TR_OK;
 }
 

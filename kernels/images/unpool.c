@@ -21,8 +21,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Puts each element of X at its place in a larger plane of zeros.",
-    .in = TR_SLOTS({"X", "[batch, channels, height, width] float; the maxima"},
-                   {"Indices", "int32 like X; the place of each in its plane of Out, row by row", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float; the maxima"),
+                   TR_SLOT("Indices", "like X", ", int32; the place of each in its plane of Out, row by row", TR_SLOT_INT32)),
     .out = TR_SLOTS({"Out", "[batch, channels, (height - 1) stride - 2 padding + ksize, as much of the width]"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, ksize, INTS, "the window of the pool: [height, width]", .required = true),
                      TR_ATTR(attrs, strides, INTS, "its steps: [height, width]", .text = "1, 1"),
@@ -47,9 +47,6 @@ static tr_status infer(const tr_infer *io)
     const attrs *a = io->attrs;
     tr_shape     out = io->in[X].shape;
 
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
-    TR_TRY(tr__check_dtype(io, "Indices", &io->in[INDICES], TR_INT32));
-    TR_TRY(tr__check_same_shape(io, "Indices", &io->in[INDICES], "X", &io->in[X]));
     for (int i = 0; i < 2; i++) {
         int64_t *dim = &out.dim[i + 2];
         if (*dim < 0)

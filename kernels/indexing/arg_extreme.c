@@ -13,11 +13,11 @@ typedef struct attrs {
     int64_t axis;
 } attrs;
 
-static const tr_slot_def in_slots[] = {{"X", "any shape; numbers"}, {.name = NULL}};
+static const tr_slot_def in_slots[] = {TR_SLOT("X", "[n, ...]", " numbers"), {.name = NULL}};
 static const tr_slot_def out_slots[] = {{"Out", "X without the axis, int64; [1] of a vector", TR_SLOT_ANY_TYPE}, {.name = NULL}};
 static const tr_attr_def attr_defs[] = {
     TR_ATTR(attrs, axis, LONG, "along which dimension; negative counts from the end", .required = true,
-            .range = TR_BETWEEN(-TR_MAX_RANK, TR_MAX_RANK)),
+            .range = TR_BETWEEN(-TR_MAX_RANK, TR_MAX_RANK), .axis_of = "X"),
     {.name = NULL},
 };
 
@@ -27,10 +27,8 @@ static tr_status infer(const tr_infer *io)
     const attrs   *a = io->attrs;
     const tr_shape x = io->in[X].shape;
     tr_shape       out = {.rank = x.rank - 1};
-    int            axis;
+    const int      axis = tr__axis((int)a->axis, &x);
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_axis(&axis, io, "axis", (int)a->axis, x.rank));
     if (x.dim[axis] == 0)
         return tr_fail(TR_ESHAPE, "%s: there is nothing along dimension %d of X %s", io->type, axis, TR_SHAPE_STR(x));
     for (int d = 0; d < out.rank; d++)

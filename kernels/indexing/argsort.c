@@ -19,31 +19,17 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Sorts along an axis, the smallest first, and says where each element stood.",
-    .in = TR_SLOTS({"X", "any shape, float"}),
-    .out = TR_SLOTS({"Out", "like X; sorted"}, {"Indices", "like X, int64; the places in X", TR_SLOT_ANY_TYPE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1)),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "; sorted"), TR_SLOT("Indices", "like X", ", int64; the places in X", TR_SLOT_INT64)),
+    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1, .axis_of = "X")),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    const attrs *a = io->attrs;
-    int          axis;
-
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, io->in[X].shape.rank));
-    io->out[OUT] = io->in[X];
-    io->out[INDICES] = io->in[X];
-    io->out[INDICES].dtype = TR_INT64;
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/indexing/argsort.c"
 #include "kernels/math/tools/each_float.h"
 
-TR_REGISTER_OP(argsort, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(argsort));
+TR_REGISTER_OP(argsort, .proto = &proto, .kernels = TR_FLOAT_KERNELS(argsort));
 
 #else /* the kernel, for each T */
 

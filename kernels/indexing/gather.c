@@ -20,7 +20,7 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Takes rows of X: Out[i] = X[Index[i]].",
-    .in = TR_SLOTS({"X", "[n, ...] of any type"}, {"Index", "[m] or [m, 1] int32 or int64; row numbers", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"), {"Index", "[m] or [m, 1] int32 or int64; row numbers", TR_SLOT_INDEX}),
     .out = TR_SLOTS({"Out", "[m, ...]"}),
 };
 
@@ -30,9 +30,6 @@ static tr_status infer(const tr_infer *io)
     const tr_meta *index = &io->in[INDEX];
     tr_shape       out = io->in[X].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_ids(io, "Index", index, true));
     if (index->shape.rank != 1 && !(index->shape.rank == 2 && (index->shape.dim[1] == 1 || index->shape.dim[1] < 0)))
         return tr_fail(TR_ESHAPE, "%s: Index must be [m] or [m, 1], got %s", io->type, TR_SHAPE_STR(index->shape));
     out.dim[0] = index->shape.dim[0];

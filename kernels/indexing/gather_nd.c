@@ -23,18 +23,18 @@ enum { OUT };
 enum { G_X, G_INDEX, G_DOUT };
 enum { G_DX };
 
-#define INDEX_DOC "[..., q] int32 or int64; numbers in the first q dimensions of X, from 0 on"
+#define INDEX_DOC " int32 or int64; numbers in the first q dimensions of X, from 0 on"
 
 static const tr_op_proto gather_proto = {
     .doc = "Takes elements or slices of X by several numbers each: Out[i...] = X[Index[i...]].",
-    .in = TR_SLOTS({"X", "of any type and shape"}, {"Index", INDEX_DOC, TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"), TR_SLOT("Index", "[..., q]", INDEX_DOC, TR_SLOT_INDEX)),
     .out = TR_SLOTS({"Out", "Index's dimensions but the last, then X's after the first q; [1] where none is left"}),
 };
 static const tr_op_proto scatter_proto = {
     .doc = "X with elements or slices added: Out[Index[i...]] = X[Index[i...]] + Updates[i...]. Several updates of one place add up, in their order.",
-    .in = TR_SLOTS({"X", "of any shape"}, {"Index", INDEX_DOC, TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", ""), TR_SLOT("Index", "[..., q]", INDEX_DOC, TR_SLOT_INDEX),
                    {"Updates", "Index's dimensions but the last, then X's after the first q; of X's type"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */
@@ -44,10 +44,6 @@ static tr_status picked_shape(tr_shape *out, const tr_infer *io)
 {
     const tr_shape x = io->in[X].shape, index = io->in[INDEX].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_ids(io, "Index", &io->in[INDEX], true));
-    TR_TRY(tr__check_min_rank(io, "Index", &io->in[INDEX], 1));
     const int64_t q = index.dim[index.rank - 1];
     *out = (tr_shape){.rank = 0};
     if (q < 0)
@@ -80,11 +76,7 @@ static tr_status infer_scatter(const tr_infer *io)
     tr_shape updates;
 
     TR_TRY(picked_shape(&updates, io));
-    TR_TRY(tr__check_dtype(io, "Updates", &io->in[UPDATES], io->in[X].dtype));
-    if (updates.rank > 0)
-        TR_TRY(tr__check_shape(io, "Updates", &io->in[UPDATES], &updates));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
+    return updates.rank > 0 ? tr__check_shape(io, "Updates", &io->in[UPDATES], &updates) : TR_OK;
 }
 
 /* -- rows --------------------------------------------------------------------------------------- */

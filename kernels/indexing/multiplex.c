@@ -15,8 +15,8 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Takes each row from one of several tensors: Out[i] = X[Ids[i]][i].",
-    .in = TR_SLOTS({"Ids", "[rows, 1] or [rows] int32; which of X", TR_SLOT_ANY_TYPE},
-                   {"X", "two or more of [rows, ...], of one type and shape", TR_SLOT_REPEATED}),
+    .in = TR_SLOTS(TR_SLOT("Ids", "[rows] or [rows, 1]", " int32; which of X", TR_SLOT_INT32),
+                   TR_SLOT("X", "[rows, ...]", "; two or more of one type and shape", TR_SLOT_REPEATED)),
     .out = TR_SLOTS({"Out", "like X"}),
 };
 
@@ -28,12 +28,8 @@ static tr_status infer(const tr_infer *io)
     if (list->count < 2)
         return tr_fail(TR_ERANGE, "%s: X must be two tensors or more, got %d", io->type, list->count);
     TR_TRY(tr__check_dense_list(io, "X", list));
-    for (int i = 0; i < list->count; i++) {
-        TR_TRY(tr__check_min_rank(io, "X", &list->item[i], 1));
+    for (int i = 1; i < list->count; i++)
         TR_TRY(tr__check_same_shape(io, "X", &list->item[i], "X[0]", &list->item[0]));
-    }
-    TR_TRY(tr__check_dtype(io, "Ids", &io->in[IDS], TR_INT32));
-    TR_TRY(tr__check_column(io, "Ids", &io->in[IDS], list->item[0].shape.dim[0]));
     io->out[OUT] = list->item[0];
     return TR_OK;
 }

@@ -17,7 +17,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Numbers as rows that hold a 1 at the number's place and 0 elsewhere.",
-    .in = TR_SLOTS({"X", "[..., 1] int32 or int64; numbers from 0 to depth - 1"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", ", the last dimension 1, int32 or int64; numbers from 0 to depth - 1")),
     .out = TR_SLOTS({"Out", "[..., depth] of type dtype"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, depth, INT, "how many numbers there are", .required = true,
                              .range = TR_GREATER(0)),
@@ -33,7 +33,6 @@ static tr_status infer(const tr_infer *io)
     tr_dtype       dtype;
 
     TR_TRY(tr__dtype_from_attr(&dtype, io, a->dtype));
-    TR_TRY(tr__check_min_rank(io, "X", x, 1));
     TR_TRY(tr__check_ids(io, "X", x, true));
     const int last = x->shape.rank - 1;
     if (x->shape.dim[last] != 1 && x->shape.dim[last] >= 0)

@@ -26,9 +26,9 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "X with some rows replaced: Out[Ids[i]] = Updates[i].",
-    .in = TR_SLOTS({"X", "[n, ...] float"}, {"Ids", "[m] or [m, 1] int32 or int64; row numbers", TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float"), TR_SLOT("Ids", "[m] or [m, 1]", " int32 or int64; row numbers", TR_SLOT_INDEX),
                    {"Updates", "[m, ...]; the rest like X"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, overwrite, BOOL, "of several updates of a row the last one stays; otherwise their sum", .number = 1)),
     .attrs_size = sizeof(attrs),
 };
@@ -38,14 +38,8 @@ static tr_status infer(const tr_infer *io)
 {
     tr_shape updates = io->in[X].shape;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_ids(io, "Ids", &io->in[IDS], true));
     updates.dim[0] = tr_shape_numel(&io->in[IDS].shape);
-    TR_TRY(tr__check_column(io, "Ids", &io->in[IDS], updates.dim[0]));
-    TR_TRY(tr__check_dtype(io, "Updates", &io->in[UPDATES], io->in[X].dtype));
-    TR_TRY(tr__check_shape(io, "Updates", &io->in[UPDATES], &updates));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
+    return tr__check_shape(io, "Updates", &io->in[UPDATES], &updates);
 }
 
 /* Ids as int64, checked, and a byte for each row of X. */

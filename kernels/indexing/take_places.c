@@ -18,8 +18,8 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Takes elements of each plane of X by their places: Out[n, c, i] = X[n, c, Places[n, c, i]].",
-    .in = TR_SLOTS({"X", "[batch, channels, ...] float"},
-                   {"Places", "[batch, channels, ...] int32; places in a plane of X, row by row, as Mask of max_pool2d_with_index", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, n, ...]", " float"),
+                   TR_SLOT("Places", "[?, ?, m, ...]", " int32; for each plane of X places in it, row by row, as Mask of max_pool2d_with_index", TR_SLOT_INT32)),
     .out = TR_SLOTS({"Out", "like Places, of X's type"}),
 };
 
@@ -28,10 +28,6 @@ static tr_status infer(const tr_infer *io)
 {
     const tr_shape x = io->in[X].shape, places = io->in[PLACES].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 3));
-    TR_TRY(tr__check_dtype(io, "Places", &io->in[PLACES], TR_INT32));
-    TR_TRY(tr__check_min_rank(io, "Places", &io->in[PLACES], 3));
     const tr_shape planes = TR_SHAPE(x.dim[0], x.dim[1]), given = TR_SHAPE(places.dim[0], places.dim[1]);
     if (!tr_shape_fits(&planes, &given))
         return tr_fail(TR_ESHAPE, "%s: X is %s, so Places must be [%lld, %lld, ...]; got %s", io->type, TR_SHAPE_STR(x), (long long)x.dim[0],

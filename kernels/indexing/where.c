@@ -15,26 +15,20 @@ enum { G_DX, G_DY };
 
 static const tr_op_proto index_proto = {
     .doc = "Row i of Out holds the indices of the i-th element of Condition that is true, in the order of the elements.",
-    .in = TR_SLOTS({"Condition", "any shape of at least 1 dimension, bool", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("Condition", "[n, ...]", " bool", TR_SLOT_BOOL)),
     .out = TR_SLOTS({"Out", "[number of true elements, rank of Condition] int64"}),
 };
 static const tr_op_proto proto = {
     .doc = "With X and Y, Out is X where Condition is true, and Y elsewhere. Without them, row i of Out holds the indices of the i-th element of "
            "Condition that is true, in the order of the elements.",
-    .in = TR_SLOTS({"Condition", "any shape of at least 1 dimension, bool", TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS(TR_SLOT("Condition", "[n, ...]", " bool", TR_SLOT_BOOL),
                    {"X", "like Condition, of any type", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}, {"Y", "like X", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "like X; or [number of true elements, rank of Condition] int64", TR_SLOT_ANY_TYPE}),
 };
 
-/* -- shapes ----------------------------------------------------------------------------------- */
 static tr_status infer_index(const tr_infer *io)
 {
-    const tr_meta *condition = &io->in[CONDITION];
-
-    TR_TRY(tr__check_dense(io, "Condition", condition));
-    TR_TRY(tr__check_dtype(io, "Condition", condition, TR_BOOL));
-    TR_TRY(tr__check_min_rank(io, "Condition", condition, 1));
-    io->out[OUT] = tr_meta_dense(TR_INT64, TR_SHAPE(-1, condition->shape.rank));
+    io->out[OUT] = tr_meta_dense(TR_INT64, TR_SHAPE(-1, io->in[CONDITION].shape.rank));
     return TR_OK;
 }
 
@@ -47,7 +41,6 @@ static tr_status infer(const tr_infer *io)
         return TR_OK;
     if (x->kind == TR_KIND_NONE || y->kind == TR_KIND_NONE)
         return tr_fail(TR_EINVAL, "%s: X and Y belong together; %s is missing", io->type, x->kind == TR_KIND_NONE ? "X" : "Y");
-    TR_TRY(tr__check_dense(io, "X", x));
     TR_TRY(tr__check_like(io, "Y", y, x));
     TR_TRY(tr__check_shape(io, "Condition", &io->in[CONDITION], &x->shape));
     io->out[OUT] = *x;

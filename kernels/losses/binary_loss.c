@@ -23,14 +23,14 @@ enum { G_DX };
 
 static const tr_op_proto hinge_proto = {
     .doc = "Loss = max(1 - (2 Labels - 1) Logits, 0).",
-    .in = TR_SLOTS({"Logits", "[n, 1] float; scores"}, {"Labels", "like Logits; 0 or 1"}),
-    .out = TR_SLOTS({"Loss", "like Logits"}),
+    .in = TR_SLOTS({"Logits", "[n, 1] float; scores"}, TR_SLOT("Labels", "like Logits", "; 0 or 1")),
+    .out = TR_SLOTS(TR_SLOT("Loss", "like Logits", "")),
 };
 
 static const tr_op_proto modified_huber_proto = {
     .doc = "With z = (2 Y - 1) X: Out = -4 z where z < -1, else max(1 - z, 0)^2.",
-    .in = TR_SLOTS({"X", "[n, 1] float; scores"}, {"Y", "like X; 0 or 1"}),
-    .out = TR_SLOTS({"IntermediateVal", "like X; z", TR_SLOT_INTERMEDIATE}, {"Out", "like X; the loss"}),
+    .in = TR_SLOTS({"X", "[n, 1] float; scores"}, TR_SLOT("Y", "like X", "; 0 or 1")),
+    .out = TR_SLOTS(TR_SLOT("IntermediateVal", "like X", "; z", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "like X", "; the loss")),
 };
 
 typedef struct teacher_attrs {
@@ -40,48 +40,12 @@ typedef struct teacher_attrs {
 static const tr_op_proto teacher_proto = {
     .doc = "The cross entropy of sigmoid(X) and clicks, and of sigmoid(X) and a teacher's z where there is one. With s = log(1 + exp(X)): Y = s for "
            "Label -2 (no click, no z), s - X for -1 (click, no z), and 2 s - Label X for Label z (no click) and 1 + z (click).",
-    .in = TR_SLOTS({"X", "[n, 1] float; scores"}, {"Label", "like X; -2, -1, z or 1 + z, for z in 0 .. 1"}),
-    .out = TR_SLOTS({"Y", "like X; the loss"}),
+    .in = TR_SLOTS({"X", "[n, 1] float; scores"}, TR_SLOT("Label", "like X", "; -2, -1, z or 1 + z, for z in 0 .. 1")),
+    .out = TR_SLOTS(TR_SLOT("Y", "like X", "; the loss")),
     .attr = TR_ATTRS(TR_ATTR(teacher_attrs, soft_max_up_bound, FLOAT, "no gradient from this score on", .number = 15),
                      TR_ATTR(teacher_attrs, soft_max_lower_bound, FLOAT, "no gradient up to this score", .number = -15)),
     .attrs_size = sizeof(teacher_attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_pair(const tr_infer *io, const char *scores, const char *labels)
-{
-    TR_TRY(tr__check_dense(io, scores, &io->in[X]));
-    TR_TRY(tr__check_same_shape(io, labels, &io->in[LABEL], scores, &io->in[X]));
-    return tr__check_dtype(io, labels, &io->in[LABEL], io->in[X].dtype);
-}
-
-static tr_status infer_hinge(const tr_infer *io)
-{
-    TR_TRY(check_pair(io, "Logits", "Labels"));
-    io->out[LOSS] = io->in[X];
-    return TR_OK;
-}
-
-static tr_status infer_modified_huber(const tr_infer *io)
-{
-    TR_TRY(check_pair(io, "X", "Y"));
-    io->out[Z] = io->in[X];
-    io->out[HUBER] = io->in[X];
-    return TR_OK;
-}
-
-static tr_status infer_modified_huber_grad(const tr_infer *io)
-{
-    io->out[G_DX] = io->in[G_X];
-    return TR_OK;
-}
-
-static tr_status infer_teacher(const tr_infer *io)
-{
-    TR_TRY(check_pair(io, "X", "Label"));
-    io->out[LOSS] = io->in[X];
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/losses/binary_loss.c"
@@ -148,16 +112,13 @@ static const tr_grad_rule teacher_grad = {
     .second = tr__second_body, .body = teacher_slope,
 };
 
-TR_REGISTER_OP(hinge_loss, .locality = TR_ROWWISE, .proto = &hinge_proto, .infer = infer_hinge, .kernels = TR_FLOAT_KERNELS(hinge_loss), .grad = &hinge_grad,
+TR_REGISTER_OP(hinge_loss, .locality = TR_ROWWISE, .proto = &hinge_proto, .kernels = TR_FLOAT_KERNELS(hinge_loss), .grad = &hinge_grad,
                .inplace = {{X, LOSS}}, .inplace_count = 1);
 TR_REGISTER_OP(hinge_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_hinge_loss, .kernels = TR_FLOAT_KERNELS(hinge_loss_grad),
                .inplace = {{G_DLOSS, G_DX}}, .inplace_count = 1);
-TR_REGISTER_OP(modified_huber_loss, .locality = TR_ROWWISE, .proto = &modified_huber_proto, .infer = infer_modified_huber,
-               .kernels = TR_FLOAT_KERNELS(modified_huber_loss), .grad = &modified_huber_grad, .inplace = {{X, Z}}, .inplace_count = 1);
-TR_REGISTER_OP(modified_huber_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_modified_huber_loss, .infer = infer_modified_huber_grad,
-               .kernels = TR_FLOAT_KERNELS(modified_huber_loss_grad), .inplace = {{G_DLOSS, G_DX}}, .inplace_count = 1);
-TR_REGISTER_OP(teacher_student_sigmoid_loss, .locality = TR_ROWWISE, .proto = &teacher_proto, .infer = infer_teacher,
-               .kernels = TR_FLOAT_KERNELS(teacher_student_sigmoid_loss), .grad = &teacher_grad, .inplace = {{X, LOSS}}, .inplace_count = 1);
+TR_REGISTER_OP(modified_huber_loss, .locality = TR_ROWWISE, .proto = &modified_huber_proto, .kernels = TR_FLOAT_KERNELS(modified_huber_loss), .grad = &modified_huber_grad, .inplace = {{X, Z}}, .inplace_count = 1);
+TR_REGISTER_OP(modified_huber_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_modified_huber_loss, .kernels = TR_FLOAT_KERNELS(modified_huber_loss_grad), .inplace = {{G_DLOSS, G_DX}}, .inplace_count = 1);
+TR_REGISTER_OP(teacher_student_sigmoid_loss, .locality = TR_ROWWISE, .proto = &teacher_proto, .kernels = TR_FLOAT_KERNELS(teacher_student_sigmoid_loss), .grad = &teacher_grad, .inplace = {{X, LOSS}}, .inplace_count = 1);
 TR_REGISTER_OP(teacher_student_sigmoid_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_teacher_student_sigmoid_loss,
                .kernels = TR_FLOAT_KERNELS(teacher_student_sigmoid_loss_grad), .inplace = {{G_DLOSS, G_DX}}, .inplace_count = 1);
 

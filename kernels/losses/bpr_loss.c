@@ -19,19 +19,11 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Pairwise ranking: Y[i] is the mean over the other classes j of log(1 + exp(X[i][j] - X[i][Label[i]])).",
-    .in = TR_SLOTS({"X", "[..., classes] float; scores"}, {"Label", "[..., 1] or [...] int64, a class number for each row", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[..., classes]", " float; scores"), {"Label", "[..., 1] or [...] int64, a class number for each row", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row, 0 where there is one class"}),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__labels_check(io, "X", &io->in[X], "Label", &io->in[LABEL], false));
-    io->out[Y] = io->in[X];
-    io->out[Y].shape = tr__labels_column(&io->in[X].shape);
-    return TR_OK;
-}
+static tr_status infer(const tr_infer *io) { return tr__labels_infer(&io->out[Y], io, "X", false); }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/losses/bpr_loss.c"

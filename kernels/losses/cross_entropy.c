@@ -24,7 +24,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The cross entropy between rows of probabilities and labels: Y[i] = -log X[i][Label[i]].",
-    .in = TR_SLOTS({"X", "[..., classes] float; each row a distribution"},
+    .in = TR_SLOTS(TR_SLOT("X", "[..., classes]", " float; each row a distribution"),
                    {"Label", "[..., 1] or [...] int64, a class number for each row; with soft_label like X", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
@@ -41,7 +41,7 @@ typedef struct attrs2 {
 
 static const tr_op_proto proto2 = {
     .doc = "The cross entropy of class numbers as cross_entropy computes it, with a gradient that needs nothing of X but MatchX.",
-    .in = TR_SLOTS({"X", "[..., classes] float; each row a distribution"},
+    .in = TR_SLOTS(TR_SLOT("X", "[..., classes]", " float; each row a distribution"),
                    {"Label", "[..., 1] or [...] int64, a class number for each row", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row"}, TR_SLOT_XSHAPE,
                     {"MatchX", "like Y; X[i][Label[i]], 0 where the label is ignored", TR_SLOT_INTERMEDIATE}),
@@ -49,23 +49,14 @@ static const tr_op_proto proto2 = {
     .attrs_size = sizeof(attrs2),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
-    const attrs *a = io->attrs;
-
-    TR_TRY(tr__labels_check(io, "X", &io->in[X], "Label", &io->in[LABEL], a->soft_label));
-    io->out[Y] = io->in[X];
-    io->out[Y].shape = tr__labels_column(&io->in[X].shape);
-    return TR_OK;
+    return tr__labels_infer(&io->out[Y], io, "X", ((const attrs *)io->attrs)->soft_label);
 }
 
 static tr_status infer2(const tr_infer *io)
 {
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__labels_check(io, "X", &io->in[X], "Label", &io->in[LABEL], false));
-    io->out[Y] = io->in[X];
-    io->out[Y].shape = tr__labels_column(&io->in[X].shape);
+    TR_TRY(tr__labels_infer(&io->out[Y], io, "X", false));
     io->out[MATCH_X] = io->out[Y];
     return io->out[XSHAPE].kind == TR_KIND_NONE ? TR_OK : tr__view_xshape(&io->out[XSHAPE], io, &io->in[X]);
 }

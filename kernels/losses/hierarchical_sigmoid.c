@@ -27,12 +27,11 @@ static const tr_op_proto proto = {
     .doc = "Minus the log of the probability of a class that is a leaf of a binary tree: of the turns on the way to it, where the "
            "turn at a node is 1 with probability sigmoid(X . W[node] + Bias[node]). In the complete tree of num_classes leaves "
            "bit b of Label + num_classes is the turn at node ((Label + num_classes) >> (b + 1)) - 1.",
-    .in = TR_SLOTS({"X", "[n, width] float"}, {"W", "[nodes, width], same dtype; num_classes - 1 nodes in the complete tree"},
-                   {"Label", "[n, 1] or [n] int64: the classes; not read with PathTable", TR_SLOT_ANY_TYPE},
-                   {"PathTable", "[n, longest path] int64: the nodes on the way to each row's class; the first negative number ends it",
-                    TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
-                   {"PathCode", "like PathTable: the turns, 0 or 1", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
-                   {"Bias", "[nodes, 1] or [nodes], same dtype as X", TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, width]", " float"), TR_SLOT("W", "[nodes, width]", ", same dtype; num_classes - 1 nodes in the complete tree"),
+                   TR_SLOT("Label", "[n] or [n, 1]", " int64: the classes; not read with PathTable", TR_SLOT_INT64),
+                   TR_SLOT("PathTable", "[n, longest path]", " int64: the nodes on the way to each row's class; the first negative number ends it", TR_SLOT_OPTIONAL | TR_SLOT_INT64),
+                   TR_SLOT("PathCode", "like PathTable", ": the turns, 0 or 1", TR_SLOT_OPTIONAL | TR_SLOT_INT64),
+                   TR_SLOT("Bias", "[nodes] or [nodes, 1]", ", same dtype as X", TR_SLOT_OPTIONAL)),
     .out = TR_SLOTS({"Out", "[n, 1]: the cost"},
                     {"PreOut", "[n, longest path]: the score of each node of a path; 0 beyond its end", TR_SLOT_INTERMEDIATE},
                     {"W_Out", "W itself, for old programs", TR_SLOT_INTERMEDIATE}),
@@ -62,10 +61,6 @@ static tr_status check_tree(int64_t *nodes, int64_t *depth, const tr_infer *io)
         *depth = tr_tree_depth(a->num_classes);
         return TR_OK;
     }
-    TR_TRY(tr__check_ids(io, "PathTable", table, false));
-    TR_TRY(tr__check_shape(io, "PathTable", table, &TR_SHAPE(io->in[X].shape.dim[0], -1)));
-    TR_TRY(tr__check_ids(io, "PathCode", code, false));
-    TR_TRY(tr__check_same_shape(io, "PathCode", code, "PathTable", table));
     *nodes = -1;
     *depth = table->shape.dim[1];
     return TR_OK;
@@ -76,14 +71,8 @@ static tr_status infer(const tr_infer *io)
     const tr_meta *x = &io->in[X], *w = &io->in[W];
     int64_t        nodes = -1, depth = -1;
 
-    TR_TRY(tr__check_dense(io, "X", x));
-    TR_TRY(tr__check_rank(io, "X", x, 2));
     TR_TRY(check_tree(&nodes, &depth, io));
-    TR_TRY(tr__check_dtype(io, "W", w, x->dtype));
     TR_TRY(tr__check_shape(io, "W", w, &TR_SHAPE(nodes, x->shape.dim[1])));
-    TR_TRY(tr__check_ids(io, "Label", &io->in[LABEL], false));
-    TR_TRY(tr__check_column(io, "Label", &io->in[LABEL], x->shape.dim[0]));
-    TR_TRY(tr__picked_check_bias(io, &io->in[BIAS], x->dtype, w->shape.dim[0]));
     io->out[OUT] = *x;
     io->out[OUT].shape.dim[1] = 1;
     io->out[PRE_OUT] = tr_meta_dense(x->dtype, TR_SHAPE(x->shape.dim[0], depth));

@@ -21,29 +21,12 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "With r = Y - X: Out = r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2).",
-    .in = TR_SLOTS({"X", "[n, 1] float; the prediction"}, {"Y", "like X; the truth"}),
-    .out = TR_SLOTS({"Residual", "like X; Y - X", TR_SLOT_INTERMEDIATE}, {"Out", "like X; the loss"}),
+    .in = TR_SLOTS({"X", "[n, 1] float; the prediction"}, TR_SLOT("Y", "like X", "; the truth")),
+    .out = TR_SLOTS(TR_SLOT("Residual", "like X", "; Y - X", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "like X", "; the loss")),
     .attr = TR_ATTRS(TR_ATTR(attrs, delta, FLOAT, "where the loss turns linear", .required = true,
                              .range = TR_GREATER(0))),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_same_shape(io, "Y", &io->in[Y], "X", &io->in[X]));
-    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
-    io->out[RESIDUAL] = io->in[X];
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
-
-static tr_status infer_grad(const tr_infer *io)
-{
-    io->out[G_DX] = io->in[G_RESIDUAL];
-    io->out[G_DY] = io->in[G_RESIDUAL];
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/losses/huber_loss.c"
@@ -69,10 +52,9 @@ static const tr_grad_rule grad = {
     .second = tr__second_body, .body = slope, .rest = tr__grad_by_parts, .parts = residual_part,
 };
 
-TR_REGISTER_OP(huber_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(huber_loss), .grad = &grad,
+TR_REGISTER_OP(huber_loss, .locality = TR_ROWWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(huber_loss), .grad = &grad,
                .inplace = {{X, RESIDUAL}, {Y, OUT}}, .inplace_count = 2);
-TR_REGISTER_OP(huber_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_huber_loss, .infer = infer_grad,
-               .kernels = TR_FLOAT_KERNELS(huber_loss_grad));
+TR_REGISTER_OP(huber_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_huber_loss, .kernels = TR_FLOAT_KERNELS(huber_loss_grad));
 
 #else /* the kernels, for each T */
 

@@ -22,7 +22,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The Kullback-Leibler divergence of Target from exp(X): Loss = Target (log(Target) - X), where Target > 0, else 0.",
-    .in = TR_SLOTS({"X", "[n, ...] float; logs of probabilities"}, {"Target", "like X; probabilities"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float; logs of probabilities"), TR_SLOT("Target", "like X", "; probabilities")),
     .out = TR_SLOTS({"Loss", "[1]; like X with reduction none"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, reduction, STRING, "what becomes of the elements: none leaves them, mean and sum take all of them, batchmean "
                              "divides the sum by n", .text = "mean",
@@ -35,10 +35,6 @@ static tr_status infer(const tr_infer *io)
 {
     const attrs *a = io->attrs;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_same_shape(io, "Target", &io->in[TARGET], "X", &io->in[X]));
-    TR_TRY(tr__check_dtype(io, "Target", &io->in[TARGET], io->in[X].dtype));
     io->out[LOSS] = a->reduction == KLDIV_NONE ? io->in[X] : tr_meta_dense(io->in[X].dtype, TR_SHAPE(1));
     return TR_OK;
 }

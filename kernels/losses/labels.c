@@ -5,29 +5,24 @@
 
 #include "kernels/base/check.h"
 
-tr_shape tr__labels_column(const tr_shape *scores)
+tr_status tr__labels_infer(tr_meta *loss, const tr_infer *io, const char *scores_slot, bool soft)
 {
-    tr_shape column = *scores;
-    column.dim[column.rank - 1] = 1;
-    return column;
-}
+    const tr_meta *scores = &io->in[0], *label = &io->in[1];
+    tr_shape       column = scores->shape;
 
-tr_status tr__labels_check(const tr_infer *io, const char *scores_slot, const tr_meta *scores, const char *label_slot,
-                           const tr_meta *label, bool soft)
-{
-    TR_TRY(tr__check_min_rank(io, scores_slot, scores, 1));
+    column.dim[column.rank - 1] = 1;
+    *loss = *scores;
+    loss->shape = column;
     if (soft) {
-        TR_TRY(tr__check_dtype(io, label_slot, label, scores->dtype));
-        return tr__check_same_shape(io, label_slot, label, scores_slot, scores);
+        TR_TRY(tr__check_dtype(io, "Label", label, scores->dtype));
+        return tr__check_same_shape(io, "Label", label, scores_slot, scores);
     }
-    const tr_shape column = tr__labels_column(&scores->shape);
-    tr_shape       flat = column;
+    tr_shape flat = column;
     flat.rank--;
-    TR_TRY(tr__check_ids(io, label_slot, label, false));
+    TR_TRY(tr__check_ids(io, "Label", label, false));
     if (!tr_shape_fits(&label->shape, &column) && !(flat.rank > 0 && tr_shape_fits(&label->shape, &flat)))
-        return tr_fail(TR_ESHAPE, "%s: %s is %s, so %s must be %s, one class number for each row; got %s", io->type,
-                       scores_slot, TR_SHAPE_STR(scores->shape), label_slot, TR_SHAPE_STR(column),
-                       TR_SHAPE_STR(label->shape));
+        return tr_fail(TR_ESHAPE, "%s: %s is %s, so Label must be %s, one class number for each row; got %s", io->type, scores_slot,
+                       TR_SHAPE_STR(scores->shape), TR_SHAPE_STR(column), TR_SHAPE_STR(label->shape));
     return TR_OK;
 }
 

@@ -7,10 +7,8 @@
 
 #include "framework/operators/op.h"
 
-/* The shape of one number for each row: [..., 1]. */
-tr_shape  tr__labels_column(const tr_shape *scores);
-tr_status tr__labels_check(const tr_infer *io, const char *scores_slot, const tr_meta *scores, const char *label_slot,
-                           const tr_meta *label, bool soft);
+/* Check Label, input 1, against the scores, input 0. *loss = one number for each row: [..., 1]. */
+tr_status tr__labels_infer(tr_meta *loss, const tr_infer *io, const char *scores_slot, bool soft);
 /* The failure of a kernel that found label[row] outside the classes; TR_OK where row is -1. */
 tr_status tr__labels_bad_row(const tr_run *io, const char *type, int slot, const tr_tensor *label, int64_t row,
                              int64_t classes, int64_t ignore);

@@ -22,12 +22,12 @@ enum { PATH };                                                   /* of crf_decod
 enum { G_EMISSION, G_TRANSITION, G_LABEL, G_ALPHA, G_EMISSION_EXPS, G_TRANSITION_EXPS, G_DCOST };
 enum { G_DEMISSION, G_DTRANSITION };
 
-#define EMISSION_DOC   "[rows, tags] float, of sequences: a score of each tag for each row"
+#define EMISSION_DOC   " float, of sequences: a score of each tag for each row"
 #define TRANSITION_DOC "[tags + 2, tags]: scores of the first tag, of the last tag, then of tag j (column) after tag i (row)"
 
 static const tr_op_proto proto = {
     .doc = "Minus the log of the probability that a conditional random field gives each sequence of labels.",
-    .in = TR_SLOTS({"Emission", EMISSION_DOC}, {"Transition", TRANSITION_DOC}, {"Label", "[rows, 1] int64: the tags", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("Emission", "[rows, tags]", EMISSION_DOC), {"Transition", TRANSITION_DOC}, TR_SLOT("Label", "[rows, 1]", " int64: the tags", TR_SLOT_INT64)),
     .out = TR_SLOTS({"Alpha", "like Emission: probabilities of the tags, given the rows so far", TR_SLOT_INTERMEDIATE},
                     {"EmissionExps", "like Emission: exp(Emission - the greatest of its row)", TR_SLOT_INTERMEDIATE},
                     {"TransitionExps", "like Transition: its exp", TR_SLOT_INTERMEDIATE},
@@ -36,31 +36,21 @@ static const tr_op_proto proto = {
 
 static const tr_op_proto decoding_proto = {
     .doc = "The likeliest tags under a conditional random field; with Label, 1 where they are right and 0 where not.",
-    .in = TR_SLOTS({"Emission", EMISSION_DOC}, {"Transition", TRANSITION_DOC},
-                   {"Label", "[rows, 1] int64: the right tags", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"ViterbiPath", "[rows, 1] int64, with Emission's sequences", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("Emission", "[rows, tags]", EMISSION_DOC), {"Transition", TRANSITION_DOC},
+                   TR_SLOT("Label", "[rows, 1]", " int64: the right tags", TR_SLOT_OPTIONAL | TR_SLOT_INT64)),
+    .out = TR_SLOTS({"ViterbiPath", "[rows, 1] int64, with Emission's sequences", TR_SLOT_INT64}),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_inputs(const tr_infer *io)
+static tr_status check_transition(const tr_infer *io)
 {
-    const tr_meta *x = &io->in[EMISSION], *w = &io->in[TRANSITION], *label = &io->in[LABEL];
+    const int64_t tags = io->in[EMISSION].shape.dim[1];
 
-    TR_TRY(tr__check_dense(io, "Emission", x));
-    TR_TRY(tr__check_rank(io, "Emission", x, 2));
-    TR_TRY(tr__check_dtype(io, "Transition", w, x->dtype));
-    const int64_t  tags = x->shape.dim[1];
-    const tr_shape expected = TR_SHAPE(tags < 0 ? -1 : tags + 2, tags), column = TR_SHAPE(x->shape.dim[0], 1);
-    TR_TRY(tr__check_shape(io, "Transition", w, &expected));
-    if (label->kind == TR_KIND_NONE)
-        return TR_OK;
-    TR_TRY(tr__check_ids(io, "Label", label, false));
-    return tr__check_shape(io, "Label", label, &column);
+    return tr__check_shape(io, "Transition", &io->in[TRANSITION], &TR_SHAPE(tags < 0 ? -1 : tags + 2, tags));
 }
 
 static tr_status infer(const tr_infer *io)
 {
-    TR_TRY(check_inputs(io));
+    TR_TRY(check_transition(io));
     io->out[ALPHA] = tr_meta_dense(io->in[EMISSION].dtype, io->in[EMISSION].shape);
     io->out[EMISSION_EXPS] = io->out[ALPHA];
     io->out[TRANSITION_EXPS] = tr_meta_dense(io->in[EMISSION].dtype, io->in[TRANSITION].shape);
@@ -70,7 +60,7 @@ static tr_status infer(const tr_infer *io)
 
 static tr_status infer_decoding(const tr_infer *io)
 {
-    TR_TRY(check_inputs(io));
+    TR_TRY(check_transition(io));
     io->out[PATH] = io->in[EMISSION];
     io->out[PATH].dtype = TR_INT64;
     io->out[PATH].shape.dim[1] = 1;

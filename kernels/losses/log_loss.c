@@ -23,21 +23,12 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The negative log likelihood of yes-or-no Labels under the probabilities Predicted.",
-    .in = TR_SLOTS({"Predicted", "[n, 1] float; probabilities"}, {"Labels", "like Predicted; 0 or 1"}),
-    .out = TR_SLOTS({"Loss", "like Predicted"}),
+    .in = TR_SLOTS({"Predicted", "[n, 1] float; probabilities"}, TR_SLOT("Labels", "like Predicted", "; 0 or 1")),
+    .out = TR_SLOTS(TR_SLOT("Loss", "like Predicted", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the probabilities before the logarithm",
                              .required = true, .range = TR_AT_LEAST(0))),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_same_shape(io, "Labels", &io->in[LABELS], "Predicted", &io->in[PREDICTED]));
-    TR_TRY(tr__check_dtype(io, "Labels", &io->in[LABELS], io->in[PREDICTED].dtype));
-    io->out[LOSS] = io->in[PREDICTED];
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/losses/log_loss.c"
@@ -65,7 +56,7 @@ static const tr_grad_rule grad = {
     .second = tr__second_body, .parts = parts,
 };
 
-TR_REGISTER_OP(log_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(log_loss), .grad = &grad,
+TR_REGISTER_OP(log_loss, .locality = TR_ROWWISE, .proto = &proto, .kernels = TR_FLOAT_KERNELS(log_loss), .grad = &grad,
                .inplace = {{PREDICTED, LOSS}}, .inplace_count = 1);
 TR_REGISTER_OP(log_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_log_loss, .kernels = TR_FLOAT_KERNELS(log_loss_grad),
                .inplace = {{G_DLOSS, G_DPREDICTED}, {G_PREDICTED, G_DPREDICTED}}, .inplace_count = 2);

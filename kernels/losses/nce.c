@@ -29,15 +29,13 @@ static const tr_op_proto proto = {
     .doc = "The cost of noise-contrastive estimation. With o = sigmoid(Input . Weight[class] + Bias[class]) and b = "
            "num_neg_samples times the probability that the class is drawn, a row costs the sum of -log(o / (o + b)) over its "
            "true classes and of -log(b / (o + b)) over num_neg_samples drawn ones, times its SampleWeight.",
-    .in = TR_SLOTS({"Input", "[n, width] float"}, {"Label", "[n, true classes] int64, or [n] for one of each", TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS(TR_SLOT("Input", "[n, width]", " float"), TR_SLOT("Label", "[n] or [n, true classes]", " int64", TR_SLOT_INT64),
                    {"Weight", "[num_total_classes, width], same dtype as Input"},
                    {"Bias", "[num_total_classes, 1] or [num_total_classes], same dtype", TR_SLOT_OPTIONAL},
-                   {"SampleWeight", "[n, 1] or [n], same dtype: what each row counts; 1 without", TR_SLOT_OPTIONAL},
-                   {"CustomDistProbs", "[num_total_classes] float32: how often each class is drawn", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
-                   {"CustomDistAlias", "[num_total_classes] int32: the other class of each place of the alias tables; -1: none",
-                    TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
-                   {"CustomDistAliasProbs", "[num_total_classes] float32: how often a place stands for its own class",
-                    TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+                   TR_SLOT("SampleWeight", "[n] or [n, 1]", ", same dtype: what each row counts; 1 without", TR_SLOT_OPTIONAL),
+                   {"CustomDistProbs", "[num_total_classes] float32: how often each class is drawn", TR_SLOT_OPTIONAL | TR_SLOT_FP32},
+                   {"CustomDistAlias", "[num_total_classes] int32: the other class of each place of the alias tables; -1: none", TR_SLOT_OPTIONAL | TR_SLOT_INT32},
+                   {"CustomDistAliasProbs", "[num_total_classes] float32: how often a place stands for its own class", TR_SLOT_OPTIONAL | TR_SLOT_FP32}),
     .out = TR_SLOTS({"Cost", "[n, 1]"},
                     {"SampleLogits", "[n, true + drawn classes]: o of each", TR_SLOT_INTERMEDIATE},
                     {"SampleLabels", "like SampleLogits, int64: the classes, true ones first", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE}),
@@ -73,7 +71,7 @@ static tr_status check_attrs(const void *attributes)
 }
 
 /* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_table(const tr_infer *io, int slot, const char *name, tr_dtype dtype)
+static tr_status check_table(const tr_infer *io, int slot, const char *name)
 {
     const attrs   *a = io->attrs;
     const tr_shape shape = TR_SHAPE(a->num_total_classes);
@@ -81,7 +79,6 @@ static tr_status check_table(const tr_infer *io, int slot, const char *name, tr_
     if (io->in[slot].kind == TR_KIND_NONE)
         return a->sampler == TR_SAMPLER_CUSTOM && !(io->for_gradient && slot != PROBS) ? tr_fail(TR_EINVAL, "%s: sampler 2 draws by %s, which is missing", io->type, name)
                                                : TR_OK;
-    TR_TRY(tr__check_dtype(io, name, &io->in[slot], dtype));
     return tr__check_shape(io, name, &io->in[slot], &shape);
 }
 
@@ -94,23 +91,14 @@ static int64_t truths_of(const tr_shape *label)
 static tr_status infer(const tr_infer *io)
 {
     const attrs   *a = io->attrs;
-    const tr_meta *x = &io->in[INPUT], *label = &io->in[LABEL], *weight = &io->in[SAMPLE_WEIGHT];
+    const tr_meta *x = &io->in[INPUT], *label = &io->in[LABEL];
 
-    TR_TRY(tr__check_dense(io, "Input", x));
-    TR_TRY(tr__check_rank(io, "Input", x, 2));
-    TR_TRY(tr__check_ids(io, "Label", label, false));
-    TR_TRY(label->shape.rank == 1 ? tr__check_column(io, "Label", label, x->shape.dim[0])
-                                  : tr__check_shape(io, "Label", label, &TR_SHAPE(x->shape.dim[0], -1)));
-    TR_TRY(tr__check_dtype(io, "Weight", &io->in[WEIGHT], x->dtype));
     TR_TRY(tr__check_shape(io, "Weight", &io->in[WEIGHT], &TR_SHAPE(a->num_total_classes, x->shape.dim[1])));
-    TR_TRY(tr__picked_check_bias(io, &io->in[BIAS], x->dtype, a->num_total_classes));
-    if (weight->kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "SampleWeight", weight, x->dtype));
-        TR_TRY(tr__check_column(io, "SampleWeight", weight, x->shape.dim[0]));
-    }
-    TR_TRY(check_table(io, PROBS, "CustomDistProbs", TR_FP32));
-    TR_TRY(check_table(io, ALIAS, "CustomDistAlias", TR_INT32));
-    TR_TRY(check_table(io, ALIAS_PROBS, "CustomDistAliasProbs", TR_FP32));
+    if (io->in[BIAS].kind != TR_KIND_NONE)
+        TR_TRY(tr__check_column(io, "Bias", &io->in[BIAS], a->num_total_classes));
+    TR_TRY(check_table(io, PROBS, "CustomDistProbs"));
+    TR_TRY(check_table(io, ALIAS, "CustomDistAlias"));
+    TR_TRY(check_table(io, ALIAS_PROBS, "CustomDistAliasProbs"));
 
     const int64_t truths = truths_of(&label->shape);
     io->out[LABELS] = tr_meta_dense(TR_INT64, TR_SHAPE(x->shape.dim[0], truths < 0 ? -1 : truths + a->num_neg_samples));

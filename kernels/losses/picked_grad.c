@@ -2,38 +2,18 @@
 #ifndef T
 #include "kernels/losses/picked_grad.h"
 
-#include "kernels/base/check.h"
-
 #include <string.h>
 
-tr_status tr__picked_check_bias(const tr_infer *io, const tr_meta *bias, tr_dtype dtype, int64_t rows)
-{
-    if (bias->kind == TR_KIND_NONE)
-        return TR_OK;
-    TR_TRY(tr__check_dtype(io, "Bias", bias, dtype));
-    return tr__check_column(io, "Bias", bias, rows);
-}
-
-static tr_meta grad_of_rows(const tr_meta *whole, tr_dtype dtype, bool is_sparse)
-{
-    tr_meta grad = tr_meta_dense(dtype, whole->shape);
-
-    if (is_sparse) {
-        grad.kind = TR_KIND_SELECTED_ROWS;
-        grad.height = whole->shape.dim[0];
-        grad.shape.dim[0] = -1;
-    }
-    return grad;
-}
+#include "kernels/base/selected_rows.h"
 
 void tr__picked_infer_grad(const tr_infer *io, const tr_meta *x, const tr_meta *w, const tr_meta *bias, bool is_sparse)
 {
     io->out[TR_PICKED_DX] = tr_meta_dense(x->dtype, x->shape);
     io->out[TR_PICKED_DX].lod_level = x->lod_level;
     io->out[TR_PICKED_DX].lod_source = x->lod_source;
-    io->out[TR_PICKED_DW] = grad_of_rows(w, x->dtype, is_sparse);
+    io->out[TR_PICKED_DW] = tr__rows_grad_meta(w, is_sparse, -1);
     if (bias->kind != TR_KIND_NONE)
-        io->out[TR_PICKED_DBIAS] = grad_of_rows(bias, x->dtype, is_sparse);
+        io->out[TR_PICKED_DBIAS] = tr__rows_grad_meta(bias, is_sparse, -1);
 }
 
 /* Ready to be written: dense zeros, or a row for each group. */

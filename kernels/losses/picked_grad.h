@@ -10,8 +10,6 @@
 
 enum { TR_PICKED_DX, TR_PICKED_DW, TR_PICKED_DBIAS };
 
-/* The bias, if there is one: [rows, 1], of type `dtype`. */
-tr_status tr__picked_check_bias(const tr_infer *io, const tr_meta *bias, tr_dtype dtype, int64_t rows);
 /* The shapes of the gradients, from X, W and Bias (kind NONE: there is none). */
 void      tr__picked_infer_grad(const tr_infer *io, const tr_meta *x, const tr_meta *w, const tr_meta *bias, bool is_sparse);
 

@@ -16,9 +16,9 @@ enum { G_DLEFT, G_DRIGHT };
 
 static const tr_op_proto rank_proto = {
     .doc = "With o = Left - Right: Out = log(1 + exp(o)) - Label o, the cross entropy of sigmoid(o) and Label.",
-    .in = TR_SLOTS({"Label", "like Left; 1: Left should be the higher, 0: Right, 0.5: neither"}, {"Left", "[n, 1] float; a score"},
-                   {"Right", "like Left; another one"}),
-    .out = TR_SLOTS({"Out", "like Left; the loss"}),
+    .in = TR_SLOTS(TR_SLOT("Label", "like Left", "; 1: Left should be the higher, 0: Right, 0.5: neither"), {"Left", "[n, 1] float; a score"},
+                   TR_SLOT("Right", "like Left", "; another one")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like Left", "; the loss")),
 };
 
 enum { X1, X2, SIGN };
@@ -32,44 +32,11 @@ typedef struct margin_attrs {
 
 static const tr_op_proto margin_proto = {
     .doc = "Out = max(margin - Label (X1 - X2), 0).",
-    .in = TR_SLOTS({"X1", "[n, 1] float; a score"}, {"X2", "like X1; another one"}, {"Label", "like X1; 1: X1 should be the higher, -1: X2"}),
-    .out = TR_SLOTS({"Activated", "like X1; 1 where Out is above 0, else 0", TR_SLOT_INTERMEDIATE}, {"Out", "like X1; the loss"}),
+    .in = TR_SLOTS({"X1", "[n, 1] float; a score"}, TR_SLOT("X2", "like X1", "; another one"), TR_SLOT("Label", "like X1", "; 1: X1 should be the higher, -1: X2")),
+    .out = TR_SLOTS(TR_SLOT("Activated", "like X1", "; 1 where Out is above 0, else 0", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "like X1", "; the loss")),
     .attr = TR_ATTRS(TR_ATTR(margin_attrs, margin, FLOAT, "by how much the one should be the higher")),
     .attrs_size = sizeof(margin_attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_like(const tr_infer *io, const char *slot, int number, const char *other, int other_number)
-{
-    TR_TRY(tr__check_same_shape(io, slot, &io->in[number], other, &io->in[other_number]));
-    return tr__check_dtype(io, slot, &io->in[number], io->in[other_number].dtype);
-}
-
-static tr_status infer_rank(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense(io, "Left", &io->in[LEFT]));
-    TR_TRY(check_like(io, "Right", RIGHT, "Left", LEFT));
-    TR_TRY(check_like(io, "Label", LABEL, "Left", LEFT));
-    io->out[OUT] = io->in[LEFT];
-    return TR_OK;
-}
-
-static tr_status infer_margin(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense(io, "X1", &io->in[X1]));
-    TR_TRY(check_like(io, "X2", X2, "X1", X1));
-    TR_TRY(check_like(io, "Label", SIGN, "X1", X1));
-    io->out[ACTIVATED] = io->in[X1];
-    io->out[MARGIN_OUT] = io->in[X1];
-    return TR_OK;
-}
-
-static tr_status infer_margin_grad(const tr_infer *io)
-{
-    io->out[M_DX1] = io->in[M_ACTIVATED];
-    io->out[M_DX2] = io->in[M_ACTIVATED];
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/losses/rank_loss.c"
@@ -103,13 +70,12 @@ static const tr_grad_rule margin_grad = {
     .second = tr__second_body, .body = margin_slope, .rest = tr__grad_ends,
 };
 
-TR_REGISTER_OP(rank_loss, .locality = TR_ROWWISE, .proto = &rank_proto, .infer = infer_rank, .kernels = TR_FLOAT_KERNELS(rank_loss), .grad = &rank_grad,
+TR_REGISTER_OP(rank_loss, .locality = TR_ROWWISE, .proto = &rank_proto, .kernels = TR_FLOAT_KERNELS(rank_loss), .grad = &rank_grad,
                .key = TR_KEY_IN_SLOT, .key_slot = LEFT, .inplace = {{LEFT, OUT}}, .inplace_count = 1);
 TR_REGISTER_OP(rank_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_rank_loss, .kernels = TR_FLOAT_KERNELS(rank_loss_grad));
-TR_REGISTER_OP(margin_rank_loss, .locality = TR_ROWWISE, .proto = &margin_proto, .infer = infer_margin, .kernels = TR_FLOAT_KERNELS(margin_rank_loss),
+TR_REGISTER_OP(margin_rank_loss, .locality = TR_ROWWISE, .proto = &margin_proto, .kernels = TR_FLOAT_KERNELS(margin_rank_loss),
                .grad = &margin_grad);
-TR_REGISTER_OP(margin_rank_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_margin_rank_loss, .infer = infer_margin_grad,
-               .kernels = TR_FLOAT_KERNELS(margin_rank_loss_grad));
+TR_REGISTER_OP(margin_rank_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_margin_rank_loss, .kernels = TR_FLOAT_KERNELS(margin_rank_loss_grad));
 
 #else /* the kernels, for each T */
 

@@ -33,9 +33,8 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "The scores of each row's true classes and of num_samples drawn ones: SampledLogits[i][j] = Logits[i][Samples[i][j]] - "
            "log(Probabilities[i][j]).",
-    .in = TR_SLOTS({"Logits", "[n, classes] float; scores of all classes"}, {"Labels", "[n, truths] int64; the true classes", TR_SLOT_ANY_TYPE},
-                   {"CustomizedSamples", "[n, truths + num_samples] int64; with use_customized_samples the classes, the true ones first",
-                    TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS(TR_SLOT("Logits", "[n, classes]", " float; scores of all classes"), TR_SLOT("Labels", "[n, truths]", " int64; the true classes", TR_SLOT_INT64),
+                   {"CustomizedSamples", "[n, truths + num_samples] int64; with use_customized_samples the classes, the true ones first", TR_SLOT_OPTIONAL | TR_SLOT_INT64},
                    {"CustomizedProbabilities", "like CustomizedSamples, typed as Logits; how often each is to be expected", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Samples", "[n, truths + num_samples] int64; the classes of SampledLogits", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE},
                     {"Probabilities", "like Samples, typed as Logits; how often each is to be expected", TR_SLOT_INTERMEDIATE},
@@ -60,9 +59,7 @@ static tr_status check_given(const tr_infer *io, const tr_shape *picks)
         return TR_OK;
     if (samples->kind == TR_KIND_NONE || probabilities->kind == TR_KIND_NONE)
         return tr_fail(TR_EINVAL, "%s: use_customized_samples needs CustomizedSamples and CustomizedProbabilities", io->type);
-    TR_TRY(tr__check_ids(io, "CustomizedSamples", samples, false));
     TR_TRY(tr__check_shape(io, "CustomizedSamples", samples, picks));
-    TR_TRY(tr__check_dtype(io, "CustomizedProbabilities", probabilities, io->in[LOGITS].dtype));
     return tr__check_shape(io, "CustomizedProbabilities", probabilities, picks);
 }
 
@@ -72,19 +69,13 @@ static tr_status infer(const tr_infer *io)
     const tr_meta *logits = &io->in[LOGITS], *labels = &io->in[LABELS];
     tr_shape       picks = {.rank = 2, .dim = {logits->shape.dim[0], -1}};
 
-    TR_TRY(tr__check_dense(io, "Logits", logits));
-    TR_TRY(tr__check_rank(io, "Logits", logits, 2));
     const int64_t classes = logits->shape.dim[1];
     if (classes >= 0 && a->num_samples > classes && !a->use_customized_samples)
         return tr_fail(TR_ERANGE, "%s: num_samples is %d, but Logits %s has only %" PRId64 " classes to draw from", io->type, a->num_samples,
                        TR_SHAPE_STR(logits->shape), classes);
     const bool has_labels = labels->kind != TR_KIND_NONE;
-    if (has_labels) {
-        TR_TRY(tr__check_ids(io, "Labels", labels, false));
-        TR_TRY(tr__check_shape(io, "Labels", labels, &TR_SHAPE(logits->shape.dim[0], -1)));
-        if (labels->shape.dim[1] >= 0)
-            picks.dim[1] = labels->shape.dim[1] + a->num_samples;
-    }
+    if (has_labels && labels->shape.dim[1] >= 0)
+        picks.dim[1] = labels->shape.dim[1] + a->num_samples;
     TR_TRY(check_given(io, &picks));
     io->out[SAMPLES] = tr_meta_dense(TR_INT64, picks);
     io->out[PROBABILITIES] = tr_meta_dense(logits->dtype, picks);

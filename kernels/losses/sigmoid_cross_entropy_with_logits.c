@@ -25,21 +25,12 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Out = max(X, 0) - X * Label + log(1 + exp(-|X|)): independent yes-or-no questions, with X as log odds.",
-    .in = TR_SLOTS({"X", "[n, classes] float; log odds"}, {"Label", "like X; probabilities from 0 to 1"}),
-    .out = TR_SLOTS({"Out", "like X; the loss of each element"}),
+    .in = TR_SLOTS({"X", "[n, classes] float; log odds"}, TR_SLOT("Label", "like X", "; probabilities from 0 to 1")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "; the loss of each element")),
     .attr = TR_ATTRS(TR_ATTR(attrs, normalize, BOOL, "divide by the number of elements that are not ignored"),
                      TR_ATTR(attrs, ignore_index, INT, "elements with this label cost nothing", .number = -100)),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_same_shape(io, "Label", &io->in[LABEL], "X", &io->in[X]));
-    TR_TRY(tr__check_dtype(io, "Label", &io->in[LABEL], io->in[X].dtype));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/losses/sigmoid_cross_entropy_with_logits.c"
@@ -72,8 +63,7 @@ static const tr_grad_rule grad = {
     .body = slope,
 };
 
-TR_REGISTER_OP(sigmoid_cross_entropy_with_logits, .proto = &proto, .infer = infer,
-               .kernels = TR_FLOAT_KERNELS(sigmoid_cross_entropy), .grad = &grad,
+TR_REGISTER_OP(sigmoid_cross_entropy_with_logits, .proto = &proto, .kernels = TR_FLOAT_KERNELS(sigmoid_cross_entropy), .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);
 TR_REGISTER_OP(sigmoid_cross_entropy_with_logits_grad, .grad_of = &tr_op_record_sigmoid_cross_entropy_with_logits,
                .kernels = TR_FLOAT_KERNELS(sigmoid_cross_entropy_grad),

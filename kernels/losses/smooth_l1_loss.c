@@ -22,40 +22,18 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "With d = InsideWeight (X - Y) and s = sigma^2: Out[i] = sum_j OutsideWeight * (s d^2 / 2 where |d| < 1/s, "
            "else |d| - 1/(2 s)).",
-    .in = TR_SLOTS({"X", "[n, ...] float; the prediction"}, {"Y", "like X; the truth"},
-                   {"InsideWeight", "like X; multiplies the differences", TR_SLOT_OPTIONAL},
-                   {"OutsideWeight", "like X; multiplies the losses", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"Diff", "like X", TR_SLOT_INTERMEDIATE}, {"Out", "[n, 1]; the loss of each row"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, m, ...]", " float; the prediction"), TR_SLOT("Y", "like X", "; the truth"),
+                   TR_SLOT("InsideWeight", "like X", "; multiplies the differences", TR_SLOT_OPTIONAL),
+                   TR_SLOT("OutsideWeight", "like X", "; multiplies the losses", TR_SLOT_OPTIONAL)),
+    .out = TR_SLOTS(TR_SLOT("Diff", "like X", "", TR_SLOT_INTERMEDIATE), TR_SLOT("Out", "[n, 1]", "; the loss of each row")),
     .attr = TR_ATTRS(TR_ATTR(attrs, sigma, FLOAT, "the bend is at 1 / sigma^2", .number = 1, .range = TR_GREATER(0))),
     .attrs_size = sizeof(attrs),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_like_x(const tr_infer *io, const char *slot, const tr_meta *meta)
-{
-    TR_TRY(tr__check_dtype(io, slot, meta, io->in[X].dtype));
-    return tr__check_same_shape(io, slot, meta, "X", &io->in[X]);
-}
-
 static tr_status infer(const tr_infer *io)
 {
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
-    TR_TRY(check_like_x(io, "Y", &io->in[Y]));
     if ((io->in[INSIDE].kind == TR_KIND_NONE) != (io->in[OUTSIDE].kind == TR_KIND_NONE))
         return tr_fail(TR_EINVAL, "%s: InsideWeight and OutsideWeight come together or not at all", io->type);
-    if (io->in[INSIDE].kind != TR_KIND_NONE) {
-        TR_TRY(check_like_x(io, "InsideWeight", &io->in[INSIDE]));
-        TR_TRY(check_like_x(io, "OutsideWeight", &io->in[OUTSIDE]));
-    }
-    io->out[DIFF] = io->in[X];
-    io->out[OUT] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(io->in[X].shape.dim[0], 1));
-    return TR_OK;
-}
-
-static tr_status infer_grad(const tr_infer *io)
-{
-    io->out[G_DX] = io->in[G_DIFF];
-    io->out[G_DY] = io->in[G_DIFF];
     return TR_OK;
 }
 
@@ -98,8 +76,7 @@ static const tr_grad_rule grad = {
 
 TR_REGISTER_OP(smooth_l1_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(smooth_l1_loss),
                .grad = &grad, .inplace = {{X, DIFF}}, .inplace_count = 1);
-TR_REGISTER_OP(smooth_l1_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_smooth_l1_loss, .infer = infer_grad,
-               .kernels = TR_FLOAT_KERNELS(smooth_l1_loss_grad), .inplace = {{G_DIFF, G_DX}}, .inplace_count = 1,
+TR_REGISTER_OP(smooth_l1_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_smooth_l1_loss, .kernels = TR_FLOAT_KERNELS(smooth_l1_loss_grad), .inplace = {{G_DIFF, G_DX}}, .inplace_count = 1,
                .key = TR_KEY_IN_SLOT, .key_slot = G_DIFF);
 
 #else /* the kernels, for each T */

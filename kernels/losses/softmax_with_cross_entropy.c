@@ -25,9 +25,9 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Softmax of the rows of Logits and its cross entropy with Label; exact also where a probability is 0.",
-    .in = TR_SLOTS({"Logits", "[..., classes] float; unscaled log probabilities"},
+    .in = TR_SLOTS(TR_SLOT("Logits", "[..., classes]", " float; unscaled log probabilities"),
                    {"Label", "[..., 1] or [...] int64, a class number for each row; with soft_label like Logits", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"Softmax", "like Logits; may share their memory", TR_SLOT_INTERMEDIATE},
+    .out = TR_SLOTS(TR_SLOT("Softmax", "like Logits", "; may share their memory", TR_SLOT_INTERMEDIATE),
                     {"Loss", "[..., 1]; the loss of each row"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
                      TR_ATTR_IGNORED("numeric_stable_mode", BOOL, .number = 1),
@@ -35,22 +35,9 @@ static const tr_op_proto proto = {
     .attrs_size = sizeof(attrs),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
-    const attrs *a = io->attrs;
-
-    TR_TRY(tr__labels_check(io, "Logits", &io->in[LOGITS], "Label", &io->in[LABEL], a->soft_label));
-    io->out[SOFTMAX] = io->in[LOGITS];
-    io->out[LOSS] = io->in[LOGITS];
-    io->out[LOSS].shape = tr__labels_column(&io->in[LOGITS].shape);
-    return TR_OK;
-}
-
-static tr_status infer_grad(const tr_infer *io)
-{
-    io->out[G_DLOGITS] = io->in[G_SOFTMAX];
-    return TR_OK;
+    return tr__labels_infer(&io->out[LOSS], io, "Logits", ((const attrs *)io->attrs)->soft_label);
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
@@ -87,7 +74,7 @@ TR_REGISTER_OP(softmax_with_cross_entropy, .locality = TR_ROWWISE, .proto = &pro
                .kernels = TR_FLOAT_KERNELS(softmax_with_cross_entropy), .grad = &grad,
                .inplace = {{LOGITS, SOFTMAX}}, .inplace_count = 1);
 TR_REGISTER_OP(softmax_with_cross_entropy_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_softmax_with_cross_entropy,
-               .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(softmax_with_cross_entropy_grad),
+               .kernels = TR_FLOAT_KERNELS(softmax_with_cross_entropy_grad),
                .inplace = {{G_SOFTMAX, G_DLOGITS}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */

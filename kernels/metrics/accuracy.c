@@ -16,30 +16,13 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The share of rows whose label is among their guesses, as top_k gives them.",
-    .in = TR_SLOTS({"Out", "[n, k] float; the scores of the guesses"}, {"Indices", "[n, k] int64; the guesses"},
-                   {"Label", "[n, 1] or [n] int64, from 0"}),
-    .out = TR_SLOTS({"Accuracy", "[1] float32; Correct / Total, 0 of nothing"},
-                    {"Correct", "[1] int32; rows with a right guess"}, {"Total", "[1] int32; rows"}),
+    .in = TR_SLOTS(TR_SLOT("Out", "like Indices", ", float; the scores of the guesses"), TR_SLOT("Indices", "[n, k]", " int64; the guesses", TR_SLOT_INT64),
+                   TR_SLOT("Label", "[n] or [n, 1]", " int64, from 0", TR_SLOT_INT64)),
+    .out = TR_SLOTS(TR_SLOT("Accuracy", "[1]", " float32; Correct / Total, 0 of nothing", TR_SLOT_FP32),
+                    TR_SLOT("Correct", "[1]", " int32; rows with a right guess", TR_SLOT_INT32), TR_SLOT("Total", "[1]", " int32; rows", TR_SLOT_INT32)),
     .attr = TR_ATTRS(TR_ATTR(attrs, num_classes, LONG, "labels are below this; 0: not known", .range = TR_AT_LEAST(0))),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    const tr_meta *indices = &io->in[INDICES];
-
-    TR_TRY(tr__check_rank(io, "Indices", indices, 2));
-    TR_TRY(tr__check_ids(io, "Indices", indices, false));
-    TR_TRY(tr__check_ids(io, "Label", &io->in[LABEL], false));
-    TR_TRY(tr__check_same_shape(io, "Out", &io->in[OUT], "Indices", indices));
-    if (!tr_shape_fits(&io->in[LABEL].shape, &TR_SHAPE(indices->shape.dim[0])))
-        TR_TRY(tr__check_shape(io, "Label", &io->in[LABEL], &TR_SHAPE(indices->shape.dim[0], 1)));
-    io->out[ACCURACY] = tr_meta_dense(TR_FP32, TR_SHAPE(1));
-    io->out[CORRECT] = tr_meta_dense(TR_INT32, TR_SHAPE(1));
-    io->out[TOTAL] = tr_meta_dense(TR_INT32, TR_SHAPE(1));
-    return TR_OK;
-}
 
 /* -- kernel ---------------------------------------------------------------------------------------- */
 static tr_status check_labels(const tr_run *io, int64_t rows)
@@ -71,4 +54,4 @@ static tr_status run(const tr_run *io)
 }
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(accuracy, .proto = &proto, .infer = infer, .run = run);
+TR_REGISTER_OP(accuracy, .proto = &proto, .run = run);

@@ -24,12 +24,12 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The area under the curve of yes-or-no predictions, over all batches or a window of them.",
-    .in = TR_SLOTS({"Predict", "[n, 2] float; the probabilities of no and yes"},
-                   {"Label", "[n, 1] or [n] int64; 0 is no, 1 is yes", TR_SLOT_ANY_TYPE},
-                   {"StatPos", "[max(slide_steps, 1), num_thresholds + 1] int64; counts of yes by prediction", TR_SLOT_ANY_TYPE},
-                   {"StatNeg", "like StatPos; counts of no", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"AUC", "[1] float64", TR_SLOT_ANY_TYPE}, {"StatPosOut", "the same variable as StatPos", TR_SLOT_ANY_TYPE},
-                    {"StatNegOut", "the same variable as StatNeg", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("Predict", "[n, 2]", " float; the probabilities of no and yes"),
+                   TR_SLOT("Label", "[n] or [n, 1]", " int64; 0 is no, 1 is yes", TR_SLOT_INT64),
+                   {"StatPos", "[max(slide_steps, 1), num_thresholds + 1] int64; counts of yes by prediction", TR_SLOT_INT64},
+                   {"StatNeg", "like StatPos; counts of no", TR_SLOT_INT64}),
+    .out = TR_SLOTS(TR_SLOT("AUC", "[1]", " float64", TR_SLOT_FP64), TR_SLOT("StatPosOut", "like StatPos", "; the same variable", TR_SLOT_ANY_TYPE),
+                    TR_SLOT("StatNegOut", "like StatNeg", "; the same variable", TR_SLOT_ANY_TYPE)),
     .attr = TR_ATTRS(TR_ATTR(attrs, curve, STRING, "which curve", .text = "ROC", .range = TR_ONE_OF({"ROC", CURVE_ROC}, {"PR", CURVE_PR})),
                      TR_ATTR(attrs, num_thresholds, INT, "thresholds of the curve", .number = (2 << 12) - 1,
                              .range = TR_AT_LEAST(1)),
@@ -47,7 +47,6 @@ static tr_status check_stat(const tr_infer *io, const char *slot, const tr_meta 
     const attrs  *a = io->attrs;
     const int64_t count = tr_shape_numel(&stat->shape);
 
-    TR_TRY(tr__check_ids(io, slot, stat, false));
     if (count >= 0 && count != row_count(a) * bucket_count(a))
         return tr_fail(TR_ESHAPE, "%s: %s must be [%" PRId64 ", %" PRId64 "] for num_thresholds %d and slide_steps %d, "
                        "got %s", io->type, slot, row_count(a), bucket_count(a), a->num_thresholds, a->slide_steps,
@@ -57,19 +56,8 @@ static tr_status check_stat(const tr_infer *io, const char *slot, const tr_meta 
 
 static tr_status infer(const tr_infer *io)
 {
-    const tr_meta *predict = &io->in[PREDICT];
-
-    TR_TRY(tr__check_rank(io, "Predict", predict, 2));
-    TR_TRY(tr__check_shape(io, "Predict", predict, &TR_SHAPE(predict->shape.dim[0], 2)));
-    TR_TRY(tr__check_ids(io, "Label", &io->in[LABEL], false));
-    if (!tr_shape_fits(&io->in[LABEL].shape, &TR_SHAPE(predict->shape.dim[0])))
-        TR_TRY(tr__check_shape(io, "Label", &io->in[LABEL], &TR_SHAPE(predict->shape.dim[0], 1)));
     TR_TRY(check_stat(io, "StatPos", &io->in[STAT_POS]));
-    TR_TRY(check_stat(io, "StatNeg", &io->in[STAT_NEG]));
-    io->out[AUC] = tr_meta_dense(TR_FP64, TR_SHAPE(1));
-    io->out[STAT_POS_OUT] = io->in[STAT_POS];
-    io->out[STAT_NEG_OUT] = io->in[STAT_NEG];
-    return TR_OK;
+    return check_stat(io, "StatNeg", &io->in[STAT_NEG]);
 }
 
 /* Take a batch's counts in, and give back the sum of the window in `batch`. */

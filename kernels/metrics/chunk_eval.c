@@ -16,13 +16,13 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "How many of the chunks that tags mark were found, and the precision, recall and F1 score of these.",
-    .in = TR_SLOTS({"Inference", "[rows, 1] or [rows] int64, of sequences: type * tags + tag, or num_chunk_types * tags outside of chunks"},
-                   {"Label", "like Inference: the right ones, of the same sequences"}),
-    .out = TR_SLOTS({"Precision", "[1] float32: of the chunks found, the share that is right; 0 where there are none"},
-                    {"Recall", "[1] float32: of the right chunks, the share that was found; 0 where there are none"},
-                    {"F1-Score", "[1] float32: the harmonic mean of both"},
-                    {"NumInferChunks", "[1] int64: chunks found"}, {"NumLabelChunks", "[1] int64: right chunks"},
-                    {"NumCorrectChunks", "[1] int64: chunks found that are right, in all their rows and in their type"}),
+    .in = TR_SLOTS(TR_SLOT("Inference", "[rows] or [rows, 1]", " int64, of sequences: type * tags + tag, or num_chunk_types * tags outside of chunks", TR_SLOT_INT64),
+                   TR_SLOT("Label", "[rows] or [rows, 1]", " int64, of the same sequences: the right ones", TR_SLOT_INT64)),
+    .out = TR_SLOTS(TR_SLOT("Precision", "[1]", " float32: of the chunks found, the share that is right; 0 where there are none", TR_SLOT_FP32),
+                    TR_SLOT("Recall", "[1]", " float32: of the right chunks, the share that was found; 0 where there are none", TR_SLOT_FP32),
+                    TR_SLOT("F1-Score", "[1]", " float32: the harmonic mean of both", TR_SLOT_FP32),
+                    TR_SLOT("NumInferChunks", "[1]", " int64: chunks found", TR_SLOT_INT64), TR_SLOT("NumLabelChunks", "[1]", " int64: right chunks", TR_SLOT_INT64),
+                    TR_SLOT("NumCorrectChunks", "[1]", " int64: chunks found that are right, in all their rows and in their type", TR_SLOT_INT64)),
     .attr = TR_ATTRS(TR_ATTR(attrs, num_chunk_types, INT, "how many types of chunks there are", .required = true,
                              .range = TR_GREATER(0)),
                      TR_ATTR(attrs, chunk_scheme, STRING, "the tags of a type: IOB has B (0) and I (1), IOE I and E, IOBES B, I, E "
@@ -42,19 +42,6 @@ static tr_status check(const void *attributes)
         if (type < 0 || type >= a->num_chunk_types)
             return tr_fail(TR_ERANGE, "chunk_eval: %d of excluded_chunk_types is none of the %d types", type, a->num_chunk_types);
     }
-    return TR_OK;
-}
-
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense(io, "Inference", &io->in[INFERENCE]));
-    TR_TRY(tr__check_ids(io, "Inference", &io->in[INFERENCE], false));
-    TR_TRY(tr__check_column(io, "Inference", &io->in[INFERENCE], -1));
-    TR_TRY(tr__check_dense(io, "Label", &io->in[LABEL]));
-    TR_TRY(tr__check_ids(io, "Label", &io->in[LABEL], false));
-    TR_TRY(tr__check_column(io, "Label", &io->in[LABEL], io->in[INFERENCE].shape.dim[0]));
-    for (int slot = PRECISION; slot <= NUM_CORRECT; slot++)
-        io->out[slot] = tr_meta_dense(slot < NUM_INFER ? TR_FP32 : TR_INT64, TR_SHAPE(1));
     return TR_OK;
 }
 
@@ -117,4 +104,4 @@ static tr_status run(const tr_run *io)
 }
 
 /* -- registration --------------------------------------------------------------------------------- */
-TR_REGISTER_OP(chunk_eval, .proto = &proto, .check = check, .infer = infer, .run = run);
+TR_REGISTER_OP(chunk_eval, .proto = &proto, .check = check, .run = run);

@@ -21,26 +21,21 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The mean over classes of intersection over union: OutCorrect / (OutCorrect + OutWrong), of classes that occur.",
-    .in = TR_SLOTS({"Predictions", "int32 or int64 class numbers, of any shape", TR_SLOT_ANY_TYPE}, {"Labels", "like Predictions; the truth", TR_SLOT_ANY_TYPE},
-                   {"InWrongs", "[num_classes] int32; counts that are added to OutWrong", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_ANY_TYPE},
-                   {"InCorrects", "[num_classes] int32; counts that are added to OutCorrect", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_ANY_TYPE},
-                   {"InMeanIou", "[1] float32; numbers that are added to OutMeanIou", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"OutMeanIou", "[1] float32; 0 where no class occurs", TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS({"Predictions", "int32 or int64 class numbers, of any shape", TR_SLOT_INDEX}, TR_SLOT("Labels", "like Predictions", "; the truth", TR_SLOT_INDEX),
+                   {"InWrongs", "[num_classes] int32; counts that are added to OutWrong", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_INT32},
+                   {"InCorrects", "[num_classes] int32; counts that are added to OutCorrect", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_INT32},
+                   TR_SLOT("InMeanIou", "[1]", " float32; numbers that are added to OutMeanIou", TR_SLOT_OPTIONAL | TR_SLOT_REPEATED | TR_SLOT_FP32)),
+    .out = TR_SLOTS(TR_SLOT("OutMeanIou", "[1]", " float32; 0 where no class occurs", TR_SLOT_FP32),
                     {"OutWrong", "[num_classes] int32; of each class, elements that only the prediction or only the label says it is", TR_SLOT_ANY_TYPE},
                     {"OutCorrect", "[num_classes] int32; of each class, elements that both say it is", TR_SLOT_ANY_TYPE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, num_classes, INT, "how many classes there are", .required = true, .range = TR_GREATER(0))),
     .attrs_size = sizeof(attrs),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_counts(const tr_infer *io, const char *name, int slot, tr_dtype dtype, int64_t count)
+static tr_status check_counts(const tr_infer *io, const char *name, int slot, int64_t classes)
 {
-    for (int i = 0; i < io->ins[slot].count; i++) {
-        const tr_meta *one = &io->ins[slot].item[i];
-        TR_TRY(tr__check_dense(io, name, one));
-        TR_TRY(tr__check_dtype(io, name, one, dtype));
-        TR_TRY(tr__check_shape(io, name, one, &TR_SHAPE(count)));
-    }
+    for (int i = 0; i < io->ins[slot].count; i++)
+        TR_TRY(tr__check_shape(io, name, &io->ins[slot].item[i], &TR_SHAPE(classes)));
     return TR_OK;
 }
 
@@ -48,16 +43,9 @@ static tr_status infer(const tr_infer *io)
 {
     const int64_t classes = ((const attrs *)io->attrs)->num_classes;
 
-    TR_TRY(tr__check_dense(io, "Predictions", &io->in[PREDICTIONS]));
-    TR_TRY(tr__check_ids(io, "Predictions", &io->in[PREDICTIONS], true));
-    TR_TRY(tr__check_ids(io, "Labels", &io->in[LABELS], true));
-    TR_TRY(tr__check_same_shape(io, "Labels", &io->in[LABELS], "Predictions", &io->in[PREDICTIONS]));
-    TR_TRY(check_counts(io, "InWrongs", IN_WRONGS, TR_INT32, classes));
-    TR_TRY(check_counts(io, "InCorrects", IN_CORRECTS, TR_INT32, classes));
-    TR_TRY(check_counts(io, "InMeanIou", IN_MEAN_IOU, TR_FP32, 1));
-    io->out[OUT_MEAN_IOU] = tr_meta_dense(TR_FP32, TR_SHAPE(1));
-    io->out[OUT_WRONG] = tr_meta_dense(TR_INT32, TR_SHAPE(classes));
-    io->out[OUT_CORRECT] = tr_meta_dense(TR_INT32, TR_SHAPE(classes));
+    TR_TRY(check_counts(io, "InWrongs", IN_WRONGS, classes));
+    TR_TRY(check_counts(io, "InCorrects", IN_CORRECTS, classes));
+    io->out[OUT_WRONG] = io->out[OUT_CORRECT] = tr_meta_dense(TR_INT32, TR_SHAPE(classes));
     return TR_OK;
 }
 

@@ -19,46 +19,24 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Counts pairs of rows of one query: with the scores in the order of the labels, in the opposite order, and with equal scores.",
-    .in = TR_SLOTS({"Score", "[n, width] float"}, {"Label", "[n, 1] or [n] like Score; higher is better"},
-                   {"QueryID", "[n, 1] or [n] int64; rows of one number are one query's", TR_SLOT_ANY_TYPE},
-                   {"AccumulatePositivePair", "[1] like Score; added to PositivePair", TR_SLOT_OPTIONAL},
-                   {"AccumulateNegativePair", "[1] like Score; added to NegativePair", TR_SLOT_OPTIONAL},
-                   {"AccumulateNeutralPair", "[1] like Score; added to NeutralPair", TR_SLOT_OPTIONAL},
-                   {"Weight", "[n, 1] or [n] like Score; what each row counts, 1 without", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"PositivePair", "[1] like Score"}, {"NegativePair", "[1] like Score"}, {"NeutralPair", "[1] like Score", TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS(TR_SLOT("Score", "[n, width]", " float"), TR_SLOT("Label", "[n] or [n, 1]", " like Score; higher is better"),
+                   TR_SLOT("QueryID", "[n] or [n, 1]", " int64; rows of one number are one query's", TR_SLOT_INT64),
+                   TR_SLOT("AccumulatePositivePair", "[1] or [1, 1]", " like Score; added to PositivePair", TR_SLOT_OPTIONAL),
+                   TR_SLOT("AccumulateNegativePair", "[1] or [1, 1]", " like Score; added to NegativePair", TR_SLOT_OPTIONAL),
+                   TR_SLOT("AccumulateNeutralPair", "[1] or [1, 1]", " like Score; added to NeutralPair", TR_SLOT_OPTIONAL),
+                   TR_SLOT("Weight", "[n] or [n, 1]", " like Score; what each row counts, 1 without", TR_SLOT_OPTIONAL)),
+    .out = TR_SLOTS(TR_SLOT("PositivePair", "[1]", " like Score"), TR_SLOT("NegativePair", "[1]", " like Score"), TR_SLOT("NeutralPair", "[1]", " like Score", TR_SLOT_OPTIONAL)),
     .attr = TR_ATTRS(TR_ATTR(attrs, column, INT, "which column of Score counts; below 0: from the last one")),
     .attrs_size = sizeof(attrs),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_column(const tr_infer *io, const char *name, int slot, int64_t rows)
-{
-    if (io->in[slot].kind == TR_KIND_NONE)
-        return TR_OK;
-    TR_TRY(tr__check_dtype(io, name, &io->in[slot], io->in[SCORE].dtype));
-    return tr__check_column(io, name, &io->in[slot], rows);
-}
-
 static tr_status infer(const tr_infer *io)
 {
-    const tr_meta *score = &io->in[SCORE];
-    const int64_t  width = score->shape.dim[1];
-    const int32_t  column = ((const attrs *)io->attrs)->column;
+    const int64_t width = io->in[SCORE].shape.dim[1];
+    const int32_t column = ((const attrs *)io->attrs)->column;
 
-    TR_TRY(tr__check_dense(io, "Score", score));
-    TR_TRY(tr__check_rank(io, "Score", score, 2));
     if (width >= 0 && (column >= width || column < -width))
-        return tr_fail(TR_ERANGE, "%s: Score is %s and has no column %d", io->type, TR_SHAPE_STR(score->shape), column);
-    TR_TRY(check_column(io, "Label", LABEL, score->shape.dim[0]));
-    TR_TRY(tr__check_ids(io, "QueryID", &io->in[QUERY], false));
-    TR_TRY(tr__check_column(io, "QueryID", &io->in[QUERY], score->shape.dim[0]));
-    TR_TRY(check_column(io, "AccumulatePositivePair", IN_POSITIVE, 1));
-    TR_TRY(check_column(io, "AccumulateNegativePair", IN_NEGATIVE, 1));
-    TR_TRY(check_column(io, "AccumulateNeutralPair", IN_NEUTRAL, 1));
-    TR_TRY(check_column(io, "Weight", WEIGHT, score->shape.dim[0]));
-    for (int slot = POSITIVE; slot <= NEUTRAL; slot++)
-        if (io->out[slot].kind != TR_KIND_NONE)
-            io->out[slot] = tr_meta_dense(score->dtype, TR_SHAPE(1));
+        return tr_fail(TR_ERANGE, "%s: Score is %s and has no column %d", io->type, TR_SHAPE_STR(io->in[SCORE].shape), column);
     return TR_OK;
 }
 

@@ -25,45 +25,25 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Precision, recall and F1 score: the first three are means over classes, the last three of all cases together.",
-    .in = TR_SLOTS({"MaxProbs", "[n, 1] float; the score of the prediction, whose type counts alone"},
-                   {"Indices", "[n, 1] or [n] int32 or int64; the predicted classes", TR_SLOT_ANY_TYPE},
-                   {"Labels", "[n, 1] or [n] int32 or int64; the classes", TR_SLOT_ANY_TYPE},
-                   {"Weights", "[n, 1] or [n] like MaxProbs; what each row counts, 1 without", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("MaxProbs", "[n] or [n, 1]", " float; the score of the prediction, whose type counts alone"),
+                   TR_SLOT("Indices", "[n] or [n, 1]", " int32 or int64; the predicted classes", TR_SLOT_INDEX),
+                   TR_SLOT("Labels", "[n] or [n, 1]", " int32 or int64; the classes", TR_SLOT_INDEX),
+                   TR_SLOT("Weights", "[n] or [n, 1]", " like MaxProbs; what each row counts, 1 without", TR_SLOT_OPTIONAL),
                    {"StatesInfo", "[class_number, 4] like MaxProbs; true positives, false positives, true negatives, false negatives so far",
                     TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"BatchMetrics", "[6] float64; of this batch", TR_SLOT_ANY_TYPE},
-                    {"AccumMetrics", "[6] float64; of this batch and StatesInfo", TR_SLOT_ANY_TYPE},
+    .out = TR_SLOTS(TR_SLOT("BatchMetrics", "[6]", " float64; of this batch", TR_SLOT_FP64),
+                    TR_SLOT("AccumMetrics", "[6]", " float64; of this batch and StatesInfo", TR_SLOT_FP64),
                     {"AccumStatesInfo", "[class_number, 4]; StatesInfo and this batch, may be the same variable"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, class_number, INT, "how many classes there are", .required = true, .range = TR_GREATER(0))),
     .attrs_size = sizeof(attrs),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
-    const int64_t  classes = ((const attrs *)io->attrs)->class_number;
-    const tr_meta *probs = &io->in[MAX_PROBS], *weights = &io->in[WEIGHTS], *states = &io->in[STATES];
-    const tr_shape all = TR_SHAPE(classes, STATE_COUNT);
+    const tr_shape all = TR_SHAPE(((const attrs *)io->attrs)->class_number, STATE_COUNT);
 
-    TR_TRY(tr__check_dense(io, "MaxProbs", probs));
-    TR_TRY(tr__check_min_rank(io, "MaxProbs", probs, 1));
-    TR_TRY(tr__check_column(io, "MaxProbs", probs, -1));
-    TR_TRY(tr__check_ids(io, "Indices", &io->in[INDICES], true));
-    TR_TRY(tr__check_column(io, "Indices", &io->in[INDICES], probs->shape.dim[0]));
-    TR_TRY(tr__check_ids(io, "Labels", &io->in[LABELS], true));
-    TR_TRY(tr__check_column(io, "Labels", &io->in[LABELS], probs->shape.dim[0]));
-    if (weights->kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "Weights", weights, probs->dtype));
-        TR_TRY(tr__check_column(io, "Weights", weights, probs->shape.dim[0]));
-    }
-    if (states->kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "StatesInfo", states, probs->dtype));
-        TR_TRY(tr__check_shape(io, "StatesInfo", states, &all));
-    }
-    io->out[BATCH_METRICS] = tr_meta_dense(TR_FP64, TR_SHAPE(METRICS));
-    io->out[ACCUM_METRICS] = tr_meta_dense(TR_FP64, TR_SHAPE(METRICS));
-    io->out[ACCUM_STATES] = tr_meta_dense(probs->dtype, all);
-    return TR_OK;
+    io->out[ACCUM_STATES] = tr_meta_dense(io->in[MAX_PROBS].dtype, all);
+    return io->in[STATES].kind == TR_KIND_NONE ? TR_OK : tr__check_shape(io, "StatesInfo", &io->in[STATES], &all);
 }
 
 /* -- formulas -------------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ static const tr_op_proto proto = {
     .doc = "Out = Scale X + Bias, a pair of numbers for each channel.",
     .in = TR_SLOTS({"X", "[batch, channels, height, width] float, or with channels last; or [batch, channels]"},
                    {"Scale", "[channels]"}, {"Bias", "[channels]"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, data_layout, STRING, "where the channels are; AnyLayout is NCHW", .text = "AnyLayout",
                              .range = TR_ONE_OF({"NCHW", CHANNELS_SECOND}, {"AnyLayout", CHANNELS_SECOND},
                                                 {"NHWC", CHANNELS_LAST}))),
@@ -33,13 +33,8 @@ static tr_status infer(const tr_infer *io)
     if (x.rank != 4 && x.rank != 2)
         return tr_fail(TR_ESHAPE, "%s: X must have rank 4 or 2, got %s", io->type, TR_SHAPE_STR(x));
     const int64_t channels = x.dim[a->data_layout == CHANNELS_LAST ? x.rank - 1 : 1];
-    for (int slot = SCALE; slot <= BIAS; slot++) {
-        const char *name = slot == SCALE ? "Scale" : "Bias";
-        TR_TRY(tr__check_dtype(io, name, &io->in[slot], io->in[X].dtype));
-        TR_TRY(tr__check_shape(io, name, &io->in[slot], &TR_SHAPE(channels)));
-    }
-    io->out[OUT] = io->in[X];
-    return TR_OK;
+    TR_TRY(tr__check_shape(io, "Scale", &io->in[SCALE], &TR_SHAPE(channels)));
+    return tr__check_shape(io, "Bias", &io->in[BIAS], &TR_SHAPE(channels));
 }
 
 /* -- parts ------------------------------------------------------------------------------------ */

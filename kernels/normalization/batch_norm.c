@@ -33,7 +33,7 @@ typedef tr_batch_norm_attrs attrs;
 
 /* Both operators have these. */
 static const tr_slot_def in_slots[] = {
-    {"X", "[batch, channels, ...] float, or [batch, ..., channels] with data_layout NHWC"},
+    TR_SLOT("X", "[batch, channels, ...]", " float, or [batch, ..., channels] with data_layout NHWC"),
     {"Scale", "[channels]", TR_SLOT_WIDE},
     {"Bias", "[channels]", TR_SLOT_WIDE},
     {"Mean", "[channels]; the running mean", TR_SLOT_WIDE},
@@ -41,7 +41,7 @@ static const tr_slot_def in_slots[] = {
     {NULL},
 };
 static const tr_slot_def out_slots[] = {
-    {"Y", "like X; may share X's memory"},
+    TR_SLOT("Y", "like X", "; may share X's memory"),
     {"MeanOut", "the same variable as Mean", TR_SLOT_WIDE},
     {"VarianceOut", "the same variable as Variance", TR_SLOT_WIDE},
     {"SavedMean", "[channels]; the mean that was used", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
@@ -75,13 +75,9 @@ static tr_status infer(const tr_infer *io)
     static const char *const names[] = {"X", "Scale", "Bias", "Mean", "Variance"};
     const tr_meta           *x = &io->in[X];
 
-    TR_TRY(tr__check_min_rank(io, "X", x, 2));
     const tr_shape channels = TR_SHAPE(x->shape.dim[tr__batch_norm_axis(io->attrs, x->shape.rank)]);
-    for (int slot = SCALE; slot <= VARIANCE; slot++) {
-        TR_TRY(tr__check_beside(io, names[slot], &io->in[slot], x->dtype));
+    for (int slot = SCALE; slot <= VARIANCE; slot++)
         TR_TRY(tr__check_shape(io, names[slot], &io->in[slot], &channels));
-    }
-    io->out[Y] = *x;
     for (int slot = MEAN_OUT; slot <= SAVED_INV_STD; slot++)
         io->out[slot] = tr_meta_dense(io->in[slot == MEAN_OUT ? MEAN : slot == VARIANCE_OUT ? VARIANCE : SCALE].dtype, io->in[SCALE].shape);
     return TR_OK;
@@ -96,12 +92,8 @@ static tr_status infer_grad(const tr_infer *io)
     TR_TRY(tr__check_min_rank(io, "X", x, 2));
     TR_TRY(tr__check_like(io, "Y@GRAD", &io->in[G_DY], x));
     const tr_meta channels = tr_meta_dense(io->in[G_SCALE].dtype, TR_SHAPE(x->shape.dim[tr__batch_norm_axis(io->attrs, x->shape.rank)]));
-    TR_TRY(tr__check_beside(io, names[G_SCALE], &io->in[G_SCALE], x->dtype));
     for (int slot = G_SCALE; slot <= G_SAVED_INV_STD; slot++)
         TR_TRY(tr__check_like(io, names[slot], &io->in[slot], &channels));
-    io->out[G_DX] = *x;
-    io->out[G_DSCALE] = io->in[G_SCALE];
-    io->out[G_DBIAS] = io->in[G_BIAS];
     return TR_OK;
 }
 

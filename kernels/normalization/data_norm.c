@@ -31,12 +31,12 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Y = (X - BatchSum / BatchSize) sqrt(BatchSize / BatchSquareSum) for each column; X as it is where there are no rows so far. "
            "The gradients of the statistics are what the batch adds to them.",
-    .in = TR_SLOTS({"X", "[rows, columns] float"}, {"BatchSize", "[columns]; how many rows there were"},
-                   {"BatchSum", "[columns]; their sum"}, {"BatchSquareSum", "[columns]; the sum of their squared distances from the mean"}),
-    .out = TR_SLOTS({"Y", "like X"}, {"Means", "[columns]", TR_SLOT_INTERMEDIATE}, {"Scales", "[columns]", TR_SLOT_INTERMEDIATE},
-                    {"BatchSizeOut", "the same variable as BatchSize, which the batch is added to", TR_SLOT_OPTIONAL},
-                    {"BatchSumOut", "the same for BatchSum", TR_SLOT_OPTIONAL},
-                    {"BatchSquareSumOut", "the same for BatchSquareSum", TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, columns]", " float"), TR_SLOT("BatchSize", "[columns]", "; how many rows there were"),
+                   TR_SLOT("BatchSum", "[columns]", "; their sum"), TR_SLOT("BatchSquareSum", "[columns]", "; the sum of their squared distances from the mean")),
+    .out = TR_SLOTS(TR_SLOT("Y", "like X", ""), TR_SLOT("Means", "[columns]", "", TR_SLOT_INTERMEDIATE), TR_SLOT("Scales", "[columns]", "", TR_SLOT_INTERMEDIATE),
+                    TR_SLOT("BatchSizeOut", "[columns]", "; the same variable as BatchSize, which the batch is added to", TR_SLOT_OPTIONAL),
+                    TR_SLOT("BatchSumOut", "[columns]", "; the same for BatchSum", TR_SLOT_OPTIONAL),
+                    TR_SLOT("BatchSquareSumOut", "[columns]", "; the same for BatchSquareSum", TR_SLOT_OPTIONAL)),
     .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to each squared distance", .number = 1e-4, .range = TR_BETWEEN(0, 0.001)),
                      TR_ATTR(attrs, summary_decay_rate, FLOAT, "what stays of the statistics when a batch is added", .number = 0.9999999,
                              .range = TR_BETWEEN(0, 1)),
@@ -45,23 +45,6 @@ static const tr_op_proto proto = {
                                   .range = TR_ONE_OF({"NCHW", 0}, {"AnyLayout", 0}))),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    static const char *const names[] = {"X", "BatchSize", "BatchSum", "BatchSquareSum"};
-
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 2));
-    const tr_shape columns = TR_SHAPE(io->in[X].shape.dim[1]);
-    for (int slot = SIZE; slot <= SQUARES; slot++) {
-        TR_TRY(tr__check_dtype(io, names[slot], &io->in[slot], io->in[X].dtype));
-        TR_TRY(tr__check_shape(io, names[slot], &io->in[slot], &columns));
-    }
-    io->out[Y] = io->in[X];
-    for (int slot = MEANS; slot <= SQUARES_OUT; slot++)
-        io->out[slot] = tr_meta_dense(io->in[X].dtype, columns);
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/normalization/data_norm.c"
@@ -94,7 +77,7 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(X), TR_DIN(SIZE), TR_DIN(SUM), TR_DIN(SQUARES)},
     .second = make_second, .body = slope, .rest = tr__grad_ends,
 };
-TR_REGISTER_OP(data_norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(data_norm), .grad = &grad,
+TR_REGISTER_OP(data_norm, .proto = &proto, .kernels = TR_FLOAT_KERNELS(data_norm), .grad = &grad,
                .inplace = {{SIZE, SIZE_OUT}, {SUM, SUM_OUT}, {SQUARES, SQUARES_OUT}}, .inplace_count = 3);
 TR_REGISTER_OP(data_norm_grad, .grad_of = &tr_op_record_data_norm, .kernels = TR_FLOAT_KERNELS(data_norm_grad));
 

@@ -22,9 +22,9 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Y = (X - mean) / sqrt(variance + epsilon) * Scale + Bias, with the mean and variance of each group of channels of an image.",
-    .in = TR_SLOTS({"X", "[batch, channels, ...] float"}, {"Scale", "[channels]", TR_SLOT_OPTIONAL},
-                   {"Bias", "[channels]", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"Y", "like X"}, {"Mean", "[batch, groups]", TR_SLOT_INTERMEDIATE},
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, ...]", " float"), TR_SLOT("Scale", "[channels]", "", TR_SLOT_OPTIONAL),
+                   TR_SLOT("Bias", "[channels]", "", TR_SLOT_OPTIONAL)),
+    .out = TR_SLOTS(TR_SLOT("Y", "like X", ""), {"Mean", "[batch, groups]", TR_SLOT_INTERMEDIATE},
                     {"Variance", "[batch, groups]", TR_SLOT_INTERMEDIATE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5, .range = TR_BETWEEN(0, 1)),
                      TR_ATTR(attrs, groups, INT, "into how many groups the channels are cut", .required = true, .range = TR_AT_LEAST(1))),
@@ -34,21 +34,12 @@ static const tr_op_proto proto = {
 /* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
-    static const char *const names[] = {"X", "Scale", "Bias"};
-    const attrs             *a = io->attrs;
-    const tr_shape           x = io->in[X].shape;
+    const attrs   *a = io->attrs;
+    const tr_shape x = io->in[X].shape;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
     if (x.dim[1] >= 0 && (x.dim[1] % a->groups != 0 || x.dim[1] == 0))
         return tr_fail(TR_ESHAPE, "%s: the %lld channels of X %s cannot be cut into %d groups", io->type, (long long)x.dim[1],
                        TR_SHAPE_STR(x), a->groups);
-    for (int slot = SCALE; slot <= BIAS; slot++) {
-        if (io->in[slot].kind == TR_KIND_NONE)
-            continue;
-        TR_TRY(tr__check_dtype(io, names[slot], &io->in[slot], io->in[X].dtype));
-        TR_TRY(tr__check_shape(io, names[slot], &io->in[slot], &TR_SHAPE(x.dim[1])));
-    }
-    io->out[Y] = io->in[X];
     io->out[MEAN] = io->out[VARIANCE] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(x.dim[0], a->groups));
     return TR_OK;
 }

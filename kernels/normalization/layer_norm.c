@@ -26,7 +26,7 @@ static const tr_op_proto proto = {
     .doc = "Y = (X - mean) / sqrt(variance + epsilon) * Scale + Bias for each row of X.",
     .in = TR_SLOTS({"X", "[rows..., columns...] float; rows are the dimensions before begin_norm_axis"},
                    {"Scale", "[columns]", TR_SLOT_OPTIONAL | TR_SLOT_WIDE}, {"Bias", "[columns]", TR_SLOT_OPTIONAL | TR_SLOT_WIDE}),
-    .out = TR_SLOTS({"Y", "like X; may share X's memory"}, {"Mean", "[rows]", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+    .out = TR_SLOTS(TR_SLOT("Y", "like X", "; may share X's memory"), {"Mean", "[rows]", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
                     {"Variance", "[rows]", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5,
                              .range = TR_BETWEEN(0, 0.001)),
@@ -34,15 +34,6 @@ static const tr_op_proto proto = {
                              .number = 1, .range = TR_GREATER(0))),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_vector(const tr_infer *io, const char *name, const tr_meta *meta, int64_t columns)
-{
-    if (meta->kind == TR_KIND_NONE)
-        return TR_OK;
-    TR_TRY(tr__check_beside(io, name, meta, io->in[X].dtype));
-    return tr__check_shape(io, name, meta, &TR_SHAPE(columns));
-}
 
 static tr_status infer(const tr_infer *io)
 {
@@ -54,9 +45,10 @@ static tr_status infer(const tr_infer *io)
                        a->begin_norm_axis, TR_SHAPE_STR(x));
     const int64_t rows = tr_shape_product(&x, 0, a->begin_norm_axis);
     const int64_t columns = tr_shape_product(&x, a->begin_norm_axis, x.rank);
-    TR_TRY(check_vector(io, "Scale", &io->in[SCALE], columns));
-    TR_TRY(check_vector(io, "Bias", &io->in[BIAS], columns));
-    io->out[Y] = io->in[X];
+    if (io->in[SCALE].kind != TR_KIND_NONE)
+        TR_TRY(tr__check_shape(io, "Scale", &io->in[SCALE], &TR_SHAPE(columns)));
+    if (io->in[BIAS].kind != TR_KIND_NONE)
+        TR_TRY(tr__check_shape(io, "Bias", &io->in[BIAS], &TR_SHAPE(columns)));
     io->out[MEAN] = tr_meta_dense(tr_dtype_is_half(io->in[X].dtype) ? TR_FP32 : io->in[X].dtype, TR_SHAPE(rows));
     io->out[VARIANCE] = io->out[MEAN];
     return TR_OK;

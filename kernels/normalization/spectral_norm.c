@@ -23,7 +23,7 @@ static const tr_op_proto proto = {
     .doc = "A weight divided by its largest singular value, which is found by power iterations.",
     .in = TR_SLOTS({"Weight", "float, of rank 2 to 5"}, {"U", "[extent of dimension dim]; where the iterations begin"},
                    {"V", "[product of the other extents]; where the iterations begin"}),
-    .out = TR_SLOTS({"Out", "like Weight"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like Weight", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, dim, INT, "the dimension that makes the rows of the matrix: 0, or 1 of transposed convolutions",
                              .range = TR_BETWEEN(0, 1)),
                      TR_ATTR(attrs, power_iters, INT, "how many iterations", .number = 1, .range = TR_BETWEEN(0, 100)),
@@ -40,12 +40,8 @@ static tr_status infer(const tr_infer *io)
     if (w.rank < 2 || w.rank > 5)
         return tr_fail(TR_ESHAPE, "%s: Weight must have rank 2 to 5, got %s", io->type, TR_SHAPE_STR(w));
     const int64_t rows = w.dim[a->dim], others = tr_shape_product(&w, 0, a->dim), behind = tr_shape_product(&w, a->dim + 1, w.rank);
-    TR_TRY(tr__check_dtype(io, "U", &io->in[U], io->in[WEIGHT].dtype));
-    TR_TRY(tr__check_dtype(io, "V", &io->in[V], io->in[WEIGHT].dtype));
     TR_TRY(tr__check_shape(io, "U", &io->in[U], &TR_SHAPE(rows)));
-    TR_TRY(tr__check_shape(io, "V", &io->in[V], &TR_SHAPE(others < 0 || behind < 0 ? -1 : others * behind)));
-    io->out[OUT] = io->in[WEIGHT];
-    return TR_OK;
+    return tr__check_shape(io, "V", &io->in[V], &TR_SHAPE(others < 0 || behind < 0 ? -1 : others * behind));
 }
 
 /* -- parts -------------------------------------------------------------------------------------- */

@@ -22,14 +22,14 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Adds a parameter to the sums of its last values.",
-    .in = TR_SLOTS({"param", "[...] float"}, {"in_sum_1", "like param; of at most 16384 values"}, {"in_sum_2", "like param; those before"},
-                   {"in_sum_3", "like param; of the window before"}, {"in_num_accumulates", "[1] int64; values in the first two sums", TR_SLOT_ANY_TYPE},
-                   {"in_old_num_accumulates", "[1] int64; values in the third", TR_SLOT_ANY_TYPE},
-                   {"in_num_updates", "[1] int64; all values there were", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"out_sum_1", "the same variable as in_sum_1"}, {"out_sum_2", "the same for in_sum_2"}, {"out_sum_3", "the same for in_sum_3"},
-                    {"out_num_accumulates", "the same for in_num_accumulates", TR_SLOT_ANY_TYPE},
-                    {"out_old_num_accumulates", "the same for in_old_num_accumulates", TR_SLOT_ANY_TYPE},
-                    {"out_num_updates", "the same for in_num_updates", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS({"param", "[...] float"}, TR_SLOT("in_sum_1", "like param", "; of at most 16384 values"), TR_SLOT("in_sum_2", "like param", "; those before"),
+                   TR_SLOT("in_sum_3", "like param", "; of the window before"), TR_SLOT("in_num_accumulates", "[1]", " int64; values in the first two sums", TR_SLOT_INT64),
+                   TR_SLOT("in_old_num_accumulates", "[1]", " int64; values in the third", TR_SLOT_INT64),
+                   TR_SLOT("in_num_updates", "[1]", " int64; all values there were", TR_SLOT_INT64)),
+    .out = TR_SLOTS(TR_SLOT("out_sum_1", "like in_sum_1", "; the same variable"), TR_SLOT("out_sum_2", "like in_sum_2", "; the same variable"), TR_SLOT("out_sum_3", "like in_sum_3", "; the same variable"),
+                    TR_SLOT("out_num_accumulates", "like in_num_accumulates", "; the same variable", TR_SLOT_ANY_TYPE),
+                    TR_SLOT("out_old_num_accumulates", "like in_old_num_accumulates", "; the same variable", TR_SLOT_ANY_TYPE),
+                    TR_SLOT("out_num_updates", "like in_num_updates", "; the same variable", TR_SLOT_ANY_TYPE)),
     .attr = TR_ATTRS(TR_ATTR(attrs, average_window, FLOAT, "the window's share of all updates", .range = TR_AT_LEAST(0)),
                      TR_ATTR(attrs, max_average_window, LONG, "the longest window", .required = true, .range = TR_AT_LEAST(1)),
                      TR_ATTR(attrs, min_average_window, LONG, "the shortest window", .number = 10000, .range = TR_AT_LEAST(1))),
@@ -46,29 +46,11 @@ static tr_status check(const void *attributes)
     return TR_OK;
 }
 
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    static const char *const names[] = {"param", "in_sum_1", "in_sum_2", "in_sum_3", "in_num_accumulates", "in_old_num_accumulates", "in_num_updates"};
-
-    TR_TRY(tr__check_dense(io, "param", &io->in[PARAM]));
-    for (int slot = SUM_1; slot <= UPDATES; slot++) {
-        const tr_meta *in = &io->in[slot];
-        TR_TRY(tr__check_dtype(io, names[slot], in, slot <= SUM_3 ? io->in[PARAM].dtype : TR_INT64));
-        if (slot <= SUM_3)
-            TR_TRY(tr__check_same_shape(io, names[slot], in, "param", &io->in[PARAM]));
-        else
-            TR_TRY(tr__check_one(io, names[slot], in));
-        io->out[slot - SUM_1] = *in;
-    }
-    return TR_OK;
-}
-
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/optimizers/average_accumulates.c"
 #include "kernels/math/tools/each_float.h"
 
-TR_REGISTER_OP(average_accumulates, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(average_accumulates),
+TR_REGISTER_OP(average_accumulates, .proto = &proto, .check = check, .kernels = TR_FLOAT_KERNELS(average_accumulates),
                .inplace = {{SUM_1, SUM_1_OUT}, {SUM_2, SUM_2_OUT}, {SUM_3, SUM_3_OUT}}, .inplace_count = 3);
 
 #else /* the kernel, for each T */

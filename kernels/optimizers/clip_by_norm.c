@@ -23,7 +23,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Out = X where its l2 norm is at most max_norm, else X scaled down to that norm.",
     .in = TR_SLOTS({"X", "any shape, float; selected rows too", TR_SLOT_ROWS}),
-    .out = TR_SLOTS({"Out", "like X; rows with equal numbers are added up"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "; rows with equal numbers are added up")),
     .attr = TR_ATTRS(TR_ATTR(attrs, max_norm, FLOAT, "the greatest norm", .required = true,
                              .range = TR_GREATER(0))),
     .attrs_size = sizeof(attrs),
@@ -33,7 +33,6 @@ static const tr_op_proto proto = {
 
 static tr_status infer(const tr_infer *io)
 {
-    io->out[OUT] = io->in[X];
     if (io->in[X].kind == TR_KIND_SELECTED_ROWS)
         io->out[OUT].shape.dim[0] = -1;
     return TR_OK;

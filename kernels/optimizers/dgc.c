@@ -29,11 +29,11 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "U = m U + Grad, V = V + U; the largest values of V are Grad_out, and become 0 in U and V. Before rampup_begin_step Grad_out = U.",
     .in = TR_SLOTS({"U", "like Grad; the momentum"}, {"V", "like Grad; what has not been sent"}, {"Grad", "[...] float"},
-                   {"current_step", "[1] int64, int32, float32 or float64; 0 in the first step", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"U_out", "the same variable as U"}, {"V_out", "the same variable as V"},
-                    {"EncodeGrad", "[2 k]; the places of the k values as bits of whole numbers, then the values", TR_SLOT_OPTIONAL},
-                    {"Grad_out", "like Grad; what is sent, 0 elsewhere"},
-                    {"k", "[1] float32; how many values are sent", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+                   TR_SLOT("current_step", "[1]", " int64, int32, float32 or float64; 0 in the first step", TR_SLOT_ANY_TYPE)),
+    .out = TR_SLOTS(TR_SLOT("U_out", "like U", "; the same variable"), TR_SLOT("V_out", "like V", "; the same variable"),
+                    TR_SLOT("EncodeGrad", "[2 k]", "; the places of the k values as bits of whole numbers, then the values", TR_SLOT_OPTIONAL),
+                    TR_SLOT("Grad_out", "like Grad", "; what is sent, 0 elsewhere"),
+                    TR_SLOT("k", "[1]", " float32; how many values are sent", TR_SLOT_OPTIONAL | TR_SLOT_FP32)),
     .attr = TR_ATTRS(TR_ATTR(attrs, m, FLOAT, "the share of the momentum that stays", .number = 0.9, .range = TR_BETWEEN(0, 1)),
                      TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step", .number = true),
                      TR_ATTR(attrs, sparsity, FLOATS, "the shares of the values that are not sent, one period after the other; the last one stays",
@@ -53,8 +53,8 @@ typedef struct clip_attrs {
 
 static const tr_op_proto clip_proto = {
     .doc = "Out = X before rampup_begin_step. From then on X where its l2 norm is at most max_norm, else X scaled down to that norm.",
-    .in = TR_SLOTS({"X", "any shape, float"}, {"current_step", "[1] int64, int32, float32 or float64; 0 in the first step", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .in = TR_SLOTS({"X", "any shape, float"}, TR_SLOT("current_step", "[1]", " int64, int32, float32 or float64; 0 in the first step", TR_SLOT_ANY_TYPE)),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(clip_attrs, max_norm, FLOAT, "the greatest norm", .required = true, .range = TR_GREATER(0)),
                      TR_ATTR(clip_attrs, rampup_begin_step, FLOAT, "the first step that clips", .number = -1)),
     .attrs_size = sizeof(clip_attrs),
@@ -63,7 +63,6 @@ static const tr_op_proto clip_proto = {
 /* -- shapes and attributes --------------------------------------------------------------------------------- */
 static tr_status check_step(const tr_infer *io, const tr_meta *step)
 {
-    TR_TRY(tr__check_one(io, "current_step", step));
     switch (step->dtype) {
     case TR_INT64: case TR_INT32: case TR_FP32: case TR_FP64: case TR_DTYPE_NONE:
         return TR_OK;
@@ -74,26 +73,12 @@ static tr_status check_step(const tr_infer *io, const tr_meta *step)
 
 static tr_status infer(const tr_infer *io)
 {
-    static const char *const names[] = {"U", "V"};
-
-    TR_TRY(tr__check_dense(io, "Grad", &io->in[GRAD]));
     TR_TRY(check_step(io, &io->in[CURRENT_STEP]));
-    for (int slot = U; slot <= V; slot++)
-        TR_TRY(tr__check_like(io, names[slot], &io->in[slot], &io->in[GRAD]));
-    io->out[U_OUT] = io->in[U];
-    io->out[V_OUT] = io->in[V];
-    io->out[GRAD_OUT] = io->in[GRAD];
-    io->out[ENCODE_GRAD] = tr_meta_dense(io->in[GRAD].dtype, TR_SHAPE(-1));
-    io->out[K] = tr_meta_dense(TR_FP32, TR_SHAPE(1));
-    return TR_OK;
+    TR_TRY(tr__check_like(io, "U", &io->in[U], &io->in[GRAD]));
+    return tr__check_like(io, "V", &io->in[V], &io->in[GRAD]);
 }
 
-static tr_status infer_clip(const tr_infer *io)
-{
-    TR_TRY(check_step(io, &io->in[C_CURRENT_STEP]));
-    io->out[C_OUT] = io->in[C_X];
-    return TR_OK;
-}
+static tr_status infer_clip(const tr_infer *io) { return check_step(io, &io->in[C_CURRENT_STEP]); }
 
 static tr_status check(const void *decoded)
 {

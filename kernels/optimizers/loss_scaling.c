@@ -19,35 +19,19 @@ enum { X, SCALE };                                    enum { OUT, FOUND };
 static const tr_op_proto unscale_proto = {
     .doc = "Out = X / Scale, for each X. FoundInfinite = some element of some X is infinite or NaN.",
     .in = TR_SLOTS({"X", "any shapes, float, or selected rows", TR_SLOT_REPEATED | TR_SLOT_ROWS},
-                   {"Scale", "[1] float32; not 0", TR_SLOT_ANY_TYPE}),
+                   TR_SLOT("Scale", "[1]", " float32; not 0", TR_SLOT_FP32)),
     .out = TR_SLOTS({"Out", "like X; may be the same variables", TR_SLOT_REPEATED},
-                    {"FoundInfinite", "[1] bool", TR_SLOT_ANY_TYPE}),
+                    TR_SLOT("FoundInfinite", "[1]", " bool", TR_SLOT_BOOL)),
 };
-
-static tr_status check_number(const tr_infer *io, const char *slot, int number, tr_dtype dtype)
-{
-    TR_TRY(tr__check_dense(io, slot, &io->in[number]));
-    TR_TRY(tr__check_dtype(io, slot, &io->in[number], dtype));
-    return tr__check_one(io, slot, &io->in[number]);
-}
 
 static tr_status infer_pairs(const tr_infer *io)
 {
     if (io->outs[OUT].count != io->ins[X].count)
         return tr_fail(TR_EINVAL, "%s: there are %d X, so there must be as many Out; got %d", io->type, io->ins[X].count,
                        io->outs[OUT].count);
-    for (int i = 0; i < io->ins[X].count; i++) {
-        TR_TRY(tr__check_dtype(io, "X", &io->ins[X].item[i], io->in[X].dtype));
+    for (int i = 0; i < io->ins[X].count; i++)
         io->outs[OUT].item[i] = io->ins[X].item[i];
-    }
     return TR_OK;
-}
-
-static tr_status infer_unscale(const tr_infer *io)
-{
-    TR_TRY(check_number(io, "Scale", SCALE, TR_FP32));
-    io->out[FOUND] = tr_meta_dense(TR_BOOL, TR_SHAPE(1));
-    return infer_pairs(io);
 }
 
 /* -- update_loss_scaling -------------------------------------------------------------------------- */
@@ -64,14 +48,14 @@ static const tr_op_proto update_proto = {
     .doc = "Out = X, or zeros where FoundInfinite. LossScaling = PrevLossScaling, times incr_ratio after incr_every_n_steps good steps in a row, times "
            "decr_ratio (but at least 1) after decr_every_n_nan_or_inf bad ones.",
     .in = TR_SLOTS({"X", "any shapes, float, or selected rows", TR_SLOT_REPEATED | TR_SLOT_ROWS},
-                   {"FoundInfinite", "[1] bool; the step was bad", TR_SLOT_ANY_TYPE},
-                   {"PrevLossScaling", "[1] float32", TR_SLOT_ANY_TYPE},
-                   {"InGoodSteps", "[1] int32; good steps in a row", TR_SLOT_ANY_TYPE},
-                   {"InBadSteps", "[1] int32; bad steps in a row", TR_SLOT_ANY_TYPE}),
+                   TR_SLOT("FoundInfinite", "[1]", " bool; the step was bad", TR_SLOT_BOOL),
+                   TR_SLOT("PrevLossScaling", "[1]", " float32", TR_SLOT_FP32),
+                   TR_SLOT("InGoodSteps", "[1]", " int32; good steps in a row", TR_SLOT_INT32),
+                   TR_SLOT("InBadSteps", "[1]", " int32; bad steps in a row", TR_SLOT_INT32)),
     .out = TR_SLOTS({"Out", "like X; may be the same variables", TR_SLOT_REPEATED},
-                    {"LossScaling", "[1]; may be PrevLossScaling", TR_SLOT_ANY_TYPE},
-                    {"OutGoodSteps", "[1]; may be InGoodSteps", TR_SLOT_ANY_TYPE},
-                    {"OutBadSteps", "[1]; may be InBadSteps", TR_SLOT_ANY_TYPE}),
+                    TR_SLOT("LossScaling", "like PrevLossScaling", "; may be the same variable", TR_SLOT_ANY_TYPE),
+                    TR_SLOT("OutGoodSteps", "like InGoodSteps", "; may be the same variable", TR_SLOT_ANY_TYPE),
+                    TR_SLOT("OutBadSteps", "like InBadSteps", "; may be the same variable", TR_SLOT_ANY_TYPE)),
     .attr = TR_ATTRS(
         TR_ATTR(attrs, incr_every_n_steps, INT, "good steps after which the factor grows", .number = 1000, .range = TR_AT_LEAST(1)),
         TR_ATTR(attrs, decr_every_n_nan_or_inf, INT, "bad steps after which it shrinks", .number = 2, .range = TR_AT_LEAST(1)),
@@ -80,17 +64,6 @@ static const tr_op_proto update_proto = {
         TR_ATTR(attrs, stop_update, BOOL, "leave the factor as it is")),
     .attrs_size = sizeof(attrs),
 };
-
-static tr_status infer_update(const tr_infer *io)
-{
-    TR_TRY(check_number(io, "FoundInfinite", IS_INFINITE, TR_BOOL));
-    TR_TRY(check_number(io, "PrevLossScaling", SCALING, TR_FP32));
-    TR_TRY(check_number(io, "InGoodSteps", GOOD, TR_INT32));
-    TR_TRY(check_number(io, "InBadSteps", BAD, TR_INT32));
-    for (int slot = SCALING; slot <= BAD; slot++)
-        io->out[slot - SCALING + SCALING_OUT] = io->in[slot];
-    return infer_pairs(io);
-}
 
 /* A factor that would become infinite stays. */
 static void update(float *scaling, int32_t *good, int32_t *bad, bool was_bad, const attrs *a)
@@ -126,9 +99,8 @@ static void update_numbers(const tr_run *io)
 
 /* -- registration ------------------------------------------------------------------------------- */
 
-TR_REGISTER_OP(check_finite_and_unscale, .proto = &unscale_proto, .infer = infer_unscale,
-               .kernels = TR_FLOAT_KERNELS(check_finite_and_unscale), .updates = true);
-TR_REGISTER_OP(update_loss_scaling, .proto = &update_proto, .infer = infer_update, .kernels = TR_FLOAT_KERNELS(update_loss_scaling),
+TR_REGISTER_OP(check_finite_and_unscale, .proto = &unscale_proto, .infer = infer_pairs, .kernels = TR_FLOAT_KERNELS(check_finite_and_unscale), .updates = true);
+TR_REGISTER_OP(update_loss_scaling, .proto = &update_proto, .infer = infer_pairs, .kernels = TR_FLOAT_KERNELS(update_loss_scaling),
                .updates = true);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */

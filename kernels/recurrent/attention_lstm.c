@@ -34,12 +34,12 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "A long short-term memory whose input at each step is a mixture of all rows of its sequence, weighed by attention.",
-    .in = TR_SLOTS({"X", "[rows, in width] float, of sequences"}, {"C0", "[sequences, width]: the cell before the first step"},
-                   {"H0", "like C0: the hidden state before the first step; without it zeros", TR_SLOT_OPTIONAL},
-                   {"AttentionWeight", "[in width + width, 1]"}, {"AttentionBias", "[1, 1]", TR_SLOT_OPTIONAL},
-                   {"AttentionScalar", "[1, 1]; what scores are multiplied by", TR_SLOT_OPTIONAL},
-                   {"AttentionScalarBias", "[1, 1]; what is added then", TR_SLOT_OPTIONAL},
-                   {"LSTMWeight", "[width + in width, 4 width]: forget, input, output, candidate"}, {"LSTMBias", "[1, 4 width], in that order"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, in width]", " float, of sequences"), TR_SLOT("C0", "[sequences, width]", ": the cell before the first step"),
+                   TR_SLOT("H0", "[sequences, width]", ": the hidden state before the first step; without it zeros", TR_SLOT_OPTIONAL),
+                   {"AttentionWeight", "[in width + width, 1]"}, TR_SLOT("AttentionBias", "[1, 1]", "", TR_SLOT_OPTIONAL),
+                   TR_SLOT("AttentionScalar", "[1, 1]", "; what scores are multiplied by", TR_SLOT_OPTIONAL),
+                   TR_SLOT("AttentionScalarBias", "[1, 1]", "; what is added then", TR_SLOT_OPTIONAL),
+                   {"LSTMWeight", "[width + in width, 4 width]: forget, input, output, candidate"}, TR_SLOT("LSTMBias", "[1, 4 width]", ", in that order")),
     .out = TR_SLOTS({"Hidden", "[rows, width], with X's sequences"}, {"Cell", "like Hidden"}, NOT_FILLED("AttentionedX"),
                     NOT_FILLED("AttentionFCOut"), NOT_FILLED("LSTMX"), NOT_FILLED("LSTMOUT")),
     .attr = TR_ATTRS(TR_ATTR(attrs, gate_activation, STRING, "of forget, input and output gate", .text = "sigmoid", .range = TR_GATE_ACTIVATIONS),
@@ -48,32 +48,18 @@ static const tr_op_proto proto = {
     .attrs_size = sizeof(attrs),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status check_all(const tr_infer *io, int64_t in, int64_t width)
+static tr_status check_weights(const tr_infer *io, int64_t in, int64_t width)
 {
-    const int64_t sum = in < 0 || width < 0 ? -1 : in + width, four = width < 0 ? -1 : 4 * width;
-    const struct { const char *name; tr_shape shape; } expected[] = {
-        [C0] = {"C0", TR_SHAPE(-1, width)}, [H0] = {"H0", TR_SHAPE(-1, width)}, [WEIGHT] = {"AttentionWeight", TR_SHAPE(sum, 1)},
-        [BIAS] = {"AttentionBias", TR_SHAPE(1, 1)}, [SCALAR] = {"AttentionScalar", TR_SHAPE(1, 1)},
-        [SCALAR_BIAS] = {"AttentionScalarBias", TR_SHAPE(1, 1)}, [LSTM_WEIGHT] = {"LSTMWeight", TR_SHAPE(sum, four)},
-        [LSTM_BIAS] = {"LSTMBias", TR_SHAPE(1, four)},
-    };
+    const int64_t sum = in < 0 || width < 0 ? -1 : in + width;
 
-    for (int slot = C0; slot <= LSTM_BIAS; slot++) {
-        if (io->in[slot].kind == TR_KIND_NONE)
-            continue;
-        TR_TRY(tr__check_dtype(io, expected[slot].name, &io->in[slot], io->in[X].dtype));
-        TR_TRY(tr__check_shape(io, expected[slot].name, &io->in[slot], &expected[slot].shape));
-    }
-    return TR_OK;
+    TR_TRY(tr__check_shape(io, "AttentionWeight", &io->in[WEIGHT], &TR_SHAPE(sum, 1)));
+    return tr__check_shape(io, "LSTMWeight", &io->in[LSTM_WEIGHT], &TR_SHAPE(sum, width < 0 ? -1 : 4 * width));
 }
 
 static tr_status infer(const tr_infer *io)
 {
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 2));
-    TR_TRY(tr__check_rank(io, "C0", &io->in[C0], 2));
     const int64_t width = io->in[C0].shape.dim[1];
-    TR_TRY(check_all(io, io->in[X].shape.dim[1], width));
+    TR_TRY(check_weights(io, io->in[X].shape.dim[1], width));
     io->out[HIDDEN] = io->in[X];
     io->out[HIDDEN].shape.dim[1] = width;
     io->out[CELL] = io->out[HIDDEN];

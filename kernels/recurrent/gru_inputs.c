@@ -9,8 +9,6 @@ static tr_status check_matrix(const tr_infer *io, const char *name, int slot, in
 
     if (meta->kind == TR_KIND_NONE)
         return TR_OK;
-    TR_TRY(tr__check_dense(io, name, meta));
-    TR_TRY(tr__check_dtype(io, name, meta, io->in[INPUT].dtype));
     return tr__check_shape(io, name, meta, &TR_SHAPE(rows, cols));
 }
 
@@ -18,7 +16,6 @@ tr_status tr__check_gru_inputs(int64_t *width, const tr_infer *io, const char *s
 {
     const tr_shape *input = &io->in[INPUT].shape;
 
-    TR_TRY(tr__check_dense(io, "Input", &io->in[INPUT]));
     TR_TRY(tr__check_rank(io, "Input", &io->in[INPUT], 2));
     if (input->dim[1] >= 0 && (input->dim[1] == 0 || input->dim[1] % 3 != 0))
         return tr_fail(TR_ESHAPE, "%s: Input is %s; its width must be 3 times that of the hidden state", io->type,

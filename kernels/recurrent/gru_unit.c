@@ -58,10 +58,6 @@ static tr_status infer(const tr_infer *io)
 static tr_status infer_grad(const tr_infer *io)
 {
     io->out[G_DINPUT] = io->in[G_GATE];
-    io->out[G_DPREVIOUS] = io->in[G_PREVIOUS];
-    io->out[G_DWEIGHT] = io->in[G_WEIGHT];
-    if (io->in[G_BIAS].kind != TR_KIND_NONE)
-        io->out[G_DBIAS] = io->in[G_BIAS];
     return TR_OK;
 }
 

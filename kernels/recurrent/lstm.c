@@ -40,14 +40,14 @@ typedef struct attrs {
         TR_ATTR(attrs, candidate_activation, STRING, "of what may enter the cell", .text = "tanh",                   \
                 .range = TR_GATE_ACTIVATIONS)
 
-#define INPUT_DOC  "[rows, 4 width] float, of sequences: the projected input, as candidate, input, forget, output"
+#define INPUT_DOC  " float, of sequences: the projected input, as candidate, input, forget, output"
 #define BIAS_DOC   "[1, 4 width], in the order of Input; with use_peepholes [1, 7 width]: then what input, forget and output gate see of the cell"
 #define GATE_DOC   "[rows, 4 width]: the activated gates, in the order of Input"
 #define ACTIVE_DOC "[rows, width], step after step of the sequences ranked by length: the activated cell"
 
 static const tr_op_proto proto = {
     .doc = "Long short-term memory: c = candidate * input + c' * forget; Hidden = output * cell_activation(c).",
-    .in = TR_SLOTS({"Input", INPUT_DOC}, {"H0", "[sequences, width]: the hidden state before the first row", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("Input", "[rows, 4 width]", INPUT_DOC), {"H0", "[sequences, width]: the hidden state before the first row", TR_SLOT_OPTIONAL},
                    {"C0", "like H0: the cell before the first row; with H0 or not at all", TR_SLOT_OPTIONAL},
                    {"Weight", "[width, 4 width], in the order of Input"}, {"Bias", BIAS_DOC}),
     .out = TR_SLOTS({"Hidden", "[rows, width], with Input's sequences"}, {"Cell", "like Hidden"},
@@ -58,7 +58,7 @@ static const tr_op_proto proto = {
 
 static const tr_op_proto projected_proto = {
     .doc = "Long short-term memory that feeds back, and puts out, a projection of its hidden state.",
-    .in = TR_SLOTS({"Input", INPUT_DOC}, {"H0", "[sequences, narrow]: the projection before the first row", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS(TR_SLOT("Input", "[rows, 4 width]", INPUT_DOC), {"H0", "[sequences, narrow]: the projection before the first row", TR_SLOT_OPTIONAL},
                    {"C0", "[sequences, width]: the cell before the first row; with H0 or not at all", TR_SLOT_OPTIONAL},
                    {"Weight", "[narrow, 4 width], in the order of Input"}, {"ProjWeight", "[width, narrow]"}, {"Bias", BIAS_DOC}),
     .out = TR_SLOTS({"Projection", "[rows, narrow], with Input's sequences"}, {"Cell", "[rows, width], with Input's sequences"},
@@ -75,8 +75,6 @@ static const tr_op_proto projected_proto = {
 /* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status check_matrix(const tr_infer *io, const char *name, const tr_meta *meta, int64_t rows, int64_t cols)
 {
-    TR_TRY(tr__check_dense(io, name, meta));
-    TR_TRY(tr__check_dtype(io, name, meta, io->in[INPUT].dtype));
     return tr__check_shape(io, name, meta, &TR_SHAPE(rows, cols));
 }
 
@@ -95,8 +93,6 @@ static tr_status cell_width(int64_t *width, const tr_infer *io)
 {
     const tr_shape *input = &io->in[INPUT].shape;
 
-    TR_TRY(tr__check_dense(io, "Input", &io->in[INPUT]));
-    TR_TRY(tr__check_rank(io, "Input", &io->in[INPUT], 2));
     if (input->dim[1] >= 0 && (input->dim[1] == 0 || input->dim[1] % 4 != 0))
         return tr_fail(TR_ESHAPE, "%s: Input is %s; its width must be 4 times that of the hidden state", io->type,
                        TR_SHAPE_STR(*input));
@@ -146,21 +142,10 @@ static tr_status infer_projected(const tr_infer *io)
     return TR_OK;
 }
 
-/* The gradient of something dense, like it. */
-static void like(tr_meta *out, const tr_meta *in)
-{
-    if (in->kind != TR_KIND_NONE)
-        *out = *in;
-}
-
 static tr_status infer_grad(const tr_infer *io)
 {
     io->out[G_DINPUT] = io->in[G_CELL];
     io->out[G_DINPUT].shape = io->in[G_GATE].shape;
-    like(&io->out[G_DH0], &io->in[G_H0]);
-    like(&io->out[G_DC0], &io->in[G_C0]);
-    like(&io->out[G_DWEIGHT], &io->in[G_WEIGHT]);
-    like(&io->out[G_DBIAS], &io->in[G_BIAS]);
     return TR_OK;
 }
 
@@ -168,11 +153,6 @@ static tr_status infer_projected_grad(const tr_infer *io)
 {
     io->out[PG_DINPUT] = io->in[PG_CELL];
     io->out[PG_DINPUT].shape = io->in[PG_GATE].shape;
-    like(&io->out[PG_DH0], &io->in[PG_H0]);
-    like(&io->out[PG_DC0], &io->in[PG_C0]);
-    like(&io->out[PG_DWEIGHT], &io->in[PG_WEIGHT]);
-    like(&io->out[PG_DPROJECTION], &io->in[PG_PROJECTION]);
-    like(&io->out[PG_DBIAS], &io->in[PG_BIAS]);
     return TR_OK;
 }
 

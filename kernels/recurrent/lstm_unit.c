@@ -21,26 +21,19 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "With X as i, f, o, j: C = C_prev sigmoid(f + forget_bias) + sigmoid(i) tanh(j); H = tanh(C) sigmoid(o).",
-    .in = TR_SLOTS({"X", "[batch, 4 width] float: input, forget, output gate, candidate"}, {"C_prev", "[batch, width]: the cell before"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, 4 width]", " float: input, forget, output gate, candidate"), TR_SLOT("C_prev", "[batch, width]", ": the cell before")),
     .out = TR_SLOTS({"C", "like C_prev: the cell"}, {"H", "like C_prev: the hidden state"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, forget_bias, FLOAT, "added to the forget gate")),
     .attrs_size = sizeof(attrs),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
-    const tr_meta *x = &io->in[X], *c = &io->in[C_PREV];
+    const tr_meta *c = &io->in[C_PREV];
 
-    TR_TRY(tr__check_dense(io, "X", x));
-    TR_TRY(tr__check_rank(io, "X", x, 2));
-    TR_TRY(tr__check_rank(io, "C_prev", c, 2));
-    TR_TRY(tr__check_dtype(io, "C_prev", c, x->dtype));
-    const tr_shape expected = TR_SHAPE(c->shape.dim[0], c->shape.dim[1] < 0 ? -1 : 4 * c->shape.dim[1]);
-    TR_TRY(tr__check_shape(io, "X", x, &expected));
     io->out[C] = *c;
     if (c->shape.dim[0] < 0)
-        io->out[C].shape.dim[0] = x->shape.dim[0];
+        io->out[C].shape.dim[0] = io->in[X].shape.dim[0];
     io->out[H] = io->out[C];
     return TR_OK;
 }

@@ -20,25 +20,13 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Running sums along an axis.",
-    .in = TR_SLOTS({"X", "any shape; numbers"}),
-    .out = TR_SLOTS({"Out", "like X"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " numbers")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
+    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .number = -1, .axis_of = "X"),
                      TR_ATTR(attrs, exclusive, BOOL, "leave the element itself out, so that the first sum is 0"),
                      TR_ATTR(attrs, reverse, BOOL, "add from the end")),
     .attrs_size = sizeof(attrs),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    const attrs *a = io->attrs;
-    int          axis;
-
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, io->in[X].shape.rank));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/reductions/cumsum.c"
@@ -60,7 +48,7 @@ static tr_status make_grad(tr_grad_maker *maker)
 
 static const tr_grad_rule grad = {.make = make_grad};
 
-TR_REGISTER_OP(cumsum, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(cumsum), .grad = &grad,
+TR_REGISTER_OP(cumsum, .proto = &proto, .kernels = TR_NUMBER_KERNELS(cumsum), .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */

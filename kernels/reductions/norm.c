@@ -24,24 +24,18 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Divides vectors along an axis by their lengths: Out = X / sqrt(sum X^2 + epsilon).",
-    .in = TR_SLOTS({"X", "any shape, float"}),
-    .out = TR_SLOTS({"Norm", "like X, but 1 along the axis; the lengths", TR_SLOT_INTERMEDIATE}, {"Out", "like X"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .required = true),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float")),
+    .out = TR_SLOTS({"Norm", "like X, but 1 along the axis; the lengths", TR_SLOT_INTERMEDIATE}, TR_SLOT("Out", "like X", "")),
+    .attr = TR_ATTRS(TR_ATTR(attrs, axis, INT, "along which dimension; negative counts from the end", .required = true, .axis_of = "X"),
                      TR_ATTR(attrs, epsilon, FLOAT, "added to the sum of squares", .number = 1e-10, .range = TR_AT_LEAST(0))),
     .attrs_size = sizeof(attrs),
 };
 
-/* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
-    const attrs *a = io->attrs;
-    tr_shape     lengths = io->in[X].shape;
-    int          axis;
+    tr_shape lengths = io->in[X].shape;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, lengths.rank));
-    lengths.dim[axis] = 1;
-    io->out[OUT] = io->in[X];
+    lengths.dim[tr__axis(((const attrs *)io->attrs)->axis, &lengths)] = 1;
     io->out[NORM] = tr_meta_dense(io->in[X].dtype, lengths);
     return TR_OK;
 }
@@ -59,7 +53,6 @@ static tr_status infer_grad(const tr_infer *io)
     const tr_meta norm = tr_meta_dense(io->in[G_OUT].dtype, lengths);
     TR_TRY(tr__check_like(io, "Norm", &io->in[G_NORM], &norm));
     TR_TRY(tr__check_like(io, "Out@GRAD", &io->in[G_DOUT], &io->in[G_OUT]));
-    io->out[G_DX] = io->in[G_OUT];
     return TR_OK;
 }
 

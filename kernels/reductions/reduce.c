@@ -57,7 +57,6 @@ static tr_status infer(const tr_infer *io)
     tr_shape       out = {.rank = 0};
     int            axis;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     for (int i = 0; i < a->dim.count && !a->reduce_all; i++)
         TR_TRY(tr__check_axis(&axis, io, "dim", a->dim.item[i], x.rank));

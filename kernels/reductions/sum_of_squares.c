@@ -16,17 +16,8 @@ enum { OUT };
 static const tr_op_proto proto = {
     .doc = "Out = the sum of the squares of all elements of all X, computed exactly and rounded once.",
     .in = TR_SLOTS({"X", "tensors of any shapes, float, of one type", TR_SLOT_REPEATED}),
-    .out = TR_SLOTS({"Out", "[1]"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "[1]", "")),
 };
-
-/* -- shapes ----------------------------------------------------------------------------------- */
-
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense_list(io, "X", &io->ins[X]));
-    io->out[OUT] = tr_meta_dense(io->ins[X].item[0].dtype, TR_SHAPE(1));
-    return TR_OK;
-}
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
@@ -35,7 +26,7 @@ static tr_status infer(const tr_infer *io)
 
 /* -- registration ------------------------------------------------------------------------------- */
 
-TR_REGISTER_OP(sum_of_squares, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(sum_of_squares));
+TR_REGISTER_OP(sum_of_squares, .proto = &proto, .kernels = TR_FLOAT_KERNELS(sum_of_squares));
 
 #else /* -- kernels ---------------------------------------------------------------------------- */
 

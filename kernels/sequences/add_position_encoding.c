@@ -24,7 +24,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Out = alpha X + beta P, P the sines and cosines of each row's place",
     .in = TR_SLOTS({"X", "[sequences, length, width], or [rows, width] of sequences; float, of even width"}),
-    .out = TR_SLOTS({"Out", "like X, with its sequences; may share X's memory"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", ", with its sequences; may share X's memory")),
     .attr = TR_ATTRS(TR_ATTR(attrs, alpha, FLOAT, "factor of X", .number = 1, .range = TR_AT_LEAST(0)),
                      TR_ATTR(attrs, beta, FLOAT, "factor of P", .number = 1, .range = TR_AT_LEAST(0))),
     .attrs_size = sizeof(attrs),
@@ -35,12 +35,10 @@ static tr_status infer(const tr_infer *io)
 {
     const tr_shape x = io->in[X].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     if (x.rank != 2 && x.rank != 3)
         return tr_fail(TR_ESHAPE, "%s: X must have rank 2 (sequences) or 3, got %s", io->type, TR_SHAPE_STR(x));
     if (x.dim[x.rank - 1] > 0 && x.dim[x.rank - 1] % 2 != 0)
         return tr_fail(TR_ESHAPE, "%s: the width of X must be even, got %s", io->type, TR_SHAPE_STR(x));
-    io->out[OUT] = io->in[X];
     return TR_OK;
 }
 

@@ -27,8 +27,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Makes a sequence of each image: one row for each window.",
-    .in = TR_SLOTS({"X", "[images, channels, height, width] float"},
-                   {"Y", "[images, 2], or [2 images], numbers: true height and width of each image before out_stride", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[images, channels, height, width]", " float"),
+                   TR_SLOT("Y", "[2 images] or [images, 2]", ", numbers: true height and width of each image before out_stride", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE)),
     .out = TR_SLOTS({"Out", "[windows, channels * kernel height * kernel width], a sequence for each image"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, kernels, INTS, "height and width of a window", .required = true),
                      TR_ATTR(attrs, strides, INTS, "steps down and to the right", .text = "1,1"),
@@ -69,11 +69,6 @@ static tr_status infer(const tr_infer *io)
     const tr_shape x = io->in[X].shape;
     const bool     has_sizes = io->in[Y].kind != TR_KIND_NONE;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
-    if (has_sizes)
-        TR_TRY(io->in[Y].shape.rank == 1 ? tr__check_shape(io, "Y", &io->in[Y], &TR_SHAPE(x.dim[0] < 0 ? -1 : tr_size_mul(x.dim[0], 2)))
-                                         : tr__check_shape(io, "Y", &io->in[Y], &TR_SHAPE(x.dim[0], 2)));
     const int64_t window = tr_size_mul(a->kernels.item[0], a->kernels.item[1]);
     tr_shape      out = TR_SHAPE(-1, x.dim[1] < 0 ? -1 : tr_size_mul(x.dim[1], window));
     for (int axis = 0; axis < 2; axis++)

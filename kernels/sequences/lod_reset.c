@@ -34,7 +34,7 @@ typedef struct reshape_attrs {
 
 static const tr_op_proto reshape_proto = {
     .doc = "Writes the numbers of each sequence in rows of new_dim.",
-    .in = TR_SLOTS({"X", "[rows, width] of any type, of sequences"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " of any type, of sequences")),
     .out = TR_SLOTS({"Out", "[rows * width / new_dim, new_dim], with as many sequences; may share X's memory"}),
     .attr = TR_ATTRS(TR_ATTR(reshape_attrs, new_dim, INT, "width of Out", .required = true, .range = TR_GREATER(0))),
     .attrs_size = sizeof(reshape_attrs),
@@ -46,7 +46,6 @@ static tr_status infer_reset(const tr_infer *io)
     const reset_attrs *a = io->attrs;
     const tr_meta     *y = &io->in[Y];
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     if (y->kind == TR_KIND_NONE && a->target_lod.count == 0 && !io->for_gradient)
         return tr_fail(TR_EINVAL, "%s: either Y or target_lod must be given", io->type);
     io->out[OUT] = tr__meta_with_sequences(io->in[X].dtype, io->in[X].shape, y->lod_level > 0 ? y->lod_level : 1);
@@ -59,8 +58,6 @@ static tr_status infer_reshape(const tr_infer *io)
     const tr_shape x = io->in[X].shape;
     const int64_t  count = tr_shape_numel(&x);
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 2));
     if (count >= 0 && count % width != 0)
         return tr_fail(TR_ESHAPE, "%s: X %s cannot be written in rows of %lld", io->type, TR_SHAPE_STR(x), (long long)width);
     io->out[OUT] = tr__meta_with_sequences(io->in[X].dtype, TR_SHAPE(count < 0 ? -1 : count / width, width),

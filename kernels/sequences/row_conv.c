@@ -14,22 +14,10 @@ enum { G_DX, G_DFILTER };
 
 static const tr_op_proto proto = {
     .doc = "Mixes each row with those that follow it: Out[t] = sum over i of X[t + i] * Filter[i].",
-    .in = TR_SLOTS({"X", "[rows, width] float, of sequences"},
-                   {"Filter", "[ahead, width]: this row's factors, the next one's, ..."}),
-    .out = TR_SLOTS({"Out", "like X, with its sequences"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " float, of sequences"),
+                   TR_SLOT("Filter", "[ahead, width]", ": this row's factors, the next one's, ...")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", ", with its sequences")),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 2));
-    const tr_shape expected = TR_SHAPE(-1, io->in[X].shape.dim[1]);
-    TR_TRY(tr__check_shape(io, "Filter", &io->in[FILTER], &expected));
-    TR_TRY(tr__check_dtype(io, "Filter", &io->in[FILTER], io->in[X].dtype));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/sequences/row_conv.c"
@@ -43,7 +31,7 @@ static const tr_grad_rule grad = {
     .second = tr__second_bilinear,
 };
 
-TR_REGISTER_OP(row_conv, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(row_conv), .grad = &grad);
+TR_REGISTER_OP(row_conv, .proto = &proto, .kernels = TR_FLOAT_KERNELS(row_conv), .grad = &grad);
 TR_REGISTER_OP(row_conv_grad, .grad_of = &tr_op_record_row_conv, .kernels = TR_FLOAT_KERNELS(row_conv_grad));
 
 #else /* the kernels, for each T */

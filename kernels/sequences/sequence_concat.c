@@ -16,7 +16,7 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Joins sequences: sequence i of Out is sequence i of each X, in order.",
-    .in = TR_SLOTS({"X", "[rows, ...] of any one type, of equally many sequences", TR_SLOT_REPEATED}),
+    .in = TR_SLOTS(TR_SLOT("X", "[?, ...]", " of any one type, of equally many sequences", TR_SLOT_REPEATED)),
     .out = TR_SLOTS({"Out", "[rows of all X, ...], with as many sequences as each X"}),
 };
 
@@ -26,11 +26,9 @@ static tr_status infer(const tr_infer *io)
     const tr_meta *first = &io->in[X];
     tr_shape       out = first->shape, row = first->shape;
 
-    TR_TRY(tr__check_min_rank(io, "X", first, 1));
     row.dim[0] = -1;
     for (int i = 0; i < io->ins[X].count; i++) {
         const tr_meta *x = &io->ins[X].item[i];
-        TR_TRY(tr__check_dense(io, "X", x));
         TR_TRY(tr__check_dtype(io, "X", x, first->dtype));
         if (!tr_shape_fits(&x->shape, &row))
             return tr_fail(TR_ESHAPE, "%s: X[%d] is %s and X[0] %s; they may differ in the number of rows alone", io->type,

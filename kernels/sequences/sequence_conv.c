@@ -25,9 +25,9 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Out[t] = [X[t + contextStart], ..., X[t + contextStart + contextLength - 1]] Filter, within each sequence.",
-    .in = TR_SLOTS({"X", "[rows, width] float, of sequences"},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " float, of sequences"),
                    {"PaddingData", "[above + below, width]: what a window sees beyond a sequence's ends", TR_SLOT_OPTIONAL},
-                   {"Filter", "[contextLength * width, filters]"}),
+                   TR_SLOT("Filter", "[window, filters]", ", window being contextLength * width")),
     .out = TR_SLOTS({"Out", "[rows, filters], with X's sequences"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, paddingTrainable, BOOL, "see PaddingData beyond the ends; else zeros"),
                      TR_ATTR(attrs, contextLength, INT, "rows of a window", .required = true, .range = TR_GREATER(0)),
@@ -66,10 +66,6 @@ static tr_status infer(const tr_infer *io)
     const tr_window w = window_of(a);
     const tr_meta  *x = &io->in[X], *filter = &io->in[FILTER];
 
-    TR_TRY(tr__check_dense(io, "X", x));
-    TR_TRY(tr__check_rank(io, "X", x, 2));
-    TR_TRY(tr__check_rank(io, "Filter", filter, 2));
-    TR_TRY(tr__check_dtype(io, "Filter", filter, x->dtype));
     const tr_shape expected = TR_SHAPE(x->shape.dim[1] < 0 ? -1 : w.length * x->shape.dim[1], filter->shape.dim[1]);
     if (!tr_shape_fits(&expected, &filter->shape))
         return tr_fail(TR_ESHAPE, "%s: X is %s and contextLength %d, so Filter must have %lld rows; it is %s", io->type,

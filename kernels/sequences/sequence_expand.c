@@ -22,7 +22,7 @@ typedef struct attrs {
 
 static const tr_op_proto expand_proto = {
     .doc = "Repeats each sequence of X, or each row where X has none, as often as a sequence of Y has parts.",
-    .in = TR_SLOTS({"X", "[rows, ...] of any type, of sequences of one level or of none"},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " of any type, of sequences of one level or of none"),
                    {"Y", "any tensor with sequences; only those are read", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[rows, ...]; one sequence for each copy of one of X"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, ref_level, INT, "the level of Y's LoD that counts; -1 is the last", .number = -1,
@@ -32,7 +32,7 @@ static const tr_op_proto expand_proto = {
 
 static const tr_op_proto expand_as_proto = {
     .doc = "Repeats row i of X as often as sequence i of Y has rows.",
-    .in = TR_SLOTS({"X", "[sequences of Y, ...] of any type"}, {"Y", "[rows, ...] of sequences; only those are read", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[sequences of Y, ...]", " of any type"), TR_SLOT("Y", "[rows, ...]", " of sequences; only those are read", TR_SLOT_ANY_TYPE)),
     .out = TR_SLOTS({"Out", "[rows of Y, ...], with Y's sequences"}),
 };
 
@@ -41,8 +41,6 @@ static tr_status infer_expand(const tr_infer *io)
 {
     tr_shape out = io->in[X].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     out.dim[0] = -1;
     io->out[OUT] = tr__meta_with_sequences(io->in[X].dtype, out, io->in[X].lod_level);
     return TR_OK;
@@ -52,9 +50,6 @@ static tr_status infer_expand_as(const tr_infer *io)
 {
     tr_shape out = io->in[X].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_min_rank(io, "Y", &io->in[Y], 1));
     out.dim[0] = io->in[Y].shape.dim[0];
     io->out[OUT] = io->in[Y];
     io->out[OUT].dtype = io->in[X].dtype;

@@ -54,7 +54,6 @@ static tr_status check_x(const tr_infer *io, const char *slot)
 {
     const tr_shape x = io->in[X].shape;
 
-    TR_TRY(tr__check_dense(io, slot, &io->in[X]));
     TR_TRY(tr__check_ids(io, slot, &io->in[X], true));
     if (x.rank != 2 || (x.dim[1] != 1 && x.dim[1] != -1))
         return tr_fail(TR_ESHAPE, "%s: %s must be [rows, 1], got %s", io->type, slot, TR_SHAPE_STR(x));

@@ -40,7 +40,6 @@ static tr_status infer(const tr_infer *io)
     tr_shape     y = io->in[X].shape;
     tr_dtype     dtype;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     TR_TRY(tr__dtype_from_attr(&dtype, io, a->out_dtype));
     if (y.rank + 1 > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "%s: X %s has too many dimensions for one more", io->type, TR_SHAPE_STR(y));

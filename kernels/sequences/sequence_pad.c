@@ -24,7 +24,7 @@ typedef struct pad_attrs {
 
 static const tr_op_proto pad_proto = {
     .doc = "Out[i] is sequence i of X, and PadValue after its end.",
-    .in = TR_SLOTS({"X", "[rows, ...] of any type, of sequences"},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " of any type, of sequences"),
                    {"PadValue", "[1], or as large as a row of X; X's type: what is written after the ends"}),
     .out = TR_SLOTS({"Out", "[sequences, padded_length, ...]; the outer levels of X's LoD, if it has some"},
                     {"Length", "[sequences, 1] int64: rows before the padding"}),
@@ -39,8 +39,8 @@ enum { UG_X, UG_LENGTH, UG_DOUT };
 
 static const tr_op_proto unpad_proto = {
     .doc = "The first Length[i] rows of each X[i], one after the other, as sequences.",
-    .in = TR_SLOTS({"X", "[sequences, padded length, ...] of any type"},
-                   {"Length", "[sequences, 1] or [sequences] int64"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[sequences, length, ...]", " of any type, padded"),
+                   {"Length", "[sequences, 1] or [sequences] int64", TR_SLOT_INT64}),
     .out = TR_SLOTS({"Out", "[rows, ...], [rows, 1] where X is [sequences, padded length]; one level of sequences more"}),
 };
 
@@ -64,8 +64,6 @@ static tr_status infer_pad(const tr_infer *io)
     const tr_shape   x = io->in[X].shape;
     tr_shape         out = {.rank = x.rank + 1, .dim = {-1, a->padded_length}};
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     TR_TRY(check_pad_value(io));
     if (out.rank > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "%s: X %s has too many dimensions for one more", io->type, TR_SHAPE_STR(x));
@@ -88,7 +86,6 @@ static tr_status infer_pad_grad(const tr_infer *io)
     for (int i = 1; i < x->shape.rank; i++)
         padded.shape.dim[i + 1] = x->shape.dim[i];
     TR_TRY(tr__check_like(io, "Out@GRAD", &io->in[G_DOUT], &padded));
-    io->out[G_DX] = *x;
     return TR_OK;
 }
 
@@ -106,9 +103,6 @@ static tr_status infer_unpad(const tr_infer *io)
     const tr_shape x = io->in[X].shape;
     const int64_t  lengths = tr_shape_numel(&io->in[LENGTH].shape);
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
-    TR_TRY(tr__check_ids(io, "Length", &io->in[LENGTH], false));
     if (lengths != -1 && x.dim[0] != -1 && lengths != x.dim[0])
         return tr_fail(TR_ESHAPE, "%s: X is %s, so Length must hold %lld numbers; it is %s", io->type, TR_SHAPE_STR(x),
                        (long long)x.dim[0], TR_SHAPE_STR(io->in[LENGTH].shape));

@@ -27,7 +27,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Makes one row of each sequence of X.",
-    .in = TR_SLOTS({"X", "[rows, ...] float, of sequences"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " float, of sequences")),
     .out = TR_SLOTS({"Out", "[sequences, ...]; the outer levels of X's LoD, if it has some"},
                     {"MaxIndex", "like Out, int32: which row of X each element of MAX is from, -1: none; empty for other "
                                  "pools", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE}),
@@ -49,8 +49,6 @@ static tr_status infer(const tr_infer *io)
 {
     tr_shape out = io->in[X].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     out.dim[0] = -1;
     io->out[OUT] = tr__meta_with_sequences(io->in[X].dtype, out, io->in[X].lod_level - 1);
     io->out[MAX_INDEX] = tr_meta_dense(TR_INT32, pool_of(io->attrs) == TR_POOL_MAX ? out : TR_SHAPE(0));
@@ -62,7 +60,6 @@ static tr_status infer_grad(const tr_infer *io)
     if (pool_of(io->attrs) == TR_POOL_MAX && io->in[G_MAX_INDEX].kind == TR_KIND_NONE)
         return tr_fail(TR_EINVAL, "%s: the gradient of MAX reads MaxIndex, which this sequence_pool does not write",
                        io->type);
-    io->out[G_DX] = io->in[G_X];
     return TR_OK;
 }
 

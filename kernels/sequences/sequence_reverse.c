@@ -13,18 +13,9 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Reverses the order of the rows within each sequence.",
-    .in = TR_SLOTS({"X", "[rows, ...] of any type, of sequences"}),
-    .out = TR_SLOTS({"Y", "like X, with its sequences"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " of any type, of sequences")),
+    .out = TR_SLOTS(TR_SLOT("Y", "like X", ", with its sequences")),
 };
-
-/* -- shapes ------------------------------------------------------------------------------------- */
-static tr_status infer(const tr_infer *io)
-{
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    io->out[Y] = io->in[X];
-    return TR_OK;
-}
 
 /* -- kernels ------------------------------------------------------------------------------------ */
 static tr_status reverse(const tr_run *io, tr_tensor *out, const tr_tensor *from)
@@ -45,5 +36,5 @@ static const tr_grad_rule grad = {
     .second = tr__second_linear,
 };
 
-TR_REGISTER_OP(sequence_reverse, .proto = &proto, .infer = infer, .run = run, .grad = &grad);
+TR_REGISTER_OP(sequence_reverse, .proto = &proto, .run = run, .grad = &grad);
 TR_REGISTER_OP(sequence_reverse_grad, .grad_of = &tr_op_record_sequence_reverse, .run = run_grad);

@@ -20,9 +20,9 @@ enum { G_DX, G_DUPDATES };
 
 static const tr_op_proto proto = {
     .doc = "Adds each number of sequence i of Updates to row i of X, where sequence i of Ids says.",
-    .in = TR_SLOTS({"X", "[sequences, width] of numbers"}, {"Ids", "[rows, 1] or [rows] int64 or int32, of sequences", TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS(TR_SLOT("X", "[sequences, width, ...]", " numbers"), {"Ids", "[rows, 1] or [rows] int64 or int32, of sequences", TR_SLOT_INDEX},
                    {"Updates", "as many numbers as Ids, of X's type"}),
-    .out = TR_SLOTS({"Out", "like X; may share X's memory"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "; may share X's memory")),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */
@@ -30,14 +30,9 @@ static tr_status infer(const tr_infer *io)
 {
     const int64_t ids = tr_shape_numel(&io->in[IDS].shape), updates = tr_shape_numel(&io->in[UPDATES].shape);
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
-    TR_TRY(tr__check_ids(io, "Ids", &io->in[IDS], true));
-    TR_TRY(tr__check_dtype(io, "Updates", &io->in[UPDATES], io->in[X].dtype));
     if (ids >= 0 && updates >= 0 && ids != updates)
         return tr_fail(TR_ESHAPE, "%s: Ids is %s and Updates %s; they must hold equally many numbers", io->type,
                        TR_SHAPE_STR(io->in[IDS].shape), TR_SHAPE_STR(io->in[UPDATES].shape));
-    io->out[OUT] = io->in[X];
     return TR_OK;
 }
 

@@ -17,8 +17,8 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Sequence i of Out is the rows Offset[i] .. Offset[i] + Length[i] - 1 of sequence i of X.",
-    .in = TR_SLOTS({"X", "[rows, ...] of any type, of sequences"}, {"Offset", "[sequences, 1] int64 or int32"},
-                   {"Length", "[sequences, 1] int64 or int32"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " of any type, of sequences"), {"Offset", "[sequences, 1] int64 or int32", TR_SLOT_INDEX},
+                   {"Length", "[sequences, 1] int64 or int32", TR_SLOT_INDEX}),
     .out = TR_SLOTS({"Out", "[rows, ...], with as many sequences as X"}),
 };
 
@@ -27,10 +27,6 @@ static tr_status infer(const tr_infer *io)
 {
     tr_shape out = io->in[X].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_ids(io, "Offset", &io->in[OFFSET], true));
-    TR_TRY(tr__check_ids(io, "Length", &io->in[LENGTH], true));
     out.dim[0] = -1;
     io->out[OUT] = tr__meta_with_sequences(io->in[X].dtype, out, io->in[X].lod_level);
     return TR_OK;

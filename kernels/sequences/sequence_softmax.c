@@ -17,8 +17,8 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Makes the numbers of each sequence positive with the sum 1.",
-    .in = TR_SLOTS({"X", "[rows, 1] or [rows] float, of sequences"}),
-    .out = TR_SLOTS({"Out", "like X, with its sequences; may share X's memory"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " float, one number in each row, of sequences")),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", ", with its sequences; may share X's memory")),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("use_cudnn", BOOL), TR_ATTR_IGNORED("data_format", STRING, .text = "AnyLayout")),
 };
 
@@ -28,17 +28,8 @@ static tr_status infer(const tr_infer *io)
     const tr_shape x = io->in[X].shape;
     const int64_t  width = tr_shape_product(&x, 1, x.rank);
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     if (width != 1 && width != -1)
         return tr_fail(TR_ESHAPE, "%s: X must have one number in each row, got %s", io->type, TR_SHAPE_STR(x));
-    io->out[OUT] = io->in[X];
-    return TR_OK;
-}
-
-static tr_status infer_grad(const tr_infer *io)
-{
-    io->out[G_DX] = io->in[G_OUT];
     return TR_OK;
 }
 
@@ -63,8 +54,7 @@ static const tr_grad_rule grad = {
 
 TR_REGISTER_OP(sequence_softmax, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(sequence_softmax),
                .grad = &grad, .inplace = {{X, OUT}}, .inplace_count = 1);
-TR_REGISTER_OP(sequence_softmax_grad, .grad_of = &tr_op_record_sequence_softmax, .infer = infer_grad,
-               .kernels = TR_FLOAT_KERNELS(sequence_softmax_grad), .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1);
+TR_REGISTER_OP(sequence_softmax_grad, .grad_of = &tr_op_record_sequence_softmax, .kernels = TR_FLOAT_KERNELS(sequence_softmax_grad), .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */
 

@@ -52,7 +52,6 @@ static tr_status join_shape(tr_shape *out, const tr_infer *io, int axis, int i)
     const tr_shape x = io->ins[X].item[i].shape;
     tr_shape       alike = x;
 
-    TR_TRY(tr__check_dense(io, "X", &io->ins[X].item[i]));
     TR_TRY(tr__check_dtype(io, "X", &io->ins[X].item[i], io->in[X].dtype));
     if (axis < x.rank)
         alike.dim[axis] = -1;
@@ -73,7 +72,6 @@ static tr_status infer_concat(const tr_infer *io)
     tr_shape            out = io->in[X].shape;
     int                 axis;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, out.rank));
     for (int i = 1; i < io->ins[X].count; i++)
         TR_TRY(join_shape(&out, io, axis, i));
@@ -121,7 +119,6 @@ static tr_status infer_split(const tr_infer *io)
     const tr_shape     x = io->in[X].shape;
     int                axis;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, x.rank));
     TR_TRY(check_parts(io, x.dim[axis]));
     for (int i = 0; i < io->outs[OUT].count; i++) {

@@ -25,10 +25,9 @@ typedef struct attrs {
 
 static const tr_op_proto crop_proto = {
     .doc = "A box of X.",
-    .in = TR_SLOTS({"X", "[...] of any type"},
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"),
                    {"Y", "Out is of its shape; only that is read", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
-                   {"Offsets", "[rank of X] int32; where the box begins, instead of the attribute",
-                    TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+                   {"Offsets", "[rank of X] int32; where the box begins, instead of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_INT32}),
     .out = TR_SLOTS({"Out", "of the shape of Y or of attribute shape"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, offsets, INTS, "where the box begins in each dimension; none given: at the front",
                              .range = TR_AT_LEAST(0)),
@@ -40,9 +39,9 @@ static const tr_op_proto crop_proto = {
 static const tr_op_proto random_proto = {
     .doc = "Boxes of X at places that are drawn, another one for each item of the dimensions in front.",
     .in = TR_SLOTS({"X", "[items..., dimensions of the box...] of any type"},
-                   {"Seed", "[1] int64; the places depend on it alone, if it is there", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+                   TR_SLOT("Seed", "[1]", " int64; the places depend on it alone, if it is there", TR_SLOT_OPTIONAL | TR_SLOT_INT64)),
     .out = TR_SLOTS({"Out", "[items..., shape...]"},
-                    {"SeedOut", "[1] int64, the seed of the next run; may be Seed", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE}),
+                    TR_SLOT("SeedOut", "[1]", " int64, the seed of the next run; may be Seed", TR_SLOT_INTERMEDIATE | TR_SLOT_INT64)),
     .attr = TR_ATTRS(TR_ATTR(attrs, shape, INTS, "the box: the last dimensions of Out", .required = true, .range = TR_AT_LEAST(0)),
                      TR_ATTR(attrs, startup_seed, INT, "where there is no Seed: another number, other places")),
     .attrs_size = sizeof(attrs),
@@ -77,17 +76,14 @@ static tr_status infer_crop(const tr_infer *io)
     const attrs *a = io->attrs;
     tr_shape     box = {.rank = a->shape.count};
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     if (a->shape.count > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "%s: shape has %d dimensions, at most %d are possible", io->type, a->shape.count, TR_MAX_RANK);
     for (int d = 0; d < box.rank; d++)
         box.dim[d] = a->shape.item[d];
     if (io->in[Y].kind != TR_KIND_NONE)
         box = io->in[Y].shape;
-    if (io->in[OFFSETS].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "Offsets", &io->in[OFFSETS], TR_INT32));
+    if (io->in[OFFSETS].kind != TR_KIND_NONE)
         TR_TRY(tr__check_shape(io, "Offsets", &io->in[OFFSETS], &TR_SHAPE(io->in[X].shape.rank)));
-    }
     TR_TRY(check_box(io, &box));
     io->out[OUT] = tr_meta_dense(io->in[X].dtype, box);
     return TR_OK;
@@ -166,11 +162,6 @@ static tr_status infer_random(const tr_infer *io)
     }
     io->out[OUT] = first > 0 ? io->in[X] : tr_meta_dense(io->in[X].dtype, out);
     io->out[OUT].shape = out;
-    if (io->in[SEED].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "Seed", &io->in[SEED], TR_INT64));
-        TR_TRY(tr__check_one(io, "Seed", &io->in[SEED]));
-    }
-    io->out[SEED_OUT] = tr_meta_dense(TR_INT64, TR_SHAPE(1));
     return TR_OK;
 }
 

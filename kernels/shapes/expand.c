@@ -22,7 +22,7 @@ typedef struct attrs {
     tr_ints list;                     /* one for each dimension of Out: times, or extents */
 } attrs;
 
-static const tr_slot_def in_slots[] = {{"X", "[...] of any type"}, {.name = NULL}};
+static const tr_slot_def in_slots[] = {TR_SLOT("X", "[n, ...]", " of any type"), {.name = NULL}};
 
 #define PROTO(proto_name, about, what_is_out, list_name, about_list)                                                  \
     static const tr_op_proto proto_name = {                                                                           \
@@ -40,12 +40,12 @@ PROTO(v2_proto, "Repeats X along its dimensions of 1. The list may be longer tha
 
 static const tr_op_proto as_proto = {
     .doc = "Repeats X along its dimensions, as tiles, until it is as large as another tensor.",
-    .in = TR_SLOTS({"X", "[...] of any type"}, {"target_tensor", "as many dimensions as X, each a multiple of X's; its elements do not count", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"), {"target_tensor", "as many dimensions as X, each a multiple of X's; its elements do not count", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "of the shape of target_tensor"}), .attrs_size = sizeof(attrs),
 };
 static const tr_op_proto as_v2_proto = {
     .doc = "Repeats X along its dimensions of 1 until it is as large as another tensor, which may have more dimensions, in front.",
-    .in = TR_SLOTS({"X", "[...] of any type"}, TARGET_SLOT("target_tensor", "whose shape counts"), TARGET_SLOT("Y", "the same, in later versions")),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " of any type"), TARGET_SLOT("target_tensor", "whose shape counts"), TARGET_SLOT("Y", "the same, in later versions")),
     .out = TR_SLOTS({"Out", "of the shape of target_tensor"}), .attrs_size = sizeof(attrs),
     .attr = TR_ATTRS({.name = "target_shape", .type = TR_ATTR_INTS, .offset = offsetof(attrs, list), .comment = "the shape, where no tensor says it; -1 keeps X's"}),
 };
@@ -131,8 +131,6 @@ static tr_status infer_tile(const tr_infer *io)
     const int    rank = io->in[X].shape.rank > a->list.count ? io->in[X].shape.rank : a->list.count;
     int64_t      times[TR_MAX_RANK];
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     if (rank > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "%s: Out would have %d dimensions; %d are possible", io->type, rank, TR_MAX_RANK);
     const tr_shape wide = widened(&io->in[X].shape, rank);
@@ -145,7 +143,6 @@ static tr_status infer(const tr_infer *io)
 {
     const attrs *a = io->attrs;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     if (a->list.count != io->in[X].shape.rank)
         return tr_fail(TR_ESHAPE, "%s: expand_times has %d elements, but X is %s", io->type, a->list.count, TR_SHAPE_STR(io->in[X].shape));
     return infer_tile(io);
@@ -157,8 +154,6 @@ static tr_status infer_v2(const tr_infer *io)
     const tr_shape x = io->in[X].shape;
     int64_t        times[TR_MAX_RANK];
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     if (a->list.count < x.rank || a->list.count > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "%s: X is %s, so shape must have %d to %d elements; it has %d", io->type, TR_SHAPE_STR(x), x.rank, TR_MAX_RANK,
                        a->list.count);
@@ -198,9 +193,6 @@ static tr_status infer_target(const tr_infer *io, const tr_shape *target, bool i
 
 static tr_status infer_as(const tr_infer *io)
 {
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    TR_TRY(tr__check_dense(io, "target_tensor", &io->in[TARGET]));
     TR_TRY(tr__check_rank(io, "target_tensor", &io->in[TARGET], io->in[X].shape.rank));
     return infer_target(io, &io->in[TARGET].shape, true);
 }
@@ -211,14 +203,10 @@ static tr_status infer_as_v2(const tr_infer *io)
     const int    slot = io->in[TARGET].kind != TR_KIND_NONE ? TARGET : TARGET_Y;
     tr_shape     target = widened(&io->in[X].shape, a->list.count <= TR_MAX_RANK ? a->list.count : TR_MAX_RANK);
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     for (int d = 0; d < target.rank; d++)
         target.dim[d] = a->list.item[d] < 0 ? target.dim[d] : a->list.item[d];         /* -1 keeps X's */
-    if (io->in[slot].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dense(io, slot == TARGET ? "target_tensor" : "Y", &io->in[slot]));
+    if (io->in[slot].kind != TR_KIND_NONE)
         target = io->in[slot].shape;
-    }
     if (target.rank < io->in[X].shape.rank)
         return tr_fail(TR_ESHAPE, "%s: X %s has more dimensions than the shape that it shall have, %s; give target_tensor, Y or target_shape", io->type,
                        TR_SHAPE_STR(io->in[X].shape), TR_SHAPE_STR(target));

@@ -4,14 +4,8 @@
 static const tr_op_proto proto = {
     .doc = "Out = X has no elements",
     .in = TR_SLOTS({"X", "any shape, any type; only the shape is read"}),
-    .out = TR_SLOTS({"Out", "[1] bool"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "[1]", " bool", TR_SLOT_BOOL)),
 };
-
-static tr_status infer(const tr_infer *io)
-{
-    io->out[0] = tr_meta_dense(TR_BOOL, TR_SHAPE(1));
-    return TR_OK;
-}
 
 static tr_status is_empty(const tr_run *io)
 {
@@ -19,4 +13,4 @@ static tr_status is_empty(const tr_run *io)
     return TR_OK;
 }
 
-TR_REGISTER_OP(is_empty, .proto = &proto, .infer = infer, .run = is_empty);
+TR_REGISTER_OP(is_empty, .proto = &proto, .run = is_empty);

@@ -24,7 +24,7 @@ typedef struct attrs {
 
 static const tr_op_proto pad_proto = {
     .doc = "X with pad_value before and after each dimension.",
-    .in = TR_SLOTS({"X", "[...] float or integer"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " float or integer")),
     .out = TR_SLOTS({"Out", "X's dimensions and their paddings"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, paddings, INTS, "how many before and behind, for each dimension: two numbers each",
                              .required = true, .range = TR_AT_LEAST(0)),
@@ -33,8 +33,8 @@ static const tr_op_proto pad_proto = {
 };
 static const tr_op_proto like_proto = {
     .doc = "Y at the front of a tensor like X, which is pad_value elsewhere.",
-    .in = TR_SLOTS({"X", "[...]; only its shape is read"}, {"Y", "X's rank and type, no dimension larger than X's"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", "; only its shape is read"), {"Y", "X's rank and type, no dimension larger than X's"}),
+    .out = TR_SLOTS(TR_SLOT("Out", "like X", "")),
     .attr = TR_ATTRS(TR_ATTR(attrs, pad_value, FLOAT, "what is added")),
     .attrs_size = sizeof(attrs),
 };
@@ -45,7 +45,6 @@ static tr_status infer_pad(const tr_infer *io)
     const attrs *a = io->attrs;
     tr_shape     out = io->in[X].shape;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     if (a->paddings.count != 2 * out.rank)
         return tr_fail(TR_EINVAL, "%s: X %s needs %d paddings, two for each dimension; got %d", io->type, TR_SHAPE_STR(out),
                        2 * out.rank, a->paddings.count);
@@ -60,13 +59,11 @@ static tr_status infer_like(const tr_infer *io)
 {
     const tr_shape x = io->in[X].shape, y = io->in[Y].shape;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     TR_TRY(tr__check_rank(io, "Y, as X,", &io->in[Y], x.rank));
     TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
     for (int d = 0; d < x.rank; d++)
         if (x.dim[d] >= 0 && y.dim[d] > x.dim[d])
             return tr_fail(TR_ESHAPE, "%s: Y %s does not fit into X %s", io->type, TR_SHAPE_STR(y), TR_SHAPE_STR(x));
-    io->out[OUT] = io->in[X];
     return TR_OK;
 }
 
@@ -79,7 +76,6 @@ static tr_status infer_like_grad(const tr_infer *io)
     for (int d = 0; d < y.rank; d++)
         if (dout.dim[d] >= 0 && y.dim[d] > dout.dim[d])
             return tr_fail(TR_ESHAPE, "%s: Y %s does not fit into Out@GRAD %s", io->type, TR_SHAPE_STR(y), TR_SHAPE_STR(dout));
-    io->out[G_DX] = io->in[G_X];
     return TR_OK;
 }
 

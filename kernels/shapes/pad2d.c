@@ -30,8 +30,8 @@ enum { TOP, BOTTOM, LEFT, RIGHT, SIDES };
 
 static const tr_op_proto proto = {
     .doc = "Images with rows and columns added.",
-    .in = TR_SLOTS({"X", "[batch, channels, height, width] float, or as data_format says"},
-                   {"Paddings", "[4] int32, instead of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("X", "[batch, channels, height, width]", " float, or as data_format says"),
+                   TR_SLOT("Paddings", "[4]", " int32, instead of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_INT32)),
     .out = TR_SLOTS({"Out", "X with more rows and columns"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, paddings, INTS, "[top, bottom, left, right]", .text = "0, 0, 0, 0", .range = TR_AT_LEAST(0)),
                      TR_ATTR(attrs, pad_value, FLOAT, "what is added, in mode constant"),
@@ -83,10 +83,7 @@ static tr_status infer(const tr_infer *io)
     const int      height = height_axis(a);
     tr_shape       out = x;
 
-    TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
     if (io->in[PADDINGS].kind != TR_KIND_NONE) {
-        TR_TRY(tr__check_dtype(io, "Paddings", &io->in[PADDINGS], TR_INT32));
-        TR_TRY(tr__check_shape(io, "Paddings", &io->in[PADDINGS], &TR_SHAPE(SIDES)));
         out.dim[height] = out.dim[height + 1] = -1;
     } else {
         if (a->paddings.count == 0)

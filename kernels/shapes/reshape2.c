@@ -130,7 +130,6 @@ static tr_status infer(const tr_infer *io)
 {
     tr_shape wanted, out;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     TR_TRY(wanted_shape(&wanted, io));
     if (io->for_gradient) {               /* Shape may have decided: tr__view_grad_infer counts the elements */
         io->out[OUT] = tr_meta_dense(io->in[X].dtype, (tr_shape){.rank = 0});

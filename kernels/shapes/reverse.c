@@ -25,7 +25,6 @@ static tr_status infer(const tr_infer *io)
     const attrs *a = io->attrs;
     int          axis;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     for (int i = 0; i < a->axis.count; i++)
         TR_TRY(tr__check_axis(&axis, io, "axis", a->axis.item[i], io->in[X].shape.rank));
     io->out[OUT] = tr_meta_dense(io->in[X].dtype, io->in[X].shape);

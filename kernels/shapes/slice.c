@@ -136,7 +136,6 @@ static tr_status infer(const tr_infer *io)
     bool           is_cut[TR_MAX_RANK] = {false};
     int            axis;
 
-    TR_TRY(tr__check_dense(io, "Input", &io->in[INPUT]));
     for (int i = 0; i < a->axes.count; i++) {
         TR_TRY(tr__check_axis(&axis, io, "axes", a->axes.item[i], x.rank));
         is_cut[axis] = true;

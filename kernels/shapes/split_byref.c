@@ -14,7 +14,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Cuts X along its first dimension.",
-    .in = TR_SLOTS({"X", "[rows, ...] float"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, ...]", " float")),
     .out = TR_SLOTS({"Out", "the pieces", TR_SLOT_REPEATED}),
     .attr = TR_ATTRS(TR_ATTR(attrs, sections, INTS, "how many rows each piece has; none given: all as many"),
                      TR_ATTR(attrs, num, INT, "how many pieces, where there are no sections; 0: as many as outputs", .range = TR_AT_LEAST(0))),
@@ -29,7 +29,6 @@ static tr_status infer(const tr_infer *io)
     const tr_shape x = io->in[X].shape;
     int64_t        sum = 0;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     if (a->sections.count > 0 ? a->sections.count != count : (a->num > 0 && a->num != count))
         return tr_fail(TR_ERANGE, "%s: there are %d outputs, but %d pieces", io->type, count, a->sections.count > 0 ? a->sections.count : a->num);
     if (a->sections.count == 0 && x.dim[0] >= 0 && x.dim[0] % count != 0)

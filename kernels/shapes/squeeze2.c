@@ -69,7 +69,6 @@ static tr_status infer_squeeze(const tr_infer *io)
     tr_shape       out = {.rank = 0};
     bool           drop[TR_MAX_RANK] = {false};
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     TR_TRY(mark_squeezed(drop, io));
     for (int i = 0; i < x.rank; i++)
@@ -87,7 +86,6 @@ static tr_status infer_unsqueeze(const tr_infer *io)
     tr_shape          out = io->in[X].shape;
     int               axis;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     if (out.rank + a->axes.count > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "%s: X %s with %d new dimensions has more than %d", io->type, TR_SHAPE_STR(out),
                        a->axes.count, TR_MAX_RANK);
@@ -107,7 +105,6 @@ static tr_status infer_flatten(const tr_infer *io)
     const flatten_attrs *a = io->attrs;
     const tr_shape       x = io->in[X].shape;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     if (a->axis > x.rank)
         return tr_fail(TR_ERANGE, "%s: axis is %d; X %s has %d dimensions", io->type, a->axis, TR_SHAPE_STR(x), x.rank);
     const tr_shape out = TR_SHAPE(tr_shape_product(&x, 0, a->axis), tr_shape_product(&x, a->axis, x.rank));

@@ -33,7 +33,7 @@ typedef struct unstack_attrs {
 
 static const tr_op_proto unstack_proto = {
     .doc = "Cuts X along `axis` into slices without that axis.",
-    .in = TR_SLOTS({"X", "[...] of any type"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, m, ...]", " of any type")),
     .out = TR_SLOTS({"Y", "num slices", TR_SLOT_REPEATED}),
     .attr = TR_ATTRS(TR_ATTR(unstack_attrs, axis, INT, "where to cut; negative counts from the end"),
                      TR_ATTR(unstack_attrs, num, INT, "X's extent along the axis", .required = true,
@@ -53,7 +53,6 @@ static tr_status infer_stack(const tr_infer *io)
         return tr_fail(TR_ESHAPE, "%s: X is %s; its rank must be below %d", io->type, TR_SHAPE_STR(x), TR_MAX_RANK);
     TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, y.rank));
     for (int i = 0; i < io->ins[X].count; i++) {
-        TR_TRY(tr__check_dense(io, "X", &io->ins[X].item[i]));
         TR_TRY(tr__check_dtype(io, "X", &io->ins[X].item[i], io->in[X].dtype));
         TR_TRY(tr__check_same_shape(io, "X", &io->ins[X].item[i], "X[0]", &io->in[X]));
     }
@@ -70,8 +69,6 @@ static tr_status infer_unstack(const tr_infer *io)
     tr_shape             y = {.rank = x.rank - 1};
     int                  axis;
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
     TR_TRY(tr__check_axis(&axis, io, "axis", a->axis, x.rank));
     if (io->outs[Y].count != a->num || (x.dim[axis] >= 0 && x.dim[axis] != a->num))
         return tr_fail(TR_ESHAPE, "%s: num is %d, X is %s (axis %d) and Y has %d variables; the three must agree",

@@ -46,7 +46,6 @@ static tr_status infer(const tr_infer *io)
     tr_shape       out = x;
     bool           seen[TR_MAX_RANK] = {false};
 
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
     if (a->axis.count != x.rank)
         return tr_fail(TR_ESHAPE, "%s: axis names %d dimensions, but X is %s", io->type, a->axis.count,
                        TR_SHAPE_STR(x));

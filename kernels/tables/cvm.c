@@ -28,7 +28,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "The first two columns of X, which count shows and clicks, as logs: Y[0] = log(X[0] + 1), Y[1] = log(X[1] + 1) - Y[0]; or left out. "
            "The gradient of these columns is CVM.",
-    .in = TR_SLOTS({"X", "[rows, width] float; width is at least 2"},
+    .in = TR_SLOTS(TR_SLOT("X", "[rows, width]", " float; width is at least 2"),
                    {"CVM", "[rows, 2], or [sequences, 2] where X has sequences; the shows and clicks of the samples, same dtype"}),
     .out = TR_SLOTS({"Y", "like X; without use_cvm [rows, width - 2]"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, use_cvm, BOOL, "keep the two columns, as logs", .number = 1)),
@@ -41,11 +41,8 @@ static tr_status infer(const tr_infer *io)
     const attrs   *a = io->attrs;
     const tr_meta *x = &io->in[X];
 
-    TR_TRY(tr__check_dense(io, "X", x));
-    TR_TRY(tr__check_rank(io, "X", x, 2));
     if (x->shape.dim[1] >= 0 && x->shape.dim[1] < COUNTS)
         return tr_fail(TR_ESHAPE, "%s: X must be at least 2 wide, for shows and clicks; got %s", io->type, TR_SHAPE_STR(x->shape));
-    TR_TRY(tr__check_dtype(io, "CVM", &io->in[CVM], x->dtype));
     TR_TRY(tr__check_shape(io, "CVM", &io->in[CVM], &TR_SHAPE(x->lod_level > 0 ? -1 : x->shape.dim[0], COUNTS)));
     io->out[Y] = *x;
     if (!a->use_cvm && x->shape.dim[1] >= 0)

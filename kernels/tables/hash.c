@@ -15,7 +15,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Hashes each row of ids num_hash times: Out[i,h,0] = XXH64 of the first 4 n bytes of the row, with seed h, modulo mod_by.",
-    .in = TR_SLOTS({"X", "[..., n] int32 or int64"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[..., m, n]", " int32 or int64")),
     .out = TR_SLOTS({"Out", "[..., num_hash, 1] int64; has X's sequences", TR_SLOT_ANY_TYPE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, num_hash, INT, "how many hashes of each row", .number = 1, .range = TR_AT_LEAST(1)),
                      TR_ATTR(attrs, mod_by, INT, "all hashes are below this", .number = 100000, .range = TR_AT_LEAST(1)),
@@ -29,7 +29,6 @@ static tr_status infer(const tr_infer *io)
     const attrs *a = io->attrs;
     tr_shape     out = io->in[X].shape;
 
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
     TR_TRY(tr__check_ids(io, "X", &io->in[X], true));
     if (out.rank >= TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "%s: X is %s, so Out would have %d dimensions; %d are possible", io->type, TR_SHAPE_STR(out),

@@ -27,7 +27,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Looks rows up in an embedding table: Out[i] = W[Ids[i]].",
-    .in = TR_SLOTS({"W", "[height, width] float; the table, or selected rows of it", TR_SLOT_ROWS}, {"Ids", "[..., 1] int64; row numbers", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS(TR_SLOT("W", "[height, width]", " float; the table, or selected rows of it", TR_SLOT_ROWS), TR_SLOT("Ids", "[..., n]", " int64, the last dimension 1; row numbers", TR_SLOT_INT64)),
     .out = TR_SLOTS({"Out", "[..., width]"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
                      TR_ATTR_IGNORED("is_distributed", BOOL),
@@ -44,9 +44,6 @@ static tr_status infer(const tr_infer *io)
 {
     const tr_meta *w = &io->in[W], *ids = &io->in[IDS];
 
-    TR_TRY(tr__check_rank(io, "W", w, 2));
-    TR_TRY(tr__check_ids(io, "Ids", ids, false));
-    TR_TRY(tr__check_min_rank(io, "Ids", ids, 1));
     const int last = ids->shape.rank - 1;
     if (ids->shape.dim[last] != 1 && ids->shape.dim[last] != -1)
         return tr_fail(TR_ESHAPE, "%s: the last dimension of Ids must be 1, got %s", io->type,
@@ -65,12 +62,7 @@ static tr_status infer_grad(const tr_infer *io)
     if (w->kind == TR_KIND_SELECTED_ROWS)
         return tr_fail(TR_EUNSUPPORTED, "%s: W is selected rows, which no gradient flows to; a table of servers trains by "
                        "layers.embedding(is_distributed=True)", io->type);
-    io->out[G_DW] = tr_meta_dense(w->dtype, w->shape);
-    if (a->is_sparse) {
-        io->out[G_DW].kind = TR_KIND_SELECTED_ROWS;
-        io->out[G_DW].height = w->shape.dim[0];
-        io->out[G_DW].shape.dim[0] = tr_shape_numel(&io->in[G_IDS].shape);
-    }
+    io->out[G_DW] = tr__rows_grad_meta(w, a->is_sparse, tr_shape_numel(&io->in[G_IDS].shape));
     return TR_OK;
 }
 

@@ -20,7 +20,7 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "Out = the rows of X in which a value is not zero.",
-    .in = TR_SLOTS({"X", "[height, ...] float, dense"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[height, ...]", " float, dense")),
     .out = TR_SLOTS({"Out", "selected rows, ascending"}),
 };
 
@@ -28,12 +28,7 @@ static const tr_op_proto proto = {
 
 static tr_status infer(const tr_infer *io)
 {
-    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
-    io->out[OUT] = tr_meta_dense(io->in[X].dtype, io->in[X].shape);
-    io->out[OUT].kind = TR_KIND_SELECTED_ROWS;
-    io->out[OUT].height = io->in[X].shape.dim[0];
-    io->out[OUT].shape.dim[0] = -1;
+    io->out[OUT] = tr__rows_grad_meta(&io->in[X], true, -1);
     return TR_OK;
 }
 

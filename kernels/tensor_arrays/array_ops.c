@@ -14,7 +14,7 @@ enum { W_OUT };
 
 static const tr_op_proto write_proto = {
     .doc = "Out[I] = X. The array grows as needed; elements in between are empty.",
-    .in = TR_SLOTS({"X", "a tensor; its LoD is kept"}, {"I", "[1] int64; from 0"}),
+    .in = TR_SLOTS({"X", "a tensor; its LoD is kept"}, TR_SLOT("I", "[1]", " int64; from 0")),
     .out = TR_SLOTS({"Out", "a tensor array, of which one element changes"}),
 };
 
@@ -22,7 +22,6 @@ static tr_status infer_write(const tr_infer *io)
 {
     TR_TRY(tr__check_dense(io, "X", &io->in[W_X]));
     TR_TRY(tr__check_ids(io, "I", &io->in[W_I], true));
-    TR_TRY(tr__check_one(io, "I", &io->in[W_I]));
     return tr__array_meta(&io->out[W_OUT], io, "Out", &io->in[W_X]);
 }
 
@@ -84,7 +83,7 @@ enum { R_OUT };
 
 static const tr_op_proto read_proto = {
     .doc = "Out = X[I]",
-    .in = TR_SLOTS({"X", "a tensor array", TR_SLOT_ANY_KIND}, {"I", "[1] int64; an element that was written"}),
+    .in = TR_SLOTS({"X", "a tensor array", TR_SLOT_ANY_KIND}, TR_SLOT("I", "[1]", " int64; an element that was written")),
     .out = TR_SLOTS({"Out", "the element, with its LoD"}),
 };
 
@@ -92,7 +91,6 @@ static tr_status infer_read(const tr_infer *io)
 {
     TR_TRY(tr__check_array(io, "X", &io->in[R_X]));
     TR_TRY(tr__check_ids(io, "I", &io->in[R_I], true));
-    TR_TRY(tr__check_one(io, "I", &io->in[R_I]));
     io->out[R_OUT] = tr_meta_dense(io->in[R_X].dtype, io->in[R_X].shape);
     io->out[R_OUT].lod_level = io->in[R_X].lod_level;
     return TR_OK;

@@ -44,13 +44,11 @@ static tr_status infer(const tr_infer *io)
 {
     const tr_meta *scores = &io->in[SCORES];
 
-    TR_TRY(tr__check_dense(io, "scores", scores));
     TR_TRY(tr__check_rank(io, "scores", scores, 2));
     const int64_t rows = scores->shape.dim[0];
     TR_TRY(tr__check_ids(io, "pre_ids", &io->in[PRE_IDS], false));
     TR_TRY(tr__check_column(io, "pre_ids", &io->in[PRE_IDS], rows));
     TR_TRY(tr__check_column(io, "pre_scores", &io->in[PRE_SCORES], rows));
-    TR_TRY(tr__check_dtype(io, "pre_scores", &io->in[PRE_SCORES], scores->dtype));
     if (io->in[IDS].kind != TR_KIND_NONE) {
         TR_TRY(tr__check_ids(io, "ids", &io->in[IDS], false));
         TR_TRY(tr__check_shape(io, "ids", &io->in[IDS], &scores->shape));

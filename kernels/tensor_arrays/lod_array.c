@@ -38,7 +38,7 @@ static tr_status check_source(const tr_run *io, const tr_rank_table *table)
 
 static const tr_op_proto to_array_proto = {
     .doc = "Out[t] = step t of every sequence of X that is longer than t, the longest sequence first.",
-    .in = TR_SLOTS({"X", "a tensor with the LoD that the table was made from"}, {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", " with the LoD that the table was made from"), {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "a tensor array; if all sequences are empty, it has one element without rows"}),
 };
 
@@ -47,7 +47,6 @@ static tr_status infer_to_array(const tr_infer *io)
     tr_meta element = io->in[X];
 
     TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     TR_TRY(tr__check_rank_table(io, "RankTable", &io->in[TABLE]));
     element.shape.dim[0] = -1;
     const int levels = io->in[X].lod_level - io->in[TABLE].lod_level - 1;

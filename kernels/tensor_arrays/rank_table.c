@@ -202,7 +202,7 @@ enum { S_X, S_TABLE, S_I };
 
 static const tr_op_proto shrink_proto = {
     .doc = "Out = what X has of the sequences that are longer than I: its first rows, or sequences.",
-    .in = TR_SLOTS({"X", "a row, or a sequence, for each sequence, longest first"}, {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND},
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", "; a row, or a sequence, for each sequence, longest first"), {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND},
                    {"I", "[1] int64; the step"}),
     .out = TR_SLOTS({"Out", "like X, but shorter"}),
 };
@@ -210,8 +210,6 @@ static const tr_op_proto shrink_proto = {
 /* Out is like X, with any number of rows. */
 static tr_status infer_fewer_rows(const tr_infer *io)
 {
-    TR_TRY(tr__check_dense(io, "X", &io->in[S_X]));
-    TR_TRY(tr__check_min_rank(io, "X", &io->in[S_X], 1));
     TR_TRY(tr__check_rank_table(io, "RankTable", &io->in[S_TABLE]));
     io->out[0] = tr_meta_dense(io->in[S_X].dtype, io->in[S_X].shape);
     io->out[0].shape.dim[0] = -1;
@@ -280,7 +278,7 @@ enum { O_X, O_TABLE };
 
 static const tr_op_proto reorder_proto = {
     .doc = "Out = the sequences of X (or its rows, if it has none) in the order of the table.",
-    .in = TR_SLOTS({"X", "a row, or a sequence, for each sequence"}, {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", "; a row, or a sequence, for each sequence"), {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "like X"}),
 };
 

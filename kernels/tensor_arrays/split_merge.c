@@ -33,7 +33,7 @@ enum { S_TRUE, S_FALSE };
 
 static const tr_op_proto split_proto = {
     .doc = "OutTrue = the rows (or sequences) of X where Mask is true, OutFalse = the others.",
-    .in = TR_SLOTS({"X", "[n, ...], or n sequences of that level"}, {"Mask", "[n, 1] bool"}),
+    .in = TR_SLOTS(TR_SLOT("X", "[n, ...]", ", or n sequences of that level"), {"Mask", "[n, 1] bool"}),
     .out = TR_SLOTS({"OutTrue", "what Mask chooses, in order"}, {"OutFalse", "the rest, in order"}),
     .attr = attr_defs,
     .attrs_size = sizeof(level_attrs),
@@ -44,8 +44,6 @@ static tr_status infer_split(const tr_infer *io)
     const level_attrs *attrs = io->attrs;
     const tr_meta     *x = &io->in[S_X];
 
-    TR_TRY(tr__check_dense(io, "X", x));
-    TR_TRY(tr__check_min_rank(io, "X", x, 1));
     TR_TRY(check_mask(io, &io->in[S_MASK]));
     tr_meta part = tr_meta_dense(x->dtype, x->shape);
     part.shape.dim[0] = -1;
@@ -146,8 +144,6 @@ static tr_status infer_merge(const tr_infer *io)
     const level_attrs *attrs = io->attrs;
     const tr_meta     *yes = &io->in[M_TRUE], *no = &io->in[M_FALSE];
 
-    TR_TRY(tr__check_dense(io, "InTrue", yes));
-    TR_TRY(tr__check_dense(io, "InFalse", no));
     TR_TRY(check_mask(io, &io->in[M_MASK]));
     if (yes->dtype != no->dtype && yes->dtype != TR_DTYPE_NONE && no->dtype != TR_DTYPE_NONE)
         return tr_fail(TR_EDTYPE, "%s: InTrue is %s, so InFalse must be, too; got %s", io->type,

@@ -6,6 +6,7 @@
 #include "framework/operators/op_attrs.h"
 #include "framework/operators/attr_def.h"
 #include "framework/operators/op_registry.h"
+#include "framework/operators/slot_form.h"
 
 static int start(void **state)
 {
@@ -164,6 +165,51 @@ TEST(texts_with_a_meaning_are_enumerations)
     }
 }
 
+static bool is_slot(const char *name, const tr_slot_def *slots)
+{
+    while (slots && slots->name && strcmp(slots->name, name) != 0)
+        slots++;
+    return slots && slots->name;
+}
+
+static bool is_well_formed(const tr_op_proto *proto, const tr_slot_def *slot)
+{
+    char        text[256];
+    const char *at = slot->form;
+
+    if (strncmp(at, "like ", 5) == 0)
+        return tr__form_like(proto, slot) >= 0;
+    while (sscanf(at, "[%255[^]]", text) == 1) {
+        at += strlen(text) + 2;
+        if (strncmp(at, " or ", 4) != 0)
+            return *at == '\0';
+        at += 4;
+    }
+    return false;
+}
+
+TEST(every_form_of_a_slot_is_well_formed_and_begins_its_comment)
+{
+    EACH_OP(op)
+        for (int side = 0; side < 2; side++) {
+            const tr_op_proto *proto = tr__op_proto(op);
+            const tr_slot_def *slot = side ? proto->out : proto->in;
+            for (; slot && slot->name; slot++)
+                if (slot->form && (!is_well_formed(proto, slot) || strncmp(slot->comment, slot->form, strlen(slot->form)) != 0))
+                    fail_msg("%s: the form of %s is %s", tr_op_type(op), slot->name, slot->form);
+        }
+}
+
+TEST(every_axis_is_one_of_an_input)
+{
+    EACH_OP(op) {
+        const tr_op_proto *proto = tr__op_proto(op);
+        for (const tr_attr_def *def = proto->attr; def && def->name && !op->grad_of; def++)
+            if (def->axis_of && (!is_slot(def->axis_of, proto->in) || (def->type != TR_ATTR_INT && def->type != TR_ATTR_LONG)))
+                fail_msg("%s: %s is an axis of %s", tr_op_type(op), def->name, def->axis_of);
+    }
+}
+
 TEST(every_proto_can_be_written)
 {
     EACH_OP(op) {
@@ -184,6 +230,8 @@ int main(void)
         cmocka_unit_test(a_value_that_is_not_supported_is_refused),
         cmocka_unit_test(no_other_attribute_is_ignored),
         cmocka_unit_test(texts_with_a_meaning_are_enumerations),
+        cmocka_unit_test(every_form_of_a_slot_is_well_formed_and_begins_its_comment),
+        cmocka_unit_test(every_axis_is_one_of_an_input),
         cmocka_unit_test(every_proto_can_be_written),
     };
     return cmocka_run_group_tests(tests, start, NULL);
