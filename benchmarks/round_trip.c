@@ -2,8 +2,8 @@
  *
  *     round_trip CPU CPU
  *
- * Prints one number, that of the fastest of some series: a busy machine disturbs the others. About 100 where the two share a cache; 500 where the
- * line goes over the links between chips. The host of a virtual machine may change that at any time. */
+ * Prints one number, that of the fastest of some series: a busy machine disturbs the others. About 100 where the two share a cache; 500
+ * where the line goes over the links between chips. The host of a virtual machine may change that at any time. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -28,14 +28,17 @@ typedef enum tr_job_until {
 typedef struct tr_job_post {
     int64_t      number;              /* of a collective: 1, 2, ...; 0: a notice, which has a name. A trainer posts each once */
     const char  *name;                /* of a notice: its name, up to 4 KiB; NULL in a collective */
-    const char  *call;                /* of a collective: the script's call, which must be the same in all trainers: "all_reduce(float32[3], op='sum')" */
+    const char  *call;                /* of a collective: the script's call, which must be the same in all trainers: "all_reduce(float32[3],
+                                       * op='sum')" */
     const char  *line;                /* for messages: the line of the script, "train.py:41"; may be NULL */
     const void  *data;                /* copied; NULL: only ask, post nothing */
     int64_t      bytes;               /* 0 .. TR_JOB_POST_LIMIT */
     tr_job_until until;
     int          of;
-    int64_t      step;                /* steps that the script had made before this post; trainers that get the post come to this step first */
-    int          stops;               /* of a notice: it asks all trainers to end their training of this number (tr_job_stops); 0: it does not */
+    int64_t      step;                /* steps that the script had made before this post; trainers that get the post come to this step
+                                       * first */
+    int          stops;               /* of a notice: it asks all trainers to end their training of this number (tr_job_stops); 0: it does
+                                       * not */
 } tr_job_post;
 
 typedef struct tr_job_posted {

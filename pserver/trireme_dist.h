@@ -51,7 +51,8 @@ extern "C" {
 typedef enum tr_role {
     TR_ROLE_TRAINER = 0,
     TR_ROLE_SERVER = 1,
-    TR_ROLE_STANDBY = 2,                /* waits; takes the place of a dead server of its host or of a dead trainer, or becomes a server's replica */
+    TR_ROLE_STANDBY = 2,                /* waits; takes the place of a dead server of its host or of a dead trainer, or becomes a server's
+                                         * replica */
     TR_ROLE_REPLICA = 3,              /* repeats all updates of one server of another host; no trainer asks it */
     TR_ROLE_COUNT
 } tr_role;
@@ -91,8 +92,8 @@ TR_API void tr_job_tell_failure(int code, const char *why);
  * NULL; it is copied. TR_EINVAL, TR_ERANGE: a bad role or option. TR_EUNSUPPORTED: mpirun did not start this process. TR_EEXIST: this
  * process has started a job before (MPI starts only once). */
 TR_API tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options);
-/* Let the runs of an executor take part in the job: operators such as send and recv ask their run for it. NULL: in none. When the job is freed, and in a
- * child made by fork, the executor has no job. */
+/* Let the runs of an executor take part in the job: operators such as send and recv ask their run for it. NULL: in none. When the job is
+ * freed, and in a child made by fork, the executor has no job. */
 TR_API void    tr_executor_set_job(tr_executor *executor, tr_job *job);
 /* Say goodbye if the trainer has not done so, wait (bounded) until all ranks are at their end, stop MPI and free the job. Returns the
  * failure of the job, if there was one. The handle is invalid in any case. NULL is fine. */
@@ -134,7 +135,8 @@ typedef struct tr_job_block {
     int         server;               /* the server that holds it, 0 .. servers - 1 */
     tr_dtype    dtype;                /* of parameter and gradient: TR_FP32 or TR_FP64 */
     int64_t     bytes;                /* size of the parameter, and of the gradient */
-    bool        is_exact;             /* the gradient is a number such as the loss: it travels uncompressed, and NaN in it is an error, unless */
+    bool        is_exact;             /* the gradient is a number such as the loss: it travels uncompressed, and NaN in it is an error,
+                                       * unless */
     bool        may_be_nan;           /* any value is allowed: the number changes no parameter */
 } tr_job_block;
 
@@ -152,7 +154,8 @@ typedef struct tr_job_value {
     const char    *param;
     tr_state_kind  state;
     int64_t        row, rows;
-    bool           for_trainers;      /* no update uses this variable: trainers pull its first value by tr_job_pull_first. Every trainer lists these */
+    bool           for_trainers;      /* no update uses this variable: trainers pull its first value by tr_job_pull_first. Every trainer
+                                       * lists these */
 } tr_job_value;
 
 /* Describe the table that the operator lookup_sparse_table_init made in the variable `name` of the scope. out->name is borrowed from
@@ -161,22 +164,25 @@ TR_API tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope,
 
 /* Make an empty table of this description in a variable of the scope. */
 TR_API tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table);
-/* After tr_job_setup: make an empty table of this description in a variable of the scope, whose rows are with the servers from now on. A variable of
- * this name in another scope has rows of its own, and so has every variable in a job that never makes this call. */
+/* After tr_job_setup: make an empty table of this description in a variable of the scope, whose rows are with the servers from now on. A
+ * variable of this name in another scope has rows of its own, and so has every variable in a job that never makes this call. */
 TR_API tr_status tr_job_bind_table(tr_job *job, tr_scope *scope, const tr_job_table *table);
-/* Read the rows of `count` virtual shards (of 0 .. 1023) of a table from `shard` on, packed. Each row has its key (int64), the number of its updates and the
- * last of them (uint32 each), `width` values in the table's type, padded to 4 bytes, and states [states, width] float32, padded to 8.
- * The rows come from the servers if they have those of this variable (tr_job_bind_table), else from the variable. All shards are asked for at once.
+/* Read the rows of `count` virtual shards (of 0 .. 1023) of a table from `shard` on, packed. Each row has its key (int64), the number of
+ * its updates and the last of them (uint32 each), `width` values in the table's type, padded to 4 bytes, and states [states, width]
+ * float32, padded to 8. The rows come from the servers if they have those of this variable (tr_job_bind_table), else from the variable. All
+ * shards are asked for at once.
  *
  * `since`: only rows that a later update of their server changed; 0: all. Free *out by tr_free. TR_ERANGE: `shard`, `count` or `since`. */
-TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int count, int64_t since);
+TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int count,
+                                    int64_t since);
 /* Put packed rows into the table of a variable. `clear`: remove its present rows first. In a job the first step begins with the rows of
  * trainer 0. After the first step the call fails, and tr_job_set_rows takes its place. */
 TR_API tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear);
 
-/* Set rows between two steps, when the servers have those of this variable (tr_job_has_rows). All trainers do the following, between the same two steps:
- * 1. each calls tr_job_set_rows_begin, which waits until its steps are settled (TR_EUNSUPPORTED: the mode allows no such rows)
- * 2. they come together (trireme_board.h); one of them calls tr_job_set_rows, which gives the servers the rows of the table of this name in the scope `source`.
+/* Set rows between two steps, when the servers have those of this variable (tr_job_has_rows). All trainers do the following, between the
+ * same two steps: 1. each calls tr_job_set_rows_begin, which waits until its steps are settled (TR_EUNSUPPORTED: the mode allows no such
+ * rows) 2. they come together (trireme_board.h); one of them calls tr_job_set_rows, which gives the servers the rows of the table of this
+ * name in the scope `source`.
  *    `clear`: all other rows go, and ages count as in that table
  * 3. they come together again, and each calls tr_job_set_rows_end, which forgets the rows that this trainer has kept. */
 TR_API bool      tr_job_has_rows(const tr_scope *scope, const char *name);
@@ -224,8 +230,8 @@ typedef struct tr_policy {
 /* Parse "sync", "sync(degraded)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)", "geo(10)" or "average(10)". TR_EINVAL
  * or TR_ERANGE for any other text; the message lists what is possible. "sync(fewer)" is the earlier name of "sync(degraded)". */
 TR_API tr_status tr_policy_parse(tr_policy *out, const char *mode);
-/* The forms of the mode with this number, from 0, as "ssp(N)"; several are separated by ", ". NULL: there is no such number. The text lives as long
- * as the process. */
+/* The forms of the mode with this number, from 0, as "ssp(N)"; several are separated by ", ". NULL: there is no such number. The text lives
+ * as long as the process. */
 TR_API const char *tr_policy_texts(int index);
 
 /* How gradients travel to the servers: see docs/distributed.md, "Compression". */
@@ -281,8 +287,8 @@ typedef struct tr_job_spec {
     size_t                first_position_size;
     const void           *tasks;      /* trainer 0: the tasks in the checkpoint that the job goes on from; NULL: none */
     size_t                tasks_size;
-    const char           *checkpoints;        /* the folder for checkpoints; servers then reserve memory for copies of their state, and leave
-                                               * SIGTERM to the trainers. NULL: no checkpoints */
+    const char           *checkpoints;        /* the folder for checkpoints; servers then reserve memory for copies of their state, and
+                                               * leave SIGTERM to the trainers. NULL: no checkpoints */
     int                   own_count;  /* variables of the operator keep_variables of which a checkpoint has every trainer's value */
     const tr_checkpoint_item *own;    /* these variables, with their present values; see job_own_part.h */
     const char           *compress;   /* how gradients travel, as for tr_compress_parse; NULL: uncompressed. TRIREME_COMPRESS
@@ -303,9 +309,9 @@ TR_API tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step);
 /* Restore the variables that this trainer alone has (the operator keep_variables keeps them) as they were after the last of the resumed
  * steps. *count: the number of variables. It is 0 where nothing was kept: at the first start, or when another host had the memory. */
 TR_API tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count);
-/* From here on notice what is written to variables of `scope` of which the servers have the values: the sources of tr_job_spec.values. They hold what the
- * servers have now. The operator send_sets, with which a step begins, sends the servers what was set. The `remote` ones of them change with the servers' updates,
- * and no step brings their values: these are pulled when they are read. */
+/* From here on notice what is written to variables of `scope` of which the servers have the values: the sources of tr_job_spec.values. They
+ * hold what the servers have now. The operator send_sets, with which a step begins, sends the servers what was set. The `remote` ones of
+ * them change with the servers' updates, and no step brings their values: these are pulled when they are read. */
 TR_API tr_status tr_job_watch(tr_job *job, tr_scope *scope, int remote_count, const char *const *remote);
 /* Was this variable set since the last step? NULL: any of them. */
 TR_API bool      tr_job_is_set(tr_job *job, const char *name);
@@ -350,7 +356,8 @@ TR_API bool      tr_job_step_retract(tr_job *job);
  * (before the first step: as they were set up). In the other modes they are as they are now, with this trainer's own steps. Under ssp
  * this waits for trainers that are too far behind. TR_EINVAL: a block is being pulled already. */
 TR_API tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket);
-/* Fetch the first values of all variables that are `for_trainers`, in the order of tr_job_spec.values. data[i] NULL: that one is not wanted. */
+/* Fetch the first values of all variables that are `for_trainers`, in the order of tr_job_spec.values. data[i] NULL: that one is not
+ * wanted. */
 TR_API tr_status tr_job_pull_first(tr_job *job, int count, void *const *data, tr_ticket *ticket);
 /* Send queued requests, such as pulls, at once. The caller goes on and waits later. */
 TR_API tr_status tr_job_flush(tr_job *job);
@@ -387,7 +394,8 @@ TR_API int64_t   tr_job_step(const tr_job *job);
  * stay until the last checkpoint. While the call returns TR_ETIMEOUT (after `seconds`), call it again. TR_OK fills *last: then make the
  * last checkpoint if it is this trainer's, and call tr_job_goodbye. */
 typedef struct tr_job_last {
-    bool is_mine;                     /* no trainer makes steps any more, and this trainer makes the last checkpoint. False: another trainer has made it */
+    bool is_mine;                     /* no trainer makes steps any more, and this trainer makes the last checkpoint. False: another trainer
+                                       * has made it */
     bool has_more;                    /* the servers have made more updates than this trainer has made steps */
 } tr_job_last;
 
@@ -420,7 +428,8 @@ typedef struct tr_job_checkpoint_report {
     int64_t step, bytes;
     double  seconds;                  /* from the call until the checkpoint was complete */
     double  pause;                    /* the longest time that a server let trainers wait */
-    bool    is_given_up;              /* there is no checkpoint, because a rank died or a standby was on its way; another one may be begun at once */
+    bool    is_given_up;              /* there is no checkpoint, because a rank died or a standby was on its way; another one may be begun
+                                       * at once */
 } tr_job_checkpoint_report;
 
 /* Does this trainer make the checkpoints now? It is the first trainer that makes steps. When no trainer makes steps, it is the first
@@ -474,24 +483,6 @@ typedef struct tr_job_stats {
 } tr_job_stats;
 
 TR_API void tr_job_get_stats(const tr_job *job, tr_job_stats *stats);
-
-/* Notices about a rank for the launcher that started the job (`trireme launch`), each a file of the folder TRIREME_JOB_FOLDER. docs/launcher.md
- * lists the writer, the text and the effect of each. */
-typedef enum tr_notice {
-    TR_NOTICE_BEGAN = 0, TR_NOTICE_JOINS = 1, TR_NOTICE_LATE = 2, TR_NOTICE_JOINED = 3, TR_NOTICE_BEGINS = 4, TR_NOTICE_LISTENS = 5, TR_NOTICE_ASKED = 6,
-    TR_NOTICE_PROGRESS = 7, TR_NOTICE_FOLLOWS = 8, TR_NOTICE_REPLACEMENT = 9, TR_NOTICE_SILENT = 10, TR_NOTICE_LOST = 11, TR_NOTICE_DIED = 12, TR_NOTICE_STARVED = 13,
-    TR_NOTICE_LEFT = 14, TR_NOTICE_DONE = 15, TR_NOTICE_FAILED = 16, TR_NOTICE_TOLD = 17,
-    TR_NOTICE_COUNT
-} tr_notice;
-
-/* The file's name, before the dot and the rank: "began". */
-TR_API const char *tr_notice_file(tr_notice what);
-/* Tell it of this process. False: no launcher has started this process, or the file could not be written. `text` may be NULL: the file is empty. A reader
- * finds the whole text or no file. */
-TR_API bool tr_notice_tell(tr_notice what, const char *text);
-/* The name of the signal ("SIGTERM") for which mpirun sends SIGUSR1 to the ranks; the launcher leaves it in the folder. Without it: `or_else`. The name is
- * written into `name`. */
-TR_API const char *tr_notice_asked_by(char *name, size_t size, const char *or_else);
 
 #ifdef __cplusplus
 }

@@ -60,9 +60,9 @@ typedef struct tr_task {
     uint32_t       skip;              /* steps of the task that earlier holders made */
 } tr_task;
 
-/* Begin with a list of tasks, after tr_job_setup. The n-th call of each trainer is about the same list, and each list has its passes: a trainer with
- * another `spec` than the first one ends the job. A call gives back the tasks that this trainer still holds of the list before. That list is over when
- * its passes are done, or when no trainer works on it any more. */
+/* Begin with a list of tasks, after tr_job_setup. The n-th call of each trainer is about the same list, and each list has its passes: a
+ * trainer with another `spec` than the first one ends the job. A call gives back the tasks that this trainer still holds of the list
+ * before. That list is over when its passes are done, or when no trainer works on it any more. */
 TR_API tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec);
 /* Say again what the tasks are, after TR_TASK_LATER. It does not wait. */
 TR_API tr_status tr_job_tasks_again(tr_job *job, const tr_tasks_spec *spec);

@@ -124,7 +124,8 @@ tr_status tr_export_read(tr_export *out, const char *folder)
     out->has_sums = status == TR_OK && strncmp((char *)bytes, "trireme-export 1\n", 17) != 0;
     if (status == TR_OK && !is_whole(out, (char *)bytes))
         status = tr_fail(TR_EFORMAT, "it is damaged: it does not have the checksum in its last line");
-    for (char *line = status == TR_OK ? strtok_r((char *)bytes, "\n", &rest) : NULL; line && status == TR_OK; line = strtok_r(NULL, "\n", &rest))
+    for (char *line = status == TR_OK ? strtok_r((char *)bytes, "\n", &rest) : NULL; line && status == TR_OK;
+         line = strtok_r(NULL, "\n", &rest))
         status = take_line(out, folder, line);
     if (status == TR_OK && (out->count == 0 || out->version < 1))
         status = tr_fail(TR_EFORMAT, "no model is named");

@@ -10,9 +10,9 @@
  *     delta delta-000000007 c4d1f60e
  *     end 5d0a93b2
  *
- * `full` is a folder with a whole model, each `delta` one with the parameters, and the rows of tables that changed since the one before. The number
- * after a folder is the checksum of its file `__checksums__`, which has those of its files (storage/checkpoint/checksums.h). `end` has the checksum of
- * the lines before. An export of version 1 has no checksums. */
+ * `full` is a folder with a whole model, each `delta` one with the parameters, and the rows of tables that changed since the one before.
+ * The number after a folder is the checksum of its file `__checksums__`, which has those of its files (storage/checkpoint/checksums.h).
+ * `end` has the checksum of the lines before. An export of version 1 has no checksums. */
 #ifndef TR_SERVING_EXPORT_H
 #define TR_SERVING_EXPORT_H
 

@@ -44,8 +44,8 @@ static tr_status read_ends(tr_model_ends *ends, tr_block *block, const char *typ
         const char   *name = is_feed ? tr_op_desc_output(op, "Out", 0) : tr_op_desc_input(op, "X", 0);
         const int64_t column = tr_op_desc_has_attr(op, "col") ? tr_op_desc_attr_int(op, "col", 0) : -1;
         if (!name || column < 0 || column >= count || ends->name[column] || (is_feed && !tr_block_find_var(block, name)))
-            return tr_fail(TR_EFORMAT, "operator %d (%s) of the model is damaged: columns are 0 .. %d, each once, each of one variable", i, type,
-                           count - 1);
+            return tr_fail(TR_EFORMAT, "operator %d (%s) of the model is damaged: columns are 0 .. %d, each once, each of one variable", i,
+                           type, count - 1);
         ends->name[column] = tr__must_strdup(name);
     }
     return count ? TR_OK : tr_fail(TR_EFORMAT, "the program has no operator '%s': a model is saved by save_inference_model", type);
@@ -94,7 +94,8 @@ static tr_status check_parameter(const tr_var_desc *var, const tr_tensor *tensor
 
     for (int i = 0; i < rank && fits; i++)
         fits = dims[i] < 0 || dims[i] == tr_tensor_dims(tensor)[i];
-    return fits ? TR_OK : tr_fail(TR_ESHAPE, "parameter '%s' has another type or shape in its file than in the program", tr_var_desc_name(var));
+    return fits ? TR_OK
+                : tr_fail(TR_ESHAPE, "parameter '%s' has another type or shape in its file than in the program", tr_var_desc_name(var));
 }
 
 static tr_status load_apart(tr_model *model, const char *folder, const tr_checksums *sums)
@@ -209,8 +210,10 @@ static tr_status add_rows(tr_mapped_table *table, const char *folder, const tr_c
     tr_status status = tr_path_inside(&path, folder, file);
 
     if (status == TR_OK && access(path, F_OK) && errno == ENOENT)
-        status = tr_fail(TR_EUNSUPPORTED, "there is no '%s': the sparse table '%s' was not exported for serving. trireme.serving.export_model "
-                         "writes a model with tables that can be mapped", path, name);
+        status = tr_fail(TR_EUNSUPPORTED,
+                         "there is no '%s': the sparse table '%s' was not exported for serving. trireme.serving.export_model "
+                         "writes a model with tables that can be mapped",
+                         path, name);
     if (status == TR_OK)
         status = tr_checksums_check(sums, file);
     if (status == TR_OK)

@@ -26,7 +26,8 @@ typedef struct tr_model {
     tr_program   *program;            /* without feed and fetch operators */
     tr_scope     *scope;              /* parameters and tables */
     tr_map        tables;             /* the names in which operators look rows up; they are the program's */
-    tr_weight_cache      *kept;               /* parameters, which nobody writes, packed for products (kernels/math/products/weight_cache.h) */
+    tr_weight_cache      *kept;               /* parameters, which nobody writes, packed for products
+                                               * (kernels/math/products/weight_cache.h) */
     tr_model_ends feeds, fetches;
     struct tr_runner *idle;           /* guarded by the predictor's lock (runner.h) */
 } tr_model;

@@ -235,7 +235,8 @@ tr_status tr_predictor_refresh(tr_predictor *predictor, bool *is_new)
         return TR_OK;
     if (!has_names(&predictor->feeds, &model->feeds) || !has_names(&predictor->fetches, &model->fetches)) {
         tr_model_free(model);
-        return tr_fail(TR_EINVAL, "the newer export in '%s' takes or gives other variables than the model that is served", predictor->folder);
+        return tr_fail(TR_EINVAL, "the newer export in '%s' takes or gives other variables than the model that is served",
+                       predictor->folder);
     }
     tr__fork_lock_take(&predictor->lock);
     tr_model *old = predictor->model;

@@ -1,7 +1,7 @@
 /* runner.h - one run of a model at a time.
  *
- * A runner is what one run needs for itself: a clone of the program, a scope for intermediate values above the shared one, an executor and its
- * plan. A run takes an idle runner of its model, or makes one, and gives it back. */
+ * A runner is what one run needs for itself: a clone of the program, a scope for intermediate values above the shared one, an executor and
+ * its plan. A run takes an idle runner of its model, or makes one, and gives it back. */
 #ifndef TR_SERVING_RUNNER_H
 #define TR_SERVING_RUNNER_H
 

@@ -8,8 +8,8 @@
  * `model` is a folder of save_inference_model, or one that a training exports to again and again (python/trireme/serving). Of the latter
  * tr_predictor_refresh takes what is new, while other threads run.
  *
- * Parameters are loaded once and shared by all threads. Rows of sparse tables stay in their files, which are mapped: a model may be larger than
- * the machine's memory. A run allocates nothing once as many threads have run as run at a time.
+ * Parameters are loaded once and shared by all threads. Rows of sparse tables stay in their files, which are mapped: a model may be larger
+ * than the machine's memory. A run allocates nothing once as many threads have run as run at a time.
  */
 #ifndef TRIREME_SERVING_H
 #define TRIREME_SERVING_H
@@ -37,14 +37,16 @@ TR_API const char *tr_predictor_feed(const tr_predictor *predictor, int index);
 TR_API int         tr_predictor_fetch_count(const tr_predictor *predictor);
 TR_API const char *tr_predictor_fetch(const tr_predictor *predictor, int index);
 /* The type of a feed, and its dimensions: -1 is any size. *rank comes with dims [TR_MAX_RANK]. TR_ERANGE: there is no such feed. */
-TR_API tr_status   tr_predictor_feed_type(const tr_predictor *predictor, int index, tr_dtype *dtype, int *rank, int64_t *dims, int *lod_level);
+TR_API tr_status   tr_predictor_feed_type(const tr_predictor *predictor, int index, tr_dtype *dtype, int *rank, int64_t *dims,
+                                          int *lod_level);
 
-/* Run the model once. `feeds` are in the order of tr_predictor_feed; their names are not looked at. `results` are tensors of the caller, one
- * for each fetch; their memory is used again where it is large enough. Any number of threads may run one predictor. */
+/* Run the model once. `feeds` are in the order of tr_predictor_feed; their names are not looked at. `results` are tensors of the caller,
+ * one for each fetch; their memory is used again where it is large enough. Any number of threads may run one predictor. */
 TR_API tr_status   tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results);
 
-/* Load the newest export of a folder that a training exports to. *is_new says whether it is newer than the loaded one. Runs that are under way end
- * with the export that they began with. One thread at a time may call it, while others run. If it fails, the predictor keeps its present export. */
+/* Load the newest export of a folder that a training exports to. *is_new says whether it is newer than the loaded one. Runs that are under
+ * way end with the export that they began with. One thread at a time may call it, while others run. If it fails, the predictor keeps its
+ * present export. */
 TR_API tr_status   tr_predictor_refresh(tr_predictor *predictor, bool *is_new);
 /* The number of the export that runs use: 1, 2, ...; 0: the folder is a saved model. And the training's step then. */
 TR_API int64_t     tr_predictor_version(const tr_predictor *predictor);

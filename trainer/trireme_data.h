@@ -62,8 +62,8 @@ typedef struct tr_table_block {
     bool           is_last;           /* this is the last block of its piece */
 } tr_table_block;
 
-/* Reads tables. The parsing threads call it one at a time, from `open` to the next `open` or `close`. A row group belongs to the piece of the
- * file in which it begins: of n groups of a file of s bytes group i begins at byte i * s / n. A failure writes its text to `error`. */
+/* Reads tables. The parsing threads call it one at a time, from `open` to the next `open` or `close`. A row group belongs to the piece of
+ * the file in which it begins: of n groups of a file of s bytes group i begins at byte i * s / n. A failure writes its text to `error`. */
 enum { TR_TABLE_ERROR_SIZE = 1024 };
 typedef struct tr_table_reader {
     tr_status (*open)(void *payload, const char *path, int64_t begin, int64_t end, char *error);
@@ -74,7 +74,8 @@ typedef struct tr_table_reader {
 
 /* How the trainers of a job share the data. In one process all three do the same. */
 typedef enum tr_data_split {
-    TR_SPLIT_BATCHES = 0,             /* all trainers read the same data, and each takes its slice of each batch; the steps are those of one process */
+    TR_SPLIT_BATCHES = 0,             /* all trainers read the same data, and each takes its slice of each batch; the steps are those of one
+                                       * process */
     TR_SPLIT_FILES = 1,               /* the files are this trainer's own */
     TR_SPLIT_TASKS = 2,               /* files are cut into tasks, and each trainer gets some; no batch has lines of two tasks */
     TR_SPLIT_COUNT
@@ -153,7 +154,8 @@ TR_API int64_t     tr_data_hash(const char *text, size_t size, int64_t buckets);
 
 /* == commands =============================================================================== */
 
-/* A shell command that runs beside this process, and how it ended: also where this process ignores SIGCHLD, or collects all its children. */
+/* A shell command that runs beside this process, and how it ended: also where this process ignores SIGCHLD, or collects all its
+ * children. */
 typedef struct tr_command tr_command;
 
 /* Start a command with the descriptor `input` as its standard input. It owns `input` from now on, also after a failure. *output: the read

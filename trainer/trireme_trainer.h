@@ -42,12 +42,12 @@ typedef struct tr_loop_options {
     double             weight;
     int64_t            skip;          /* steps that were made before: their batches are read, and nothing is run */
     int64_t            runs;          /* runs of the program that were made before: random numbers continue after them */
-    tr_checkpoint_manager *manager;   /* of the training's checkpoints: it counts the steps, and does its work between two of them, except while
-                                       * the loop skips steps. It outlives the loop. NULL: none */
+    tr_checkpoint_manager *manager;   /* of the training's checkpoints: it counts the steps, and does its work between two of them, except
+                                       * while the loop skips steps. It outlives the loop. NULL: none */
     tr_job            *job;           /* in which the steps take part; it outlives the loop. NULL: none */
     tr_program        *idle;          /* in a job: the program of a step without samples; NULL: the loop's program */
-    tr_program        *flush;         /* with leases: a program that runs when a task ends, so that the servers get all of the task's updates;
-                                       * NULL: none */
+    tr_program        *flush;         /* with leases: a program that runs when a task ends, so that the servers get all of the task's
+                                       * updates; NULL: none */
     bool               has_means;     /* fetch in each step, for tr_loop_means */
     bool               check_finite;
     bool               has_precision; /* precision of matrix products; otherwise that of the process */
@@ -58,9 +58,10 @@ typedef struct tr_loop_options {
 typedef struct tr_loop_report {
     bool        is_at_end;            /* no step is left to do */
     bool        is_due;               /* a step was fetched: `line` shows the values */
-    bool        is_paused;            /* a pause that tr_loop_pause_at asked for: all steps that were begun have ended, and no other begins */
-    bool        is_stopped;           /* a signal asked for the end, and the last checkpoint is written: no step begins, and the process should end with
-                                       * TR_STOPPED. tr_checkpoint_manager_stop_text tells its user */
+    bool        is_paused;            /* a pause that tr_loop_pause_at asked for: all steps that were begun have ended, and no other
+                                       * begins */
+    bool        is_stopped;           /* a signal asked for the end, and the last checkpoint is written: no step begins, and the process
+                                       * should end with TR_STOPPED. tr_checkpoint_manager_stop_text tells its user */
     int64_t     epoch;                /* passes ended */
     int64_t     step;                 /* steps ended; with a report, the step that was fetched */
     int64_t     samples;              /* lines in these steps */

@@ -12,11 +12,11 @@
  * Calls are checked in the caller's thread, so a mistake is reported where it is made. Then they become commands for the communication
  * thread, and its core relies on the checks.
  *
- * A job has a part for each way in which threads use it: `rank` is for all threads (rank.h), its `driver` is the communication thread's, and the
- * rest is the owner's.
+ * A job has a part for each way in which threads use it: `rank` is for all threads (rank.h), its `driver` is the communication thread's,
+ * and the rest is the owner's.
  *
- * What must stay true: only the owner uses what stands in this header. Other threads of the process read the atomic fields of blocks: they were
- * set up before `last_pull` was set for the first time. */
+ * What must stay true: only the owner uses what stands in this header. Other threads of the process read the atomic fields of blocks: they
+ * were set up before `last_pull` was set for the first time. */
 #ifndef TR_PSERVER_JOB_H
 #define TR_PSERVER_JOB_H
 

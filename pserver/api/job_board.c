@@ -65,8 +65,10 @@ static tr_status check(const tr_job *job, const tr_job_post *post)
     if (post->stops < 0 || (post->stops && post->number))
         return tr_fail(TR_EINVAL, "tr_job_post_begin: stops %d; a notice asks a training to end by its number, 1, 2, ...", post->stops);
     if (post->bytes < 0 || post->bytes > TR_JOB_POST_LIMIT)
-        return tr_fail(TR_ERANGE, "tr_job_post_begin: %lld bytes; a trainer posts up to %d", (long long)post->bytes, (int)TR_JOB_POST_LIMIT);
-    if (post->until < TR_JOB_NOW || post->until > TR_JOB_ONE || (post->until == TR_JOB_ONE && (post->of < 0 || post->of >= tr_job_trainers(job))))
+        return tr_fail(TR_ERANGE, "tr_job_post_begin: %lld bytes; a trainer posts up to %d", (long long)post->bytes,
+                       (int)TR_JOB_POST_LIMIT);
+    if (post->until < TR_JOB_NOW || post->until > TR_JOB_ONE ||
+        (post->until == TR_JOB_ONE && (post->of < 0 || post->of >= tr_job_trainers(job))))
         return tr_fail(TR_ERANGE, "tr_job_post_begin: until %d of trainer %d; there are %d trainers", (int)post->until, post->of,
                        tr_job_trainers(job));
     return TR_OK;
@@ -100,7 +102,8 @@ tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
     size_t size;
 
     TR_TRY(check(job, post));
-    if (job->policy.decides)                       /* others take the parameters after this post, as of the steps before it: these are to count by then */
+    if (job->policy.decides)                       /* others take the parameters after this post, as of the steps before it: these are to
+                                                    * count by then */
         TR_TRY(tr__job_settle(job));
     TR_TRY(tr_job_wait(job, 1));                   /* ticket 1 is done when it is known whether the servers go on from an earlier
                                                     * start: then they have its posts */

@@ -31,8 +31,10 @@ struct tr__checkpointer {
     tr_job      *job;
     tr_snapshot *snapshot;
     tr_background    background;
-    atomic_uint  bell;                /* wakes the owner when the background thread ends, and the background thread when the servers have answered */
-    atomic_bool  is_initiator, is_over, has_more;       /* this trainer is the initiator; the last checkpoint is made; has_more of tr_job_last */
+    atomic_uint  bell;                /* wakes the owner when the background thread ends, and the background thread when the servers have
+                                       * answered */
+    atomic_bool  is_initiator, is_over, has_more;       /* this trainer is the initiator; the last checkpoint is made; has_more of
+                                                         * tr_job_last */
     order        order;
     atomic_bool  is_asked, is_answered;    /* the servers were asked for this snapshot; all of them have answered */
     bool         has_report;

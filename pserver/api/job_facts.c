@@ -55,7 +55,8 @@ static tr_status add_program(tr__facts *f, int server, const tr_job_program *byt
     for (int i = 0; i < tr_block_op_count(global); i++) {
         snprintf(key, sizeof key, "operator %d of server %d", i, server);
         char *text = tr__op_desc_to_string(tr_block_op_at(global, i));
-        snprintf(value, sizeof value, "%s", text ? text : "");       /* this much is enough to show a difference; the digest covers the whole text */
+        snprintf(value, sizeof value, "%s", text ? text : "");       /* this much is enough to show a difference; the digest covers the
+                                                                      * whole text */
         free(text);
         add(f, key, value);
     }

@@ -1,7 +1,7 @@
 /* job_fetched.c - see job_fetched.h.
  *
- * A slot: step u64, bytes u64 of the values, the values, step u64. A value: bytes of its name, data type, rank, LoD levels, each u32; the name;
- * i64 dims; of each level i64 offsets' number and the offsets; the data. */
+ * A slot: step u64, bytes u64 of the values, the values, step u64. A value: bytes of its name, data type, rank, LoD levels, each u32; the
+ * name; i64 dims; of each level i64 offsets' number and the offsets; the data. */
 #include "pserver/api/job_fetched.h"
 
 #include "framework/base/memory.h"

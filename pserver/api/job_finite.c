@@ -31,7 +31,8 @@ tr_status tr__job_choose_on_nan(tr_job *job, const tr_job_spec *spec)
 
     TR_TRY(tr_on_nan_parse(&job->finite.on_nan, text));
     if (job->finite.on_nan == TR_ON_NAN_SKIP && job->policy.trains_copies)
-        return tr_fail(TR_EUNSUPPORTED, "on_nan skip: in mode geo a trainer's own parameters and optimizers are NaN before the servers hear of it; "
+        return tr_fail(TR_EUNSUPPORTED,
+                       "on_nan skip: in mode geo a trainer's own parameters and optimizers are NaN before the servers hear of it; "
                        "stop and ignore are possible there");
     return TR_OK;
 }
@@ -87,14 +88,18 @@ static tr_status refuse(tr_job *job, const char *what)
     const long long step = (long long)tr__job_step_now(job);
     char            quoted[512];
 
-    tr_runlog_note("nan", ",\"step\":%lld,\"what\":%s,\"on_nan\":\"%s\"", step, tr_json_quote(quoted, sizeof quoted, what), NAMES[job->finite.on_nan]);
+    tr_runlog_note("nan", ",\"step\":%lld,\"what\":%s,\"on_nan\":\"%s\"", step, tr_json_quote(quoted, sizeof quoted, what),
+                   NAMES[job->finite.on_nan]);
     if (job->finite.on_nan == TR_ON_NAN_STOP)
-        return tr_fail(TR_ENAN, "%s: %s in step %lld; the step does not count. To find the operator that makes it: trireme launch --check-nan "
-                       "(TRIREME_CHECK_NAN=1). To leave such steps of a trainer out: --on-nan skip; to train on: --on-nan ignore", self, what, step);
+        return tr_fail(TR_ENAN,
+                       "%s: %s in step %lld; the step does not count. To find the operator that makes it: trireme launch --check-nan "
+                       "(TRIREME_CHECK_NAN=1). To leave such steps of a trainer out: --on-nan skip; to train on: --on-nan ignore",
+                       self, what, step);
     if (tr_counter_get(&job->rank.skipped) == 0)
-        fprintf(stderr, "trireme warning: %s: %s in step %lld; the step of this trainer is left out, and so are others like it from here on. "
-                        "trireme launch --check-nan finds the operator that makes it\n", self, what,
-                step);
+        fprintf(stderr,
+                "trireme warning: %s: %s in step %lld; the step of this trainer is left out, and so are others like it from here on. "
+                "trireme launch --check-nan finds the operator that makes it\n",
+                self, what, step);
     job->finite.is_unfit = true;
     return TR_OK;
 }
@@ -133,7 +138,8 @@ tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int6
     const int64_t at = find_bad(TR_FP32, values, count * t->width);
     if (at < 0)
         return TR_OK;
-    snprintf(what, sizeof what, "the gradient of table '%s' for key %lld is %s", t->name, (long long)keys[at / t->width], name_of(values[at]));
+    snprintf(what, sizeof what, "the gradient of table '%s' for key %lld is %s", t->name, (long long)keys[at / t->width],
+             name_of(values[at]));
     return refuse(job, what);
 }
 

@@ -148,7 +148,8 @@ static void begin_as_replacement(tr_job *job)
 tr_status tr_job_serve(tr_job *job)
 {
     if (job->rank.role == TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "tr_job_serve: servers, standbys and replicas serve; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
+        return tr_fail(TR_EINVAL, "tr_job_serve: servers, standbys and replicas serve; this is %s",
+                       tr_job_rank_name(job, tr_job_rank(job)));
     TR_TRY(tr__rank_serve(&job->rank));
     if (atomic_load(&job->rank.is_replacement))
         begin_as_replacement(job);

@@ -135,9 +135,11 @@ tr_status tr__own_part_set_up(tr__own_part *o, const tr_job_spec *spec)
     if (!spec->own_count || tr_job_trainers(o->job) == 1)
         return TR_OK;
     if (spec->checkpoints && p->survives_trainers && !p->snapshots_all)
-        return tr_fail(TR_EUNSUPPORTED, "each of the %d trainers accumulates gradients of its own in '%s' and others (DGCMomentumOptimizer). In mode '%s' one trainer alone takes "
-                       "part in a checkpoint, and it cannot tell a trainer that has died from one whose accumulators come late: train in another mode, or "
-                       "leave out --checkpoint", tr_job_trainers(o->job), spec->own[0].name, spec->mode);
+        return tr_fail(TR_EUNSUPPORTED,
+                       "each of the %d trainers accumulates gradients of its own in '%s' and others (DGCMomentumOptimizer). In mode '%s' "
+                       "one trainer alone takes part in a checkpoint, and it cannot tell a trainer that has died from one whose "
+                       "accumulators come late: train in another mode, or leave out --checkpoint",
+                       tr_job_trainers(o->job), spec->own[0].name, spec->mode);
     keep_items(o, spec);
     if (spec->checkpoints) {
         o->is_gone = tr__must_alloc((size_t)tr_job_trainers(o->job) * sizeof *o->is_gone);
@@ -282,8 +284,8 @@ static void note_ranks(tr__own_part *o)
     memcpy(o->rank, roster->trainer_rank, (size_t)roster->trainers * sizeof *o->rank);
 }
 
-/* A job that does not survive the death of a trainer waits for the process in its place. Where all trainers take part in a snapshot, that process took
- * no part in this one, and will leave nothing of it. */
+/* A job that does not survive the death of a trainer waits for the process in its place. Where all trainers take part in a snapshot, that
+ * process took no part in this one, and will leave nothing of it. */
 static void look_for_trainers(tr__own_part *o)
 {
     const tr_roster *roster = tr_comm_roster(o->job->rank.comm);
@@ -320,8 +322,10 @@ tr_status tr__own_parts_check(const tr__own_part *o)
 {
     if (!o->count || o->folder)
         return TR_OK;
-    return tr_fail(TR_EUNSUPPORTED, "a checkpoint must have what each of the %d trainers has accumulated in '%s' and others (DGCMomentumOptimizer), and they have no folder to "
-                   "leave it in: start the job with --checkpoint FOLDER, which may be another folder", tr_job_trainers(o->job), o->name[0]);
+    return tr_fail(TR_EUNSUPPORTED,
+                   "a checkpoint must have what each of the %d trainers has accumulated in '%s' and others (DGCMomentumOptimizer), and "
+                   "they have no folder to leave it in: start the job with --checkpoint FOLDER, which may be another folder",
+                   tr_job_trainers(o->job), o->name[0]);
 }
 
 /* What this trainer has written last; NULL: nothing that can be read. */
@@ -406,7 +410,8 @@ static bool had_left(const tr__parts *parts, int trainer)
     return false;
 }
 
-/* What a trainer that is gone had accumulated is lost. Zeros say so to those that read the checkpoint, one in its place or another number of trainers. */
+/* What a trainer that is gone had accumulated is lost. Zeros say so to those that read the checkpoint, one in its place or another number
+ * of trainers. */
 static tr_status write_zeros(tr__parts *parts, const tr__own_part *o, int trainer, const char *folder)
 {
     char               *name = part_name(trainer);
@@ -416,8 +421,9 @@ static tr_status write_zeros(tr__parts *parts, const tr__own_part *o, int traine
 
     for (int i = 0; i < o->count; i++) {
         const tr_checkpoint_item *from = &o->item[i];
-        item[i] = (tr_checkpoint_item){.name = tr_own_value_name(o->name[i], trainer), .param = from->param, .kind = from->kind, .dtype = from->dtype,
-                                       .rank = from->rank, .dims = from->dims, .data = tr__must_alloc(bytes_of(from))};
+        item[i] = (tr_checkpoint_item){.name = tr_own_value_name(o->name[i], trainer), .param = from->param, .kind = from->kind,
+                                       .dtype = from->dtype, .rank = from->rank, .dims = from->dims,
+                                       .data = tr__must_alloc(bytes_of(from))};
     }
     tr_status status = tr_snapshot_take(snapshot, o->count, item);
     if (status == TR_OK)

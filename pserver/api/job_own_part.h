@@ -1,13 +1,14 @@
 /* job_own_part.h - each trainer's own part of a checkpoint: variables of which every trainer has values of its own, such as what an
  * optimizer accumulates before it sends it.
  *
- * A trainer knows of each snapshot which step of its own is the last one in it (tr_client_sees_snapshot). In mode sync the servers say to each trainer
- * which one. Where all trainers take part, it is the step after which this trainer does. Each trainer takes the copy that keep_variables has made after that
- * step, and a thread writes it into FOLDER/.own-TRAINER beside a manifest with the snapshot's number. The initiator waits for all of them and moves them
- * into the checkpoint. A trainer that died without a replacement has zeros there: what it had accumulated is lost.
+ * A trainer knows of each snapshot which step of its own is the last one in it (tr_client_sees_snapshot). In mode sync the servers say to
+ * each trainer which one. Where all trainers take part, it is the step after which this trainer does. Each trainer takes the copy that
+ * keep_variables has made after that step, and a thread writes it into FOLDER/.own-TRAINER beside a manifest with the snapshot's number.
+ * The initiator waits for all of them and moves them into the checkpoint. A trainer that died without a replacement has zeros there: what
+ * it had accumulated is lost.
  *
- * What must stay true: a copy is taken before the operator overwrites it, in the step after the next. The driver calls tr__own_part_poll, the
- * thread that writes the checkpoint tr__own_parts_collect, the owner the rest. */
+ * What must stay true: a copy is taken before the operator overwrites it, in the step after the next. The driver calls tr__own_part_poll,
+ * the thread that writes the checkpoint tr__own_parts_collect, the owner the rest. */
 #ifndef TR_PSERVER_JOB_OWN_PART_H
 #define TR_PSERVER_JOB_OWN_PART_H
 
@@ -35,8 +36,8 @@ void      tr__own_part_poll(tr__own_part *part, const tr_client *client);
 bool      tr__own_part_has(const tr__own_part *part, const char *name);
 /* May a checkpoint be made that needs these parts? TR_EUNSUPPORTED: the trainers have no folder to leave them in. */
 tr_status tr__own_parts_check(const tr__own_part *part);
-/* Wait for the parts of all trainers in this trainer's newest snapshot, add them to `parts` and move them to `folder`. *is_lost: a trainer died
- * meanwhile, or has taken a dead one's place and does not have its part. */
+/* Wait for the parts of all trainers in this trainer's newest snapshot, add them to `parts` and move them to `folder`. *is_lost: a trainer
+ * died meanwhile, or has taken a dead one's place and does not have its part. */
 tr_status tr__own_parts_collect(tr__parts *parts, bool *is_lost, tr__own_part *part, const char *folder, const tr_places *places);
 
 #endif

@@ -1,7 +1,7 @@
 /* job_pull.c - a trainer's parameters: asked for at the end of a step, waited for when they are needed.
  *
- * Memory that a pull will fill has pending values for all code that reads it (framework/tensors/pending_value.h). The job's owner waits by driving the event loop.
- * Other threads of the process wait until the pull is done.
+ * Memory that a pull will fill has pending values for all code that reads it (framework/tensors/pending_value.h). The job's owner waits by
+ * driving the event loop. Other threads of the process wait until the pull is done.
  *
  * What must stay true: nothing is pushed while a pull is under way (client.h), so a push finishes the pulls first. */
 #include "pserver/api/job_pull.h"
@@ -120,7 +120,8 @@ tr_status tr_job_finish_pulls(tr_job *job)
 
 tr_status tr__job_settle(tr_job *job)
 {
-    if (!tr_job_is_done(job, job->rank.last_end))       /* a server may apply a piece of the next step before another server has this step */
+    if (!tr_job_is_done(job, job->rank.last_end))       /* a server may apply a piece of the next step before another server has this
+                                                         * step */
         TR_TRY(tr_job_wait(job, job->rank.last_end));
     return tr_job_finish_pulls(job);
 }
@@ -165,8 +166,10 @@ static tr_status wait_pending(void *payload, const void *data, int64_t bytes)
     if (tr_job_is_done(job, ticket))
         return TR_OK;
     if (!tr__weak_object(job->rank.job))
-        return tr_fail(TR_EINVAL, "this variable was getting its value from the servers when process %d was forked; a child is no rank, and "
-                       "the value does not arrive here. Read the variable in the trainer before it forks", (int)getpid());
+        return tr_fail(TR_EINVAL,
+                       "this variable was getting its value from the servers when process %d was forked; a child is no rank, and "
+                       "the value does not arrive here. Read the variable in the trainer before it forks",
+                       (int)getpid());
     if (pthread_equal(atomic_load(&job->rank.owner), pthread_self()))
         return tr_job_wait(job, ticket);
     return tr_comm_stand_by(job->rank.comm, ticket, tr__seconds(job->rank.options.wait_timeout));

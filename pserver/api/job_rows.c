@@ -43,7 +43,8 @@ static tr_status sort_keys(tr__rows_transfer *transfer, int servers, const int64
         transfer->first[s + 1] += transfer->first[s];
     for (uint32_t i = 0; i < different; i++)
         transfer->place[i] = (uint32_t)transfer->first[transfer->place[i]]++;
-    memmove(transfer->first + 1, transfer->first, (size_t)servers * sizeof *transfer->first);     /* now the ends, which are the next first */
+    memmove(transfer->first + 1, transfer->first, (size_t)servers * sizeof *transfer->first);     /* now the ends, which are the next
+                                                                                                   * first */
     transfer->first[0] = 0;
     return TR_OK;
 }
@@ -174,9 +175,9 @@ static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool k
         TR_TRY(split_known(job, t, transfer));
     for (uint32_t i = 0; i < different; i++)
         transfer->keys[transfer->at[i]] = transfer->set.keys[i];
-    transfer->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? transfer->missing : transfer->first, .keys = transfer->keys,
-                                 .to = transfer->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &transfer->clock,
-                                 .is_rounded = job->rounds && t->dtype == TR_FP32};
+    transfer->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? transfer->missing : transfer->first,
+                                      .keys = transfer->keys, .to = transfer->rows, .row_bytes = (uint64_t)t->row_bytes,
+                                      .clock = &transfer->clock, .is_rounded = job->rounds && t->dtype == TR_FP32};
     return tr__job_call(job, &(tr__command){.head = {TR__PULL_ROWS, .is_urgent = true}, .pull_rows = &transfer->call}, &transfer->ticket);
 }
 
@@ -315,8 +316,8 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
 
 /* Lay out the rows of each server in pieces, with as many rows in each as a message takes. A piece has its keys, then the values, which
  * are aligned to 4; keys may not be aligned to 8. `order` has room for one number for each key. */
-static void lay_out_push(const tr__rows_transfer *transfer, const tr__rows_transfer *sorted, const tr__job_table *t, int servers, uint64_t in_piece,
-                         uint32_t *order, float **to)
+static void lay_out_push(const tr__rows_transfer *transfer, const tr__rows_transfer *sorted, const tr__job_table *t, int servers,
+                         uint64_t in_piece, uint32_t *order, float **to)
 {
     uint8_t *piece = transfer->rows;
 

@@ -1,10 +1,12 @@
-/* job_set_rows.c - rows of tables that a script loads or sets between two steps, while the servers have them (trireme_dist.h, tr_job_set_rows).
+/* job_set_rows.c - rows of tables that a script loads or sets between two steps, while the servers have them (trireme_dist.h,
+ * tr_job_set_rows).
  *
- * A value that a script sets travels with the next step (job_sets.h). Rows cannot: the forward part of the next step, and any look-up before it, asks the
- * servers for them. So the trainers come together, one of them sends the rows, and they come together again. No step is under way meanwhile.
+ * A value that a script sets travels with the next step (job_sets.h). Rows cannot: the forward part of the next step, and any look-up
+ * before it, asks the servers for them. So the trainers come together, one of them sends the rows, and they come together again. No step is
+ * under way meanwhile.
  *
- * What must stay true: each trainer has called tr_job_set_rows_begin before one of them calls tr_job_set_rows, and that call has returned before a
- * trainer calls tr_job_set_rows_end. The caller sees to that by a collective before and behind it. */
+ * What must stay true: each trainer has called tr_job_set_rows_begin before one of them calls tr_job_set_rows, and that call has returned
+ * before a trainer calls tr_job_set_rows_end. The caller sees to that by a collective before and behind it. */
 #include "framework/base/memory.h"
 #include "pserver/api/job_calls.h"
 #include "pserver/api/job_tables.h"
@@ -33,8 +35,11 @@ tr_status tr_job_set_rows_begin(const tr_scope *scope, const char *name)
 
     TR_TRY(table_of(&job, &table, scope, name));
     if (job->policy.trains_copies || job->policy.backups)
-        return tr_fail(TR_EUNSUPPORTED, "rows of table '%s' are set after step %lld; in mode %s the servers take none. Set or load them before the first step, or "
-                       "use another mode", name, (long long)job->step, job->mode);
+        return tr_fail(
+            TR_EUNSUPPORTED,
+            "rows of table '%s' are set after step %lld; in mode %s the servers take none. Set or load them before the first step, or "
+            "use another mode",
+            name, (long long)job->step, job->mode);
     return tr__job_await_servers(job, table);
 }
 
@@ -83,7 +88,8 @@ tr_status tr_job_set_rows(const tr_scope *scope, const char *name, const tr_scop
     TR_TRY(tr_table_var_table(&from, tv));
     if (tv->config.width != job->tables.item[table].width || tv->config.dtype != job->tables.item[table].dtype)
         return tr_fail(TR_ESHAPE, "tr_job_set_rows: rows of %lld %s for table '%s', the servers have %lld %s", (long long)tv->config.width,
-                       tr_dtype_name(tv->config.dtype), name, (long long)job->tables.item[table].width, tr_dtype_name(job->tables.item[table].dtype));
+                       tr_dtype_name(tv->config.dtype), name, (long long)job->tables.item[table].width,
+                       tr_dtype_name(job->tables.item[table].dtype));
     for (int server = 0; clear && server < tr_job_servers(job); server++)
         TR_TRY(send(&ticket, job, server, &(tr_client_pack){.table = (uint32_t)table}, true, tv->updates));
     for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {

@@ -57,7 +57,8 @@ static owned *variable_of(tr__job_sets *sets, const tr_job *job, const tr_job_va
     if (known)
         return &sets->var[known - 1];
     owned *var = &sets->var[sets->count++];
-    *var = (owned){.name = tr__must_strdup(value->source), .dtype = value->dtype, .is_pulled = tr_map_find(&job->blocks.of, value->name) != NULL};
+    *var = (owned){
+        .name = tr__must_strdup(value->source), .dtype = value->dtype, .is_pulled = tr_map_find(&job->blocks.of, value->name) != NULL};
     tr_map_put(&sets->number_of, var->name, (void *)(intptr_t)sets->count);
     return var;
 }
@@ -70,7 +71,8 @@ static void add_part(owned *var, const tr_job_value *value, int entry, uint32_t 
     for (int i = 1; i < value->rank; i++)
         row *= value->dims[i];
     const int64_t rows = value->rank ? value->dims[0] : 1;
-    *p = (part){.next = var->parts, .server = value->server, .entry = entry, .value = number, .begin = value->rows ? value->row * row : 0, .bytes = rows * row};
+    *p = (part){.next = var->parts, .server = value->server, .entry = entry, .value = number, .begin = value->rows ? value->row * row : 0,
+                .bytes = rows * row};
     var->parts = p;
     var->bytes = value->rows ? value->rows * row : rows * row;
 }
@@ -174,8 +176,8 @@ static void bind(const tr__job_sets *sets, int i)
         var->var->tensor.watch = (uint32_t)i + 1;
 }
 
-/* Has the variable another value than the servers think? Of a parameter this trainer has their value, so a script may write it and put it back. What they
- * have of another variable is not known here: each write counts. */
+/* Has the variable another value than the servers think? Of a parameter this trainer has their value, so a script may write it and put it
+ * back. What they have of another variable is not known here: each write counts. */
 static bool is_set(const tr__job_sets *sets, int i)
 {
     const owned *var = &sets->var[i];
@@ -276,15 +278,20 @@ static void want(void *payload, uint32_t number)
 static tr_status check_fetch(const tr_job *job, const owned *var)
 {
     if (!pthread_equal(atomic_load(&job->rank.owner), pthread_self()))
-        return tr_fail(TR_EUNSUPPORTED, "the parameter servers have '%s', and the thread that makes the steps gets it from them; read it there, and hand it over",
-                       var->name);
+        return tr_fail(
+            TR_EUNSUPPORTED,
+            "the parameter servers have '%s', and the thread that makes the steps gets it from them; read it there, and hand it over",
+            var->name);
     if (job->blocks.pushed || job->tables.pushed)
-        return tr_fail(TR_EUNSUPPORTED, "the parameter servers have '%s', and its value is not there to be read in the middle of step %lld; read it between two steps",
-                       var->name, (long long)job->step + 1);
+        return tr_fail(
+            TR_EUNSUPPORTED,
+            "the parameter servers have '%s', and its value is not there to be read in the middle of step %lld; read it between two steps",
+            var->name, (long long)job->step + 1);
     return TR_OK;
 }
 
-/* Add the parts of a variable to a pull. A number of which each server has a copy is whole in one part. Returns how many parts there are now. */
+/* Add the parts of a variable to a pull. A number of which each server has a copy is whole in one part. Returns how many parts there are
+ * now. */
 static int add_parts(int *entry, void **to, int count, const owned *var)
 {
     char *data = tr_var_tensor(var->var)->data;
@@ -402,13 +409,17 @@ static tr_status check_set(const tr_job *job, const owned *var)
     const tr_tensor *tensor = var->var ? tr_var_tensor(var->var) : NULL;
 
     if (job->policy.backups || job->policy.compensation > 0)
-        return tr_fail(TR_EUNSUPPORTED, "'%s' was set after step %lld; in mode %s the servers take no values that a script sets. Set it before the first step, or "
-                       "use another mode", var->name, (long long)job->step, job->mode);
+        return tr_fail(
+            TR_EUNSUPPORTED,
+            "'%s' was set after step %lld; in mode %s the servers take no values that a script sets. Set it before the first step, or "
+            "use another mode",
+            var->name, (long long)job->step, job->mode);
     if (!tensor || !tensor->data)
         return tr_fail(TR_ENOTFOUND, "'%s' has no value any more after step %lld; the servers have one", var->name, (long long)job->step);
     if (tensor->dtype != var->dtype || tr_tensor_bytes(tensor) != var->bytes)
-        return tr_fail(TR_ESHAPE, "'%s' was set to %s%s after step %lld; the servers have %lld bytes of %s", var->name, tr_dtype_name(tensor->dtype),
-                       TR_SHAPE_STR(tensor->shape), (long long)job->step, (long long)var->bytes, tr_dtype_name(var->dtype));
+        return tr_fail(TR_ESHAPE, "'%s' was set to %s%s after step %lld; the servers have %lld bytes of %s", var->name,
+                       tr_dtype_name(tensor->dtype), TR_SHAPE_STR(tensor->shape), (long long)job->step, (long long)var->bytes,
+                       tr_dtype_name(var->dtype));
     return TR_OK;
 }
 
@@ -431,8 +442,10 @@ static void say_whose(tr_job *job, const owned *var)
     if (job->policy.is_lockstep || tr_job_index(job) == 0 || job->sets->has_said)
         return;
     job->sets->has_said = true;
-    fprintf(stderr, "trireme warning: trainer %d: '%s' was set after step %lld; in mode %s what the script of trainer 0 sets counts: set it there, too\n", tr_job_index(job), var->name,
-            (long long)job->step, job->mode);
+    fprintf(stderr,
+            "trireme warning: trainer %d: '%s' was set after step %lld; in mode %s what the script of trainer 0 sets counts: set it there, "
+            "too\n",
+            tr_job_index(job), var->name, (long long)job->step, job->mode);
 }
 
 static tr_status send(tr_job *job, int i)

@@ -55,8 +55,8 @@ static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
     return spec->cache_rows > 0 && spec->cache_staleness > 0 && job->policy.caches_rows;
 }
 
-/* In modes in which trainers train copies: open this trainer's copy of a table. If trainers' variables outlive the process, so do their copies of tables:
- * one that an earlier process has left is as after the job's present step. */
+/* In modes in which trainers train copies: open this trainer's copy of a table. If trainers' variables outlive the process, so do their
+ * copies of tables: one that an earlier process has left is as after the job's present step. */
 static tr_status open_own_table(tr_job *job, int table, const tr_job_table *from)
 {
     enum { NUMBER = 16, LONGEST = TR_SEGMENT_NAME - 16 };      /* room for the suffixes of the table's segments */
@@ -227,8 +227,8 @@ int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server,
     return count;
 }
 
-/* Make the calls, all at once. Operations end in the order of their tickets, so the last ticket is that of all. After a failure the thread may
- * still write into the calls, so they are not freed. */
+/* Make the calls, all at once. Operations end in the order of their tickets, so the last ticket is that of all. After a failure the thread
+ * may still write into the calls, so they are not freed. */
 static tr_status read_from_servers(tr__read_call *call, int count, tr_job *job)
 {
     tr_ticket ticket = 0;
@@ -387,7 +387,9 @@ tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const voi
     tr_table     *table;
 
     if (tr_table_var_is_bound(tr_scope_find(scope, name)))
-        return tr_fail(TR_EINVAL, "tr_table_write_rows: the servers have the rows of table '%s' since the first step: tr_job_set_rows gives them others", name);
+        return tr_fail(
+            TR_EINVAL,
+            "tr_table_write_rows: the servers have the rows of table '%s' since the first step: tr_job_set_rows gives them others", name);
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_write_rows", name));
     if (clear) {
         tr_table_free(tv->table);

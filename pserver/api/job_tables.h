@@ -18,8 +18,8 @@ tr_status tr__job_pack_shard(tr_client_pack *rows, int *count, const tr_table *t
 tr_status tr__job_await_servers(tr_job *job, int table);
 /* Forget rows that were pulled or kept: the servers have others. */
 tr_status tr__job_forget_rows(tr_job *job, int table);
-/* Find the job whose servers have the rows of this variable, and the number of the table there. NULL and -1: the variable has rows of its own, or is no
- * table. TR_EINVAL: that job is over. */
+/* Find the job whose servers have the rows of this variable, and the number of the table there. NULL and -1: the variable has rows of its
+ * own, or is no table. TR_EINVAL: that job is over. */
 tr_status   tr__job_of_rows(tr_job **out, int *table, const tr_scope *scope, const char *name);
 /* The name of a table that was not pushed in the present step; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);

@@ -36,8 +36,9 @@ static double lease_of(const tr_tasks_spec *spec)
 
 static tr_wire tasks_of(const tr_job *job, const tr_tasks_spec *spec)
 {
-    return (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.digest = spec->digest & INT64_MAX, .milliseconds = (uint32_t)ceil(lease_of(spec) * 1000), .count = spec->count,
-                                                      .passes = spec->passes, .list = job->task_lists - 1}};
+    return (tr_wire){.kind = TR_WIRE_TASKS,
+                     .tasks = {.digest = spec->digest & INT64_MAX, .milliseconds = (uint32_t)ceil(lease_of(spec) * 1000),
+                               .count = spec->count, .passes = spec->passes, .list = job->task_lists - 1}};
 }
 
 tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)

@@ -34,9 +34,9 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
     job->blocks.item = tr__must_array((size_t)spec->block_count + (size_t)spec->value_count + 1, sizeof *job->blocks.item);
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *from = &spec->blocks[i];
-        job->blocks.item[i] = (tr__job_block){.param = tr__must_strdup(from->param), .grad = tr__must_strdup(from->grad), .server = from->server,
-                                        .dtype = from->dtype, .bytes = from->bytes, .is_number = from->is_exact,
-                                        .may_be_nan = from->may_be_nan};
+        job->blocks.item[i] = (tr__job_block){.param = tr__must_strdup(from->param), .grad = tr__must_strdup(from->grad),
+                                              .server = from->server, .dtype = from->dtype, .bytes = from->bytes,
+                                              .is_number = from->is_exact, .may_be_nan = from->may_be_nan};
         TR_TRY(tr__job_coder_new(&job->blocks.item[i].coder, job, from));
     }
     job->blocks.value_count = spec->value_count;
@@ -108,10 +108,11 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     if (tr_job_index(job) == 0 && !tr_job_is_replacement(job))
         tell_beginning(job);
     tr_trainer_meter_start(job->rank.meter, tr__clock(), job->step);
-    tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
-                   "\"compress_parameters\":\"%s\",\"compressible_bytes\":%lld", spec->mode,
-                   (long long)job->step, job->blocks.count, job->tables.count, tr__job_compress_text(spec), tr__job_compress_parameters_text(spec),
-                   (long long)tr__job_compressible_bytes(job, spec));
+    tr_runlog_note("began",
+                   ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
+                   "\"compress_parameters\":\"%s\",\"compressible_bytes\":%lld",
+                   spec->mode, (long long)job->step, job->blocks.count, job->tables.count, tr__job_compress_text(spec),
+                   tr__job_compress_parameters_text(spec), (long long)tr__job_compressible_bytes(job, spec));
     return TR_OK;
 }
 
@@ -220,7 +221,10 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     bool is_idle;
     TR_TRY(tr_job_finish_pulls(job));              /* for a step without a push */
     TR_TRY(tr__job_release_gradients(job, &is_idle));
-    TR_TRY(tr__job_call(job, &(tr__command){.head = {is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = tr__job_pulls_after_steps(job)}}, ticket));
+    TR_TRY(tr__job_call(job,
+                        &(tr__command){.head = {is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true,
+                                                .has_more = tr__job_pulls_after_steps(job)}},
+                        ticket));
     tr_trainer_meter_end(job->rank.meter, tr__clock());
     job->rank.last_end = job->last_ticket;
     job->step++;
@@ -291,7 +295,8 @@ static void tell_left(const tr_job *job)
     if (job->stage != TR__JOB_SET_UP)
         return;
     const bool is_common = job->policy.is_lockstep && !job->policy.snapshots_all;
-    snprintf(text, sizeof text, "%lld %lld %d", (long long)(job->began.step + job->step * job->policy.period), (long long)job->step, is_common);
+    snprintf(text, sizeof text, "%lld %lld %d", (long long)(job->began.step + job->step * job->policy.period), (long long)job->step,
+             is_common);
     tr__launcher_tell(TR_NOTICE_LEFT, tr_job_rank(job), text);
 }
 

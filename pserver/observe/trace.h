@@ -15,7 +15,8 @@ typedef void (*tr_trace_membership_fn)(void *payload, int64_t now, int rank, int
 void      tr_trace_watch_members(tr_trace_membership_fn watch, void *payload);
 /* With `members`: print "trace,SECONDS,RANK,moves trainer,NUMBER,FROM to TO". */
 void      tr_trace_membership(int64_t now, int rank, int trainer, tr_membership from, tr_membership to);
-/* Print "trace,SECONDS,RANK,sent to,PEER,MESSAGE" (or "received from"), where SECONDS is the monotonic clock's `now` in nanoseconds / 1e9. */
+/* Print "trace,SECONDS,RANK,sent to,PEER,MESSAGE" (or "received from"), where SECONDS is the monotonic clock's `now` in nanoseconds /
+ * 1e9. */
 void      tr_trace_message(int64_t now, int rank, bool is_sent, int peer, const tr_wire *wire);
 
 #endif

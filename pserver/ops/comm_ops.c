@@ -1,10 +1,10 @@
 /* comm_ops.c - the operators by which a program talks to the servers: send, send_barrier, recv, fetch_barrier, and listen_and_serv, which
  * is a server's whole program.
  *
- * They use the job in which their run takes part (tr_executor_set_job), and name blocks as tr_job_setup was told. `send` pushes and returns; `send_barrier` ends the
- * step. `recv` asks and returns. `fetch_barrier` waits; or it lets the program return, and then the next run has a `recv_wait` before the
- * first reader of each parameter. Operators in between overlap with the transfer. Fluid's endpoints are accepted and ignored, because
- * blocks know their servers.
+ * They use the job in which their run takes part (tr_executor_set_job), and name blocks as tr_job_setup was told. `send` pushes and
+ * returns; `send_barrier` ends the step. `recv` asks and returns. `fetch_barrier` waits; or it lets the program return, and then the next
+ * run has a `recv_wait` before the first reader of each parameter. Operators in between overlap with the transfer. Fluid's endpoints are
+ * accepted and ignored, because blocks know their servers.
  *
  * What must stay true: `send` copies a gradient unless the program promises, by zero_copy, not to touch its memory until the servers have
  * applied the step. That is until a waiting send_barrier or fetch_barrier lists the gradient in X. A persistable gradient stays untouched
@@ -27,8 +27,10 @@
 tr_status tr__comm_find_job(tr_job **out, const tr_run *io)
 {
     *out = tr_run_job(io);
-    return *out ? TR_OK : tr_fail(TR_EINVAL, "%s: this run takes part in no job: trireme launch starts one, and in C tr_job_start, tr_executor_set_job",
-                                     tr_run_op_type(io));
+    return *out ? TR_OK
+                : tr_fail(TR_EINVAL,
+                          "%s: this run takes part in no job: trireme launch starts one, and in C tr_job_start, tr_executor_set_job",
+                          tr_run_op_type(io));
 }
 
 typedef struct notes {
@@ -45,7 +47,8 @@ tr_status tr__comm_begin(tr_job **out, const int **numbers, const tr_run *io, in
     TR_TRY(tr_run_notes((void **)&noted, io, sizeof *noted + (size_t)count * sizeof *noted->number));
     for (int i = 0; noted->job != *out && i < count; i++)
         if ((noted->number[i] = find(*out, names[i])) < 0)
-            return tr_fail(TR_ENOTFOUND, "%s: no server has a %s '%s'", tr_run_op_type(io), find == tr_job_find_table ? "table" : "block", names[i]);
+            return tr_fail(TR_ENOTFOUND, "%s: no server has a %s '%s'", tr_run_op_type(io), find == tr_job_find_table ? "table" : "block",
+                           names[i]);
     noted->job = *out;
     *numbers = noted->number;
     return TR_OK;
@@ -64,8 +67,9 @@ tr_status tr__comm_each_block(const tr_run *io, tr_job *job, const tr_tensor *wh
         at += slice.bytes;
         TR_TRY(act(io, job, &slice));
     }
-    return at == size ? TR_OK : tr_fail(TR_ESHAPE, "%s: a tensor has %lld bytes, its blocks, from '%s' on, %lld", tr_run_op_type(io), (long long)size,
-                                        count ? job->blocks.item[blocks[0]].param : "none", (long long)at);
+    return at == size ? TR_OK
+                      : tr_fail(TR_ESHAPE, "%s: a tensor has %lld bytes, its blocks, from '%s' on, %lld", tr_run_op_type(io),
+                                (long long)size, count ? job->blocks.item[blocks[0]].param : "none", (long long)at);
 }
 
 tr_status tr__comm_pull(const tr_run *io, tr_job *job, const tr__slice *slice)
@@ -126,13 +130,15 @@ static const tr_op_proto send_proto = {
 static tr_status push(const tr_run *io, tr_job *job, const tr__slice *slice)
 {
     const send_attrs *a = io->attrs;
-    const int64_t     rows = slice->whole->shape.rank ? slice->whole->shape.dim[0] : 0, row = rows ? tr_tensor_bytes(slice->whole) / rows : 0;
+    const int64_t rows = slice->whole->shape.rank ? slice->whole->shape.dim[0] : 0, row = rows ? tr_tensor_bytes(slice->whole) / rows : 0;
     char             *from = slice->memory;
 
     if (slice->part < a->sections.count && a->sections.item[slice->part] * row != slice->bytes)
-        return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", slice->part, (long long)a->sections.item[slice->part],
-                       (long long)(a->sections.item[slice->part] * row), job->blocks.item[slice->block].param, (long long)slice->bytes);
-    if (!a->zero_copy && (!tr__job_compresses(job, slice->block) || tr__job_holds_gradients(job)))    /* compression reads a gradient at once */
+        return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", slice->part,
+                       (long long)a->sections.item[slice->part], (long long)(a->sections.item[slice->part] * row),
+                       job->blocks.item[slice->block].param, (long long)slice->bytes);
+    /* Compression reads a gradient at once. */
+    if (!a->zero_copy && (!tr__job_compresses(job, slice->block) || tr__job_holds_gradients(job)))
         TR_TRY(tr__job_stage(&from, job, slice->block, from));
     return tr_job_push(job, slice->block, from, slice->bytes, tr_job_weight(job), NULL);
 }
@@ -304,7 +310,8 @@ static const tr_op_proto listen_proto = {
            "the attributes by which Fluid says it are accepted and have no effect.",
     .in = TR_SLOTS({"X", "not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("endpoint", STRING), TR_ATTR_IGNORED("grad_to_block_id", STRINGS),
-                     TR_ATTR_IGNORED("sync_mode", BOOL, .number = 1), TR_ATTR_ONLY("dc_asgd", BOOL, "start the job in mode async(compensation=...)"),
+                     TR_ATTR_IGNORED("sync_mode", BOOL, .number = 1),
+                     TR_ATTR_ONLY("dc_asgd", BOOL, "start the job in mode async(compensation=...)"),
                      TR_ATTR_IGNORED("optimize_blocks", BLOCKS), TR_ATTR_IGNORED("prefetch_var_name_to_block_id", STRINGS),
                      TR_ATTR_IGNORED("sparse_grad_to_param", STRINGS), TR_ATTR_IGNORED("Fanin", INT, .number = 1),
                      TR_ATTR_IGNORED("checkpint_block_id", INT, .number = -1)),
@@ -326,8 +333,10 @@ static tr_status run_listen(const tr_run *io)
 TR_REGISTER_OP(send, .proto = &send_proto, .run = run_send, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
 TR_REGISTER_OP(recv, .proto = &recv_proto, .run = run_recv, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
 TR_REGISTER_OP(send_barrier, .proto = &send_barrier_proto, .run = run_send_barrier, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
-TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_barrier, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
-TR_REGISTER_OP(recv_wait, .proto = &recv_wait_proto, .run = run_recv_wait, .has_effect = true, .io = TR_IO_PEERS, .awaits = true, .updates = true);
+TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_barrier, .has_effect = true, .io = TR_IO_PEERS,
+               .updates = true);
+TR_REGISTER_OP(recv_wait, .proto = &recv_wait_proto, .run = run_recv_wait, .has_effect = true, .io = TR_IO_PEERS, .awaits = true,
+               .updates = true);
 TR_REGISTER_OP(send_sets, .proto = &send_sets_proto, .run = run_send_sets, .has_effect = true, .io = TR_IO_PEERS, .awaits = true);
 TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true, .io = TR_IO_PEERS);
 

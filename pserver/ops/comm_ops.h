@@ -1,4 +1,5 @@
-/* comm_ops.h - shared by the operators that talk to servers: the job of a run, its numbers for names, and tensors that are cut into blocks. */
+/* comm_ops.h - shared by the operators that talk to servers: the job of a run, its numbers for names, and tensors that are cut into
+ * blocks. */
 #ifndef TR_PSERVER_COMM_OPS_H
 #define TR_PSERVER_COMM_OPS_H
 
@@ -8,8 +9,8 @@
 
 /* The job in which a run takes part; it is a mistake if there is none. */
 tr_status tr__comm_find_job(tr_job **out, const tr_run *io);
-/* The same, and the job's numbers for `count` names that the operator has. They are looked up at its first run in this job, by tr_job_find_block or
- * tr_job_find_table, and noted for the steps after it; a name that no server has is a mistake. */
+/* The same, and the job's numbers for `count` names that the operator has. They are looked up at its first run in this job, by
+ * tr_job_find_block or tr_job_find_table, and noted for the steps after it; a name that no server has is a mistake. */
 tr_status tr__comm_begin(tr_job **out, const int **numbers, const tr_run *io, int count, const char *const *names,
                          int (*find)(const tr_job *job, const char *name));
 

@@ -28,15 +28,15 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Counts its runs; in every period-th it adds its share of Param - Base to the servers' blocks, and sets Param and "
-           "Base to what is there then; the same of the job's sparse tables, row by row. With Count at 0 it does nothing: all steps were exchanged.",
+           "Base to what is there then; the same of the job's sparse tables, row by row. With Count at 0 it does nothing: all steps were "
+           "exchanged.",
     .in = TR_SLOTS({"Param", "[...] float", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
-                   {"Base", "like Param", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
-                   {"Count", "[1] int64, runs since the last exchange"}),
+                   {"Base", "like Param", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}, {"Count", "[1] int64, runs since the last exchange"}),
     .out = TR_SLOTS({"ParamOut", "the same variables as Param", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                     {"BaseOut", "the same variables as Base", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                     {"CountOut", "the same variable as Count"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, period, LONG, "runs from one exchange to the next; 0: exchange now if Count is not 0",
-                             .number = 1, .range = TR_AT_LEAST(0)),
+    .attr = TR_ATTRS(TR_ATTR(attrs, period, LONG, "runs from one exchange to the next; 0: exchange now if Count is not 0", .number = 1,
+                             .range = TR_AT_LEAST(0)),
                      TR_ATTR(attrs, blocks, STRINGS, "names of the blocks of all parameters, in order"),
                      TR_ATTR(attrs, parts, LONGS, "how many of them are each parameter's")),
     .attrs_size = sizeof(attrs),

@@ -29,7 +29,8 @@ static const tr_op_proto prefetch_proto = {
     .attrs_size = sizeof(prefetch_attrs),
 };
 
-/* Collect the keys of the lists from `first` on that belong to its table, one list after the other. `table`: the number of each list's table. */
+/* Collect the keys of the lists from `first` on that belong to its table, one list after the other. `table`: the number of each list's
+ * table. */
 static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *io, const int *table, int first)
 {
     void     *joined = NULL;
@@ -128,8 +129,8 @@ static tr_status run_pull(const tr_run *io)
 
     TR_TRY(tr__comm_begin(&job, &table, io, 1, &a->table, tr_job_find_table));
     if (job->tables.item[*table].width != a->width)
-        return tr_fail(TR_ESHAPE, "pull_sparse: '%s' has rows of %lld values, %lld are wanted", a->table, (long long)job->tables.item[*table].width,
-                       (long long)a->width);
+        return tr_fail(TR_ESHAPE, "pull_sparse: '%s' has rows of %lld values, %lld are wanted", a->table,
+                       (long long)job->tables.item[*table].width, (long long)a->width);
     TR_TRY(tr_job_lookup(job, *table, n, keys, out));
     tr__looked_up_clear(out, keys, n, a->width, a->padding_idx);
     return TR_OK;

@@ -63,8 +63,11 @@ static tr_status run_init(const tr_run *io)
         .keep_count = (uint32_t)a->keep_count, .max_rows = (uint64_t)a->max_rows};
 
     if (tr_table_var_is_bound(tr_var_of(io->out[OUT])))
-        return tr_fail(TR_EUNSUPPORTED, "lookup_sparse_table_init: the servers have the rows of table '%s' since the first step, and a job cannot begin them "
-                       "anew: run the startup program a second time in a job of its own, or in one process", tr_run_out_name(io, OUT, 0));
+        return tr_fail(
+            TR_EUNSUPPORTED,
+            "lookup_sparse_table_init: the servers have the rows of table '%s' since the first step, and a job cannot begin them "
+            "anew: run the startup program a second time in a job of its own, or in one process",
+            tr_run_out_name(io, OUT, 0));
     if (a->state_values.count > TR_TABLE_STATES)
         return tr_fail(TR_ERANGE, "lookup_sparse_table_init: %d states for each element; up to %d are possible",
                        a->state_values.count, TR_TABLE_STATES);

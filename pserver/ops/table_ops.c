@@ -1,7 +1,8 @@
 /* table_ops.c - the operators of sparse tables: lookup_sparse_table and its gradient, lookup_sparse_table_update, pushed_rows.
  *
- * Their variable W holds an object (table_var.h), which lookup_sparse_table_init makes (table_init_op.c). Rows are looked up and updated where it
- * says: in its own table, in files, or in a job, whose servers have them. So a program that is run beside a training finds the trained rows. */
+ * Their variable W holds an object (table_var.h), which lookup_sparse_table_init makes (table_init_op.c). Rows are looked up and updated
+ * where it says: in its own table, in files, or in a job, whose servers have them. So a program that is run beside a training finds the
+ * trained rows. */
 #include "framework/runs/frame.h"
 #include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
@@ -30,8 +31,10 @@ typedef struct lookup_attrs {
 } lookup_attrs;
 
 static const tr_op_proto lookup_proto = {
-    .doc = "Looks rows up in a sparse table: Out[i] = the row of key Ids[i]. Rows that no update made have their first values. A table whose "
-           "rows the servers of a job have is looked up there. W may also be selected rows; a key that they do not hold is a mistake, or gives zeros in a test.",
+    .doc =
+        "Looks rows up in a sparse table: Out[i] = the row of key Ids[i]. Rows that no update made have their first values. A table whose "
+        "rows the servers of a job have is looked up there. W may also be selected rows; a key that they do not hold is a mistake, or "
+        "gives zeros in a test.",
     .in = TR_SLOTS({"W", "the table, or float32 selected rows", TR_SLOT_ANY_KIND}, {"Ids", "[..., 1] int64; any keys"}),
     .out = TR_SLOTS({"Out", "[..., width] float32"}),
     .attr = TR_ATTRS(TR_ATTR(lookup_attrs, padding_idx, LONG, "this key gives zeros and trains nothing; -1 is none", .number = -1),
@@ -54,7 +57,8 @@ static tr_status width_of(int64_t *out, const tr_infer *io)
         return *out > 0 ? TR_OK : tr_fail(TR_EINVAL, "%s: of a table the attribute width must say how many values a row has", io->type);
     TR_TRY(tr__check_rank(io, "W", w, 2));
     if (w->dtype != TR_FP32)
-        return tr_fail(TR_EDTYPE, "%s: selected rows must be float32, W is %s; lookup_table takes others", io->type, tr_dtype_name(w->dtype));
+        return tr_fail(TR_EDTYPE, "%s: selected rows must be float32, W is %s; lookup_table takes others", io->type,
+                       tr_dtype_name(w->dtype));
     if (*out == 0)
         *out = w->shape.dim[1];
     return w->shape.dim[1] == *out ? TR_OK : tr_fail(TR_ESHAPE, "%s: W has rows of %lld values, width is %lld", io->type,
@@ -199,7 +203,8 @@ static const tr_op_proto update_proto = {
     .doc = "Updates the rows of a sparse table that Grad names, by the operators of sub_block, some rows at a time. Repeated keys "
            "add up first. On a server Grad may be what the trainers have pushed, as it came.",
     .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}, {"Grad", "[n, width] float32, selected rows; or pushed rows", TR_SLOT_ANY_KIND},
-                   {"Numbers", "[1]; what the operators read beside rows: learning rate, powers of beta", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+                   {"Numbers", "[1]; what the operators read beside rows: learning rate, powers of beta",
+                    TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(update_attrs, sub_block, BLOCK, "the optimizer's operators, on a tile of rows", .required = true),
                      TR_ATTR(update_attrs, param, STRING, "the tile's values in sub_block", .required = true),
                      TR_ATTR(update_attrs, grad, STRING, "its gradients", .required = true),

@@ -1,8 +1,8 @@
 /* trainer_vars_ops.c - the operator that keeps a trainer's own variables beyond its process, and the function by which the next process
  * restores them.
  *
- * Nothing is kept without TRIREME_STATE, which `trireme launch` sets: no later process would read it. Only where checkpoints have each trainer's
- * accumulators (job_own_part.h) there are copies in any case. */
+ * Nothing is kept without TRIREME_STATE, which `trireme launch` sets: no later process would read it. Only where checkpoints have each
+ * trainer's accumulators (job_own_part.h) there are copies in any case. */
 #include "framework/operators/op.h"
 #include "framework/operators/op_registry.h"
 #include "framework/tensors/scope.h"
@@ -46,8 +46,10 @@ static tr_status take_over(const tr_scope *scope, const tr_trainer_var *from)
     tr_var *var = tr_scope_find(scope, from->name);
 
     if (!var || !var->tensor.data || (uint64_t)tr_tensor_bytes(&var->tensor) != from->bytes)
-        return tr_fail(TR_ENOTFOUND, "'%s', of which an earlier process of this trainer has kept %llu bytes, is not the same variable here: "
-                       "is this another script?", from->name, (unsigned long long)from->bytes);
+        return tr_fail(TR_ENOTFOUND,
+                       "'%s', of which an earlier process of this trainer has kept %llu bytes, is not the same variable here: "
+                       "is this another script?",
+                       from->name, (unsigned long long)from->bytes);
     tr_tensor own;                                 /* the variable's present memory may be shared */
     tr_tensor_init(&own);
     TR_TRY(tr_tensor_copy(&own, &var->tensor));

@@ -1,7 +1,7 @@
 /* rank.h - what the threads of a rank share: the owner, the communication thread, the thread of the log.
  *
- * What must stay true: a field is set before the communication thread starts, or it is atomic, or it is handed over. To hand a field over, one thread
- * writes it and then sets an atomic, posts a command or lets a ticket be done; only then the other thread reads it. */
+ * What must stay true: a field is set before the communication thread starts, or it is atomic, or it is handed over. To hand a field over,
+ * one thread writes it and then sets an atomic, posts a command or lets a ticket be done; only then the other thread reads it. */
 #ifndef TR_PSERVER_RANK_H
 #define TR_PSERVER_RANK_H
 

@@ -1,7 +1,8 @@
 /* rank_commands.h - commands from the owner of a rank to its core, by tr__rank_post.
  *
- * A command is a kind, and its data. The lists below say the type of the data for each kind, and which core it is for: a trainer's client, or a server or replica.
- * The memory behind a pointer must stay alive until the command's ticket is done, unless it is said that the command frees it. */
+ * A command is a kind, and its data. The lists below say the type of the data for each kind, and which core it is for: a trainer's client,
+ * or a server or replica. The memory behind a pointer must stay alive until the command's ticket is done, unless it is said that the
+ * command frees it. */
 #ifndef TR_PSERVER_RANK_COMMANDS_H
 #define TR_PSERVER_RANK_COMMANDS_H
 

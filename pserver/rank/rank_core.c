@@ -208,7 +208,9 @@ static void client_command(tr_client *client, const tr__command *c)
     case TR__SETUP:           set_up(client, c->setup); break;
     case TR__SET:             set(client, &c->set); break;
     case TR__PUSH:            tr_client_push(client, c->push.block, c->push.data, c->push.weight); break;
-    case TR__PUSH_COMPRESSED: tr_client_push_compressed(client, c->push_compressed.block, c->push_compressed.pieces, c->push_compressed.weight); break;
+    case TR__PUSH_COMPRESSED:
+        tr_client_push_compressed(client, c->push_compressed.block, c->push_compressed.pieces, c->push_compressed.weight);
+        break;
     case TR__STEP_END:        tr_client_step_end(client); break;
     case TR__STEP_IDLE:       tr_client_step_idle(client); break;
     case TR__PULL:            pull(client, c->pull); break;

@@ -134,8 +134,14 @@ static tr_status start(tr__rank *rank)
     char                  transport[1024];
 
     tr_transport_find(transport, sizeof transport, o->transport);
-    const tr_comm_options comm = {rank->role, rank->role == TR_ROLE_STANDBY && o->can_replace, tr__rank_incarnation_of_start(), tr__seconds(o->heartbeat),
-                                  tr__seconds(o->timeout), tr__seconds(o->start_timeout), tr__seconds(o->grace), transport};
+    const tr_comm_options comm = {rank->role,
+                                  rank->role == TR_ROLE_STANDBY && o->can_replace,
+                                  tr__rank_incarnation_of_start(),
+                                  tr__seconds(o->heartbeat),
+                                  tr__seconds(o->timeout),
+                                  tr__seconds(o->start_timeout),
+                                  tr__seconds(o->grace),
+                                  transport};
     const tr_comm_core    core = tr__rank_core(rank->driver);
 
     rank->options.transport = NULL;                /* the caller may free its text */

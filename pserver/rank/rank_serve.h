@@ -1,4 +1,5 @@
-/* rank_serve.h - the owner of a server, standby or replica: it applies updates, freezes states and writes parts of checkpoints when the core wants that. */
+/* rank_serve.h - the owner of a server, standby or replica: it applies updates, freezes states and writes parts of checkpoints when the
+ * core wants that. */
 #ifndef TR_PSERVER_RANK_SERVE_H
 #define TR_PSERVER_RANK_SERVE_H
 

@@ -1,8 +1,10 @@
-/* double_buffers.h - the double buffer of a server: each variable that updates change has two buffers: the present values, and those of the next update.
+/* double_buffers.h - the double buffer of a server: each variable that updates change has two buffers: the present values, and those of the
+ * next update.
  *
  * An update reads the present values and writes the next ones. tr_double_buffers_switch exchanges the two and so commits the update.
  *
- * What must stay true: a switch exchanges the memory of two tensors, while each name stays with its tensor. So no plan looks up a variable again. */
+ * What must stay true: a switch exchanges the memory of two tensors, while each name stays with its tensor. So no plan looks up a variable
+ * again. */
 #ifndef TR_PSERVER_DOUBLE_BUFFERS_H
 #define TR_PSERVER_DOUBLE_BUFFERS_H
 

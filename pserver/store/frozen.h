@@ -2,7 +2,8 @@
  *
  * Dense values are copied. Tables are not: a snapshot of the table gives the rows of that moment while updates change the table (table.h).
  *
- * What must stay true: the thread that computes updates creates and frees a frozen state, between two updates. Another thread may read it meanwhile. */
+ * What must stay true: the thread that computes updates creates and frees a frozen state, between two updates. Another thread may read it
+ * meanwhile. */
 #ifndef TR_PSERVER_FROZEN_H
 #define TR_PSERVER_FROZEN_H
 

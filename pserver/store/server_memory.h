@@ -30,7 +30,8 @@ struct tr_server_program {
     tr_tensor  **value;               /* borrowed from the scope */
     tr_tensor  **param;               /* of each block: its parameter; borrowed from the scope */
     void       **value_memory[2], **param_memory[2];   /* their two buffers, or the one twice */
-    int          side;                /* which of the two is the present one; while an update runs, a tensor may point to what was set instead */
+    int          side;                /* which of the two is the present one; while an update runs, a tensor may point to what was set
+                                       * instead */
     bool         is_over;             /* the job has ended well, so the memory that outlives processes is not needed any more */
     tr_state    *state;               /* the memory that outlives the process */
     uint32_t     table_count;

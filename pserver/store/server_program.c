@@ -162,7 +162,8 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
     if (name)
         tr_table_remove(own);                      /* usually there is no old one */
     const tr_status status = tr_table_var_table(&made, sp->table[index]);
-    return status == TR_OK ? TR_OK : tr_context(status, "while sparse table '%s', number %d of this server, was made", from->name, (int)index + 1);
+    return status == TR_OK ? TR_OK
+                           : tr_context(status, "while sparse table '%s', number %d of this server, was made", from->name, (int)index + 1);
 }
 
 static void note_memory(tr_server_program *sp)
@@ -179,7 +180,8 @@ void tr__server_program_switch(tr_server_program *sp)
     sp->side = !sp->side;
 }
 
-tr_status tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state, bool resume)
+tr_status tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
+                                   bool resume)
 {
     char        text[TR_SEGMENT_NAME];
     const char *name = tr__server_program_name(text, sp);
@@ -261,7 +263,8 @@ static tr_status make_plan(tr_server_program *sp)
 
     for (uint32_t i = 0; i < sp->block_count; i++)
         blocks[i] = (tr_update_block){sp->setup->blocks[i]->param, sp->setup->blocks[i]->grad};
-    const tr_status status = tr_update_plan_new(&sp->plan, sp->job, sp->program, sp->scope, sp->state, sp->by_pieces, sp->block_count, blocks);
+    const tr_status status = tr_update_plan_new(&sp->plan, sp->job, sp->program, sp->scope, sp->state, sp->by_pieces, sp->block_count,
+                                                blocks);
     free(blocks);
     return status;
 }
@@ -282,8 +285,8 @@ bool tr_server_program_is_quick(const tr_server_program *sp)
     return tr_update_plan_is_quick(sp->plan) && sp->table_count == 0;
 }
 
-/* Let the update read what trainers have set. The present buffers stay as they are: the update may never count, and others read them. What has one
- * buffer, which no update changes, is assigned. No piece of this update was computed before. */
+/* Let the update read what trainers have set. The present buffers stay as they are: the update may never count, and others read them. What
+ * has one buffer, which no update changes, is assigned. No piece of this update was computed before. */
 static tr_status set_values(tr_server_program *sp, const tr_update *update)
 {
     for (uint32_t i = 0; i < update->set_count; i++) {
@@ -303,7 +306,8 @@ static tr_status run(tr_server_program *sp, const tr_update *update)
 {
     TR_TRY(set_values(sp, update));
     for (uint32_t i = 0; update->compensation > 0 && i < sp->block_count; i++)
-        tr_compensate(sp->param[i]->dtype, update->grad[i], sp->param[i]->data, update->pulled[i], tr_tensor_count(sp->param[i]), update->compensation);
+        tr_compensate(sp->param[i]->dtype, update->grad[i], sp->param[i]->data, update->pulled[i], tr_tensor_count(sp->param[i]),
+                      update->compensation);
     for (uint32_t i = 0; i < sp->table_count; i++) {
         sp->pushed[i]->update = &update->rows[i];
         sp->table[i]->updates = sp->table[i]->before + update->number - 1;

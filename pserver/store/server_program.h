@@ -21,7 +21,8 @@
 
 typedef struct tr_server_program tr_server_program;
 
-/* `job`: the job in which updates take part; NULL: none. `applied` gets the duration of each update, with that of its pieces. Both are borrowed. */
+/* `job`: the job in which updates take part; NULL: none. `applied` gets the duration of each update, with that of its pieces. Both are
+ * borrowed. */
 tr_server_program *tr_server_program_new(tr_weak *job, tr_times *applied);
 void               tr_server_program_free(tr_server_program *sp);
 /* Does tr_server_program_run take no more than some tens of microseconds? */
@@ -35,14 +36,15 @@ void               tr_server_program_thaw(tr_server_program *sp);
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
 /* The job has ended well: tr_server_program_free must also remove the memory that outlives the process. */
 void               tr_server_program_over(tr_server_program *sp);
-/* List the arrays and tables of a checkpoint as they are now, and return their number. `out` has room for tr_server_program_state_capacity. The
- * entries point into the setup and the program; descriptions of tables live until the next call. */
+/* List the arrays and tables of a checkpoint as they are now, and return their number. `out` has room for tr_server_program_state_capacity.
+ * The entries point into the setup and the program; descriptions of tables live until the next call. */
 int                tr_server_program_states(tr_server_program *sp, tr_checkpoint_item *out);
 uint32_t           tr_server_program_state_capacity(const tr_server_program *sp);
 
 /* For server_store.c. */
 /* As in tr_store. `state` is new, or (`resume`) was left by a program of the same setup. The program owns it from here on. */
-tr_status   tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state, bool resume);
+tr_status   tr__server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
+                                     bool resume);
 tr_status   tr__server_program_ready(tr_server_program *sp);
 /* Exchange the buffers of all variables. */
 void        tr__server_program_switch(tr_server_program *sp);

@@ -55,8 +55,8 @@ static bool last_commit(void *self, tr_commit *commit, const void **packed, uint
     return true;
 }
 
-static tr_status set_up(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
-                        bool resume)
+static tr_status set_up(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed,
+                        uint64_t bytes, bool resume)
 {
     tr_state *state = sp->left_state;
     char      name[TR_SEGMENT_NAME];
@@ -73,7 +73,8 @@ static tr_status set_up(tr_server_program *sp, const Trireme__Pserver__Setup *se
     return tr__server_program_setup(sp, setup, policy, state, resume);
 }
 
-static tr_status setup(void *self, const Trireme__Pserver__Setup *what, const tr_policy *policy, const void *packed, uint64_t bytes, bool resume)
+static tr_status setup(void *self, const Trireme__Pserver__Setup *what, const tr_policy *policy, const void *packed, uint64_t bytes,
+                       bool resume)
 {
     tr_server_program *sp = self;
 
@@ -244,9 +245,28 @@ tr_store tr_server_store(tr_server_program *sp, const tr_server_part *part)
     if (part->duty == TR_DUTY_CALLED_REPLICA)
         drop_left_state(sp);
     return (tr_store){
-        .self = sp, .last_commit = last_commit, .setup = setup, .value = value, .ready = ready, .go_back = go_back, .param = param,
-        .param_before = param_before, .value_before = value_before, .rows = rows, .rows_before = rows_before, .read_rows = read_rows, .write_rows = write_rows,
-        .tasks = tr__server_memory_tasks, .board = tr__server_memory_board, .generation = generation, .set_replica_rank = set_replica_rank,
-        .replica_rank = replica_rank, .counts = counts, .piece = piece, .commit = commit, .frozen_value = frozen_value, .frozen_rows = frozen_rows,
+        .self = sp,
+        .last_commit = last_commit,
+        .setup = setup,
+        .value = value,
+        .ready = ready,
+        .go_back = go_back,
+        .param = param,
+        .param_before = param_before,
+        .value_before = value_before,
+        .rows = rows,
+        .rows_before = rows_before,
+        .read_rows = read_rows,
+        .write_rows = write_rows,
+        .tasks = tr__server_memory_tasks,
+        .board = tr__server_memory_board,
+        .generation = generation,
+        .set_replica_rank = set_replica_rank,
+        .replica_rank = replica_rank,
+        .counts = counts,
+        .piece = piece,
+        .commit = commit,
+        .frozen_value = frozen_value,
+        .frozen_rows = frozen_rows,
     };
 }

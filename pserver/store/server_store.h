@@ -1,6 +1,7 @@
 /* server_store.h - the store of a real server's or replica's core (tr_store): the functions by which a core uses the program of its server.
  *
- * What must stay true: the driver (comm.h) calls them. The functions of tr_store.worker are the rank's, because they need its main thread. */
+ * What must stay true: the driver (comm.h) calls them. The functions of tr_store.worker are the rank's, because they need its main
+ * thread. */
 #ifndef TR_PSERVER_SERVER_STORE_H
 #define TR_PSERVER_SERVER_STORE_H
 

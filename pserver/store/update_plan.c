@@ -14,7 +14,8 @@
 
 /* The second buffer of "w" is named "w@NEXT". */
 #define NEXT "@NEXT"
-/* The smallest size in bytes of a block that is computed in pieces. A smaller block fits into few messages, so pieces would save no time. */
+/* The smallest size in bytes of a block that is computed in pieces. A smaller block fits into few messages, so pieces would save no
+ * time. */
 enum { LEAST = 32768 };
 
 typedef struct view {
@@ -298,8 +299,8 @@ static bool is_pure(const char *type)
     return op && !op->has_effect && !op->has_block && !op->is_random;
 }
 
-/* Mark the operators that belong to no block and whose results the blocks' operators read, directly or not. They also stay in the program. False: one of
- * them must not run before the rest of the program. */
+/* Mark the operators that belong to no block and whose results the blocks' operators read, directly or not. They also stay in the program.
+ * False: one of them must not run before the rest of the program. */
 static bool find_first(bool *is_first, const rewriting *r)
 {
     tr_map names = {0};
@@ -402,7 +403,8 @@ static tr_status prepare_rest(const rewriting *r)
         names[i] = r->blocks[i].grad;
         plan->feed[i] = (tr_feed){.name = names[i], .dtype = param->dtype, .rank = param->shape.rank, .dims = param->shape.dim};
     }
-    const tr_status status = tr_executor_prepare(&plan->rest, plan->executor, r->block->program, r->scope, (int)plan->count, names, 0, NULL);
+    const tr_status status = tr_executor_prepare(&plan->rest, plan->executor, r->block->program, r->scope, (int)plan->count, names, 0,
+                                                 NULL);
     free(names);
     return status;
 }

@@ -10,8 +10,8 @@
  *
  * They are the same operators on the same values, so the bits are those of the program as it was sent.
  *
- * What must stay true: an operator reads one of two buffers and writes the other one. So computing a piece again, or a part of an update that
- * never counts, changes nothing. No piece is computed while the rest of the program runs. */
+ * What must stay true: an operator reads one of two buffers and writes the other one. So computing a piece again, or a part of an update
+ * that never counts, changes nothing. No piece is computed while the rest of the program runs. */
 #ifndef TR_PSERVER_UPDATE_PLAN_H
 #define TR_PSERVER_UPDATE_PLAN_H
 
@@ -26,8 +26,9 @@ typedef struct tr_update_block {
     const char *param, *grad;
 } tr_update_block;
 
-/* Rewrite block 0 of `program`. `scope` holds all variables that are kept between updates, and `state` gets memory for their other side. All three
- * and the names are borrowed. `job`: in which its runs take part, or NULL. Without `by_pieces` all operators stay in the program. */
+/* Rewrite block 0 of `program`. `scope` holds all variables that are kept between updates, and `state` gets memory for their other side.
+ * All three and the names are borrowed. `job`: in which its runs take part, or NULL. Without `by_pieces` all operators stay in the
+ * program. */
 tr_status tr_update_plan_new(tr_update_plan **out, tr_weak *job, tr_program *program, tr_scope *scope, tr_state *state, bool by_pieces,
                              uint32_t count, const tr_update_block *blocks);
 void      tr_update_plan_free(tr_update_plan *plan);

@@ -148,7 +148,8 @@ void tr__comm_wait_begin(tr_comm *comm, tr__wait *w, uint64_t done, int64_t time
     tr__interruptible_begin();
     atomic_store(&comm->owner_drives, true);
     w->until_driver = tr__comm_take_drive(comm);
-    w->from = tr__comm_clock(comm);                /* not earlier: a driver's time never goes back, and a gap in it means that the process was stopped */
+    w->from = tr__comm_clock(comm);                /* not earlier: a driver's time never goes back, and a gap in it means that the process
+                                                    * was stopped */
     w->rhythm = (tr__rhythm){.who = TR_BELL_OWNER, .quiet_since = w->from};
     if (atomic_load_explicit(&comm->own_doorbell->armed, memory_order_relaxed))
         atomic_store(&comm->own_doorbell->armed, 0);

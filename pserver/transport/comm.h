@@ -35,8 +35,8 @@ typedef struct tr_comm_options {
 /* The head of a command. A command with data is a struct that begins with its head; the core knows the struct by the kind. */
 typedef struct tr_command {
     int      kind;                    /* what it asks of the core */
-    bool     is_urgent;               /* send at once. Other commands gather until a turn: of an owner that waits or posts an urgent command, or of the
-                                       * thread after its nap */
+    bool     is_urgent;               /* send at once. Other commands gather until a turn: of an owner that waits or posts an urgent
+                                       * command, or of the thread after its nap */
     bool     has_more;                /* another command follows directly: do not ring ranks that would wake on this processor before it */
 } tr_command;
 

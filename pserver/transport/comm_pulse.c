@@ -89,7 +89,8 @@ static void *run(void *payload)
 
 void tr__comm_pulse_begin(tr_comm *comm)
 {
-    comm->pulse.has_thread = pthread_create(&comm->pulse.thread, NULL, run, comm) == 0;     /* without it the rank beats between two turns only */
+    comm->pulse.has_thread = pthread_create(&comm->pulse.thread, NULL, run, comm) == 0;     /* without it the rank beats between two turns
+                                                                                             * only */
 }
 
 void tr__comm_pulse_end(tr_comm *comm)

@@ -123,7 +123,8 @@ static void see_replacement(const tr_comm *comm, int peer, const tr_wire *wire)
         return;
     const int before = roster->trainer_rank[trainer];
     if (tr_roster_replace_trainer(roster, (int)trainer, peer, wire->replace_done.called) && before == roster->self)
-        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may reach the job */
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may
+                                                                         * reach the job */
 }
 
 /* A standby has become a server's replica. */
@@ -153,7 +154,8 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     if (wire.kind == TR_WIRE_REPLICA_DONE)
         see_replica(comm, peer, &wire);
     if (wire.kind == TR_WIRE_REPLACED)
-        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may reach the job */
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* this rank was declared dead while it slept: no message of it may
+                                                                         * reach the job */
     if (tr_wire_is_of_loop(wire.kind))
         receive_own(comm, peer, &wire, payload, is_direct);
     else if (!comm->has_node)

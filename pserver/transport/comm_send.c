@@ -54,7 +54,8 @@ void tr__comm_ring(tr_comm *comm, bool has_more)
     for (int i = 0; i < comm->bells.due_count; i++) {
         const int    peer = comm->bells.due[i];
         tr_doorbell *bell = comm->bells.of[peer];
-        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->bells.has_news[peer]), is_near = is_armed && tr_doorbell_is_near(bell, here);
+        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->bells.has_news[peer]),
+                     is_near = is_armed && tr_doorbell_is_near(bell, here);
         if (is_near)
             comm->bells.due[near++] = peer;
         if (is_near && has_more)

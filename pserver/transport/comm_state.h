@@ -1,9 +1,10 @@
-/* comm_state.h - the inside of the event loop, shared by comm.c (the owner's calls), comm_thread.c (the thread's begin and end), comm_drive.c
- * (a turn of who drives, and how it rests), comm_pulse.c (signs of life while the driver is busy), comm_send.c (what leaves), comm_receive.c (what comes from other ranks), comm_watch.c (who
- * lives; what happens when somebody does not).
+/* comm_state.h - the inside of the event loop, shared by comm.c (the owner's calls), comm_thread.c (the thread's begin and end),
+ * comm_drive.c (a turn of who drives, and how it rests), comm_pulse.c (signs of life while the driver is busy), comm_send.c (what leaves),
+ * comm_receive.c (what comes from other ranks), comm_watch.c (who lives; what happens when somebody does not).
  *
- * Both threads of a rank run in turns: tr__comm_thread_turn and tr__comm_wait_turn. A turn never waits; it says how to rest before the next one.
- * comm.c and comm_thread.c rest in the real world (tr__comm_rest). The simulator (tests/support/simulator.h) calls the same turns in virtual time. */
+ * Both threads of a rank run in turns: tr__comm_thread_turn and tr__comm_wait_turn. A turn never waits; it says how to rest before the next
+ * one. comm.c and comm_thread.c rest in the real world (tr__comm_rest). The simulator (tests/support/simulator.h) calls the same turns in
+ * virtual time. */
 #ifndef TR_PSERVER_COMM_STATE_H
 #define TR_PSERVER_COMM_STATE_H
 
@@ -76,7 +77,8 @@ typedef struct tr__bells {
     int             *due, due_count;              /* peers that got a message since they were last rung */
     bool            *is_due, *has_news;           /* for each peer: it is in `due`; it got other messages than acknowledgements */
     int64_t          due_since;
-    bool             are_mutual;                  /* all peers are on this host and can ring this rank, and large messages need no polling */
+    bool             are_mutual;                  /* all peers are on this host and can ring this rank, and large messages need no
+                                                   * polling */
 } tr__bells;
 
 struct tr_comm {
@@ -141,7 +143,8 @@ static inline void tr__comm_away(tr_comm *comm)
 
 static inline void tr__comm_back(tr_comm *comm)
 {
-    for (int away = TR__AWAY; !atomic_compare_exchange_weak_explicit(&comm->inside, &away, TR__DRIVER, memory_order_acquire, memory_order_relaxed);
+    for (int away = TR__AWAY;
+         !atomic_compare_exchange_weak_explicit(&comm->inside, &away, TR__DRIVER, memory_order_acquire, memory_order_relaxed);
          away = TR__AWAY)
         sched_yield();
 }

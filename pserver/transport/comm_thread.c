@@ -42,8 +42,8 @@ static bool begin(tr_comm *comm)
     comm->watch.process = tr__must_bytes((size_t)ranks * sizeof *comm->watch.process);
     for (int i = 0; i < ranks; i++)
         comm->watch.process[i] = -1;
-    if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.incarnation, comm->options.can_replace,
-                                 comm->doorbell_file) != TR_OK)
+    if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.incarnation,
+                                 comm->options.can_replace, comm->doorbell_file) != TR_OK)
         return true;                               /* the other ranks do not hear of this rank in time, and report that */
     for (int i = 0; i < ranks; i++)
         if (i != rank)

@@ -108,7 +108,8 @@ static void watch_silence(tr_comm *comm)
     while ((peer = tr_liveness_silent(comm->liveness, comm->now)) >= 0) {
         tr_liveness_kill(comm->liveness, peer);
         end_if_forgotten(comm);
-        comm->machine.tell(comm->machine.self, TR_NOTICE_SILENT, peer, how);    /* before a standby kills it, because other ranks may see that first */
+        comm->machine.tell(comm->machine.self, TR_NOTICE_SILENT, peer, how);    /* before a standby kills it, because other ranks may see
+                                                                                 * that first */
         tr__comm_dead(comm, peer, how);
     }
 }
@@ -151,8 +152,8 @@ static int place_in_line(const tr_comm *comm)
     return before;
 }
 
-/* How long this rank lets others print first. At the start some ranks know the roles and others do not, so there are two orders: a rank that does not know
- * the roles waits for half a place more, and the first ranks of both orders do not print at once. */
+/* How long this rank lets others print first. At the start some ranks know the roles and others do not, so there are two orders: a rank
+ * that does not know the roles waits for half a place more, and the first ranks of both orders do not print at once. */
 static int64_t time_in_line(const tr_comm *comm)
 {
     const int64_t wait = 60 * MILLISECOND;

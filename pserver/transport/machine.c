@@ -85,7 +85,8 @@ static int64_t progress(void *self)
     (void)self;
     if (getrusage(RUSAGE_SELF, &used) != 0)
         return 0;
-    const int64_t microseconds = (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * (int64_t)1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+    const int64_t microseconds = (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * (int64_t)1000000 + used.ru_utime.tv_usec +
+                                 used.ru_stime.tv_usec;
     return microseconds / 2000 + used.ru_majflt + used.ru_inblock + used.ru_oublock;
 }
 

@@ -10,6 +10,7 @@
 #include "pserver/transport/doorbell.h"
 #include "pserver/transport/transport.h"
 #include "pserver/trireme_dist.h"
+#include "pserver/trireme_notice.h"
 #include "pserver/util/rank_end.h"
 
 typedef struct tr_machine {
@@ -32,8 +33,8 @@ typedef struct tr_machine {
     /* A number that changes while this process makes progress: it uses processor time, or the kernel reads or writes for it. */
     int64_t (*progress)(void *self);
 
-    /* Open a process of this host; -1: it is not accessible. `kill` waits a moment until the process is gone. `is_open`: the descriptor still
-     * stands for a process; a script may have closed it. */
+    /* Open a process of this host; -1: it is not accessible. `kill` waits a moment until the process is gone. `is_open`: the descriptor
+     * still stands for a process; a script may have closed it. */
     int  (*open_process)(void *self, int64_t pid);
     void (*close_process)(void *self, int process);
     bool (*has_ended)(void *self, int process);

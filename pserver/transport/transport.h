@@ -43,8 +43,9 @@ typedef struct tr_transport_table {
     /* Send a message. False: too many messages to this peer are under way; try again later. A message to a dead peer is dropped. */
     bool (*send)(tr_transport *transport, int peer, const uint8_t *header, const void *payload, int64_t bytes,
                  void *token);
-    /* Send a header alone, as a sign of life, while the thread that drives works elsewhere: between `receive_buffer` or `receive` and their return, or
-     * between two calls. It makes no callback. Not sent if the last one is still under way, or if there is news of a death for `poll`. */
+    /* Send a header alone, as a sign of life, while the thread that drives works elsewhere: between `receive_buffer` or `receive` and their
+     * return, or between two calls. It makes no callback. Not sent if the last one is still under way, or if there is news of a death for
+     * `poll`. */
     void (*beat)(tr_transport *transport, int peer, const uint8_t *header);
     /* Move messages. Returns the number of messages that arrived or were sent. */
     int  (*poll)(tr_transport *transport);

@@ -1,5 +1,6 @@
 /* rank_end.h - how a rank ends its own process while its threads are at work. No other code of pserver/ and trainer/ does so, except
- * tr__out_of_memory (framework/base/memory.h) and the ends of main(). MPI is not finalized, because after a death that would wait for ever. */
+ * tr__out_of_memory (framework/base/memory.h) and the ends of main(). MPI is not finalized, because after a death that would wait for
+ * ever. */
 #ifndef TR_PSERVER_RANK_END_H
 #define TR_PSERVER_RANK_END_H
 

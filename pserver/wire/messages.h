@@ -69,7 +69,7 @@
     F(u32, shard, TR_ANY, "virtual shard, rows of which are wanted; TR_SHARDS: a tr_table_part")          \
     F(u32, since, TR_ANY, "only rows that an update of this server after this one touched; 0: all")
 #define TR_FORM_write_rows(F)                                                                                \
-    F(u64,  step,           TR_ANY, "rows set between two steps: the last step of all trainers; to a replica, the last update; 0: first rows") \
+    F(u64,  step,           TR_ANY, "rows set between two steps: the last step of all; to a replica, the last update; 0: first rows") \
     F(u64,  clock,          TR_ANY, "with `clears`: the clock of the table that the rows come from (table.h)")  \
     F(u32,  table,          TR_ANY, "number of the table in Setup.tables")                                   \
     F(flag, has_candidates, 1,      "the payload holds counted keys without rows, not rows")                 \
@@ -196,7 +196,8 @@
 #define TR_FORMS(X)                                                                                          \
     X(setup) X(value) X(join) X(push) X(push_many) X(push_rows) X(set) X(step_end) X(pull) X(pull_rows) X(read_rows) \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
-    X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) X(copy_generation)                \
+    X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(snapshot_news) X(copy) \
+    X(copy_generation)                                                                                       \
     X(replica_block) X(replica_set) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(member)
 
 /* -- messages -----------------------------------------------------------------------------------

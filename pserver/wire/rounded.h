@@ -1,7 +1,7 @@
 /* rounded.h - parameters of float32 that travel to trainers as bfloat16, in half the bytes.
  *
- * A server rounds each value once, to nearest even, when it makes an answer. A trainer widens the answer, which is exact: all trainers have the same
- * bits. Servers and checkpoints keep float32.
+ * A server rounds each value once, to nearest even, when it makes an answer. A trainer widens the answer, which is exact: all trainers have
+ * the same bits. Servers and checkpoints keep float32.
  *
  * A trainer has no second buffer. The bfloat16 values arrive in the upper half of the memory that their floats will fill. */
 #ifndef TR_PSERVER_ROUNDED_H

@@ -59,7 +59,8 @@ typedef enum tr_replacement_progress {
     TR_REPLACEMENT_COUNT
 } tr_replacement_progress;
 
-/* POST.until: when the server answers. At once; when all trainers have posted that have not left; when that trainer has posted, has left or is lost. */
+/* POST.until: when the server answers. At once; when all trainers have posted that have not left; when that trainer has posted, has left or
+ * is lost. */
 typedef enum tr_wire_until { TR_UNTIL_NOW, TR_UNTIL_ALL, TR_UNTIL_ONE, TR_UNTIL_COUNT } tr_wire_until;
 
 /* The C types of fields (messages.h). */
@@ -82,7 +83,8 @@ typedef struct tr_wire {
     tr_wire_kind kind;
     uint32_t     incarnation;               /* incarnation of the trainer that sends or receives; 0 if neither is a trainer */
     uint32_t     sender;              /* the sender's rank */
-    uint64_t     seq;                 /* number of a request in the sender's stream to the receiver: 1, 2, ...; in an answer: the number of the request; else 0 */
+    uint64_t     seq;                 /* number of a request in the sender's stream to the receiver: 1, 2, ...; in an answer: the number of
+                                       * the request; else 0 */
     uint64_t     bytes;               /* size of the payload */
     union {                           /* the fields of the form of `kind` */
 #define TR_WIRE_MEMBER(form) tr_form_##form form;
@@ -102,8 +104,8 @@ uint64_t    tr_wire_step(const tr_wire *wire);
 void        tr_wire_encode(uint8_t out[TR_WIRE_HEADER], const tr_wire *wire);
 /* Decode a header. TR_EFORMAT: these 64 bytes are no valid header; the text names the message and the field. */
 tr_status   tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER]);
-/* Print the message on one line, without its payload: "PUSH incarnation=1 sender=3 seq=7 bytes=4096 step=3 weight=32 ...". The text is cut off
- * at `size`. */
+/* Print the message on one line, without its payload: "PUSH incarnation=1 sender=3 seq=7 bytes=4096 step=3 weight=32 ...". The text is cut
+ * off at `size`. */
 void        tr_wire_print(char *out, size_t size, const tr_wire *wire);
 
 /* -- entries: the payload of PUSH_MANY and DATA_MANY ------------------------------------------------

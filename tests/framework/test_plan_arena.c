@@ -132,7 +132,8 @@ TEST(the_work_grows_little_faster_than_the_program)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             const double few = looks(programs[p], FEW, sizes[s]), many = looks(programs[p], MANY, sizes[s]);
             if (many > 4 * few)                                /* quadratic: 16 */
-                fail_msg("program %d of %d sizes: %.0f looks for a span of %d layers, %.0f for one of %d", (int)p, sizes[s], few, FEW, many, MANY);
+                fail_msg("program %d of %d sizes: %.0f looks for a span of %d layers, %.0f for one of %d", (int)p, sizes[s], few, FEW, many,
+                         MANY);
         }
 }
 

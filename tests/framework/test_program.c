@@ -173,8 +173,10 @@ TEST(renaming_reaches_every_use_and_no_other_variable)
     EXPECT_FAIL(TR_ENOTFOUND, "no variable 'w'", tr_block_rename_var(global, "w", "v"));
     EXPECT_FAIL(TR_EEXIST, "'weight' to 'last'", tr_block_rename_var(global, "weight", "last"));
     EXPECT_OK(tr_block_rename_var(global, "weight", "weight"));
-    EXPECT_FAIL(TR_EEXIST, "'last' to 'weight'", tr_block_rename_vars(global, 2, (const char *[]){"last", "weight"}, (const char *[]){"weight", "last"}));
-    EXPECT_FAIL(TR_EEXIST, "'last' to 'new'", tr_block_rename_vars(global, 2, (const char *[]){"weight", "last"}, (const char *[]){"new", "new"}));
+    EXPECT_FAIL(TR_EEXIST, "'last' to 'weight'",
+                tr_block_rename_vars(global, 2, (const char *[]){"last", "weight"}, (const char *[]){"weight", "last"}));
+    EXPECT_FAIL(TR_EEXIST, "'last' to 'new'",
+                tr_block_rename_vars(global, 2, (const char *[]){"weight", "last"}, (const char *[]){"new", "new"}));
     assert_non_null(tr_block_find_var(global, "weight"));          /* none of them, where one is not possible */
     EXPECT_OK(tr_block_rename_var(global, tr_var_desc_name(tr_block_var_at(global, 1)), "v"));
     tr_program_free(program);

@@ -1,4 +1,5 @@
-/* fuzz_durable_tasks.c - the state of leased tasks that a dead server has left, damaged. The server in its place refuses the state, or goes on from it.
+/* fuzz_durable_tasks.c - the state of leased tasks that a dead server has left, damaged. The server in its place refuses the state, or goes
+ * on from it.
  *
  * The first byte of the input: bit 0: the place of one that died; else the job is started again. The rest damages the memory (damage.h). */
 #include "tests/support/durable_store.h"

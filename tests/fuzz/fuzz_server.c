@@ -12,12 +12,14 @@ enum { SERVER, TRAINERS = 2, CHUNK = 4096, WIDTH = 2, ROW = WIDTH * sizeof(float
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
-static const char *const modes[] = {"sync", "async", "ssp(1)", "geo(2)", "sync(backups=1)", "sync(degraded)", "async(compensation=0.1)", "average(2)"};
+static const char *const modes[] = {
+    "sync", "async", "ssp(1)", "geo(2)", "sync(backups=1)", "sync(degraded)", "async(compensation=0.1)", "average(2)"};
 
 /* A message; sizes are small, so that most are near to what could be. A kind that there is not: an update is applied. */
 typedef struct record {
     uint8_t kind;
-    uint8_t who;                      /* bit 0: trainer; 1: again, 2: one too early, 3: it died; 4: received directly; 5: what is sent stays unsent */
+    uint8_t who;                      /* bit 0: trainer; 1: again, 2: one too early, 3: it died; 4: received directly; 5: what is sent stays
+                                       * unsent */
     uint8_t block, part, step, chunk; /* of the offset; 255: none, the next byte alone */
     uint8_t offset, weight;
     uint8_t bytes[2], more[2];
@@ -153,8 +155,9 @@ static void say_setup(rig *r, const char *mode)
 
 static void make(rig *r, const char *mode)
 {
-    const tr_store store = {.last_commit = nothing_kept, .setup = set_up, .value = param_of, .ready = ready, .param = param_of, .apply = apply,
-                            .commit = commit, .go_back = go_back, .rows = rows_of, .read_rows = read_rows, .write_rows = write_rows};
+    const tr_store store = {.last_commit = nothing_kept, .setup = set_up, .value = param_of, .ready = ready, .param = param_of,
+                            .apply = apply, .commit = commit, .go_back = go_back, .rows = rows_of, .read_rows = read_rows,
+                            .write_rows = write_rows};
 
     *r = (rig){.roster = tr_roster_new(SERVER, 1 + TRAINERS)};
     is_applying = false;

@@ -9,7 +9,8 @@
  *
  * A target with a mutator of its own is tried with mutants of its corpus, too: number n is always the same one of the same
  * files. Mutants are changed at random, as often as the mutator likes; -changes tries every single change, one after the
- * other, if the target can name them. FROM is 1 or more; TO is not tried. -keep writes each mutant to a file before it runs, so that the file holds the one that crashed. */
+ * other, if the target can name them. FROM is 1 or more; TO is not tried. -keep writes each mutant to a file before it runs, so that the
+ * file holds the one that crashed. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -172,7 +172,8 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ERANGE, "scale", infer_shapes("cos", {DIMS(3)}, {FLOAT_ATTR("scale", 0)}));
     for (const struct activation *a = activations; a < activations + sizeof activations / sizeof *activations; a++) {
         EXPECT_FAIL(TR_EINVAL, "input X is missing", infer_shapes(a->op, {ABSENT}));
-        EXPECT_FAIL(TR_EDTYPE, "is bool, but there are kernels for float16, float32, float64, bfloat16 only", infer_shapes(a->op, {BOOLS(3)}));
+        EXPECT_FAIL(TR_EDTYPE, "is bool, but there are kernels for float16, float32, float64, bfloat16 only",
+                    infer_shapes(a->op, {BOOLS(3)}));
     }
 }
 

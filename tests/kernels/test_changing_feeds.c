@@ -1,11 +1,11 @@
 /* test_changing_feeds.c - what is fed as integers or flags is read once, when a run begins: the array may change while operators run.
  *
- * So are offsets of sequences. Floats stay the caller's memory: another thread may give an operator any values, and it must neither read nor write
- * elsewhere, whatever it sees.
+ * So are offsets of sequences. Floats stay the caller's memory: another thread may give an operator any values, and it must neither read
+ * nor write elsewhere, whatever it sees.
  *
- * The cases are those of tests/fuzz/corpus/run. A function that the program calls first (py_func) spoils the fed arrays, as another thread of
- * the caller may at any moment. Every operator must then compute what it computes from the right numbers. Each slot that takes numbers, or sequences,
- * is fed in some case. */
+ * The cases are those of tests/fuzz/corpus/run. A function that the program calls first (py_func) spoils the fed arrays, as another thread
+ * of the caller may at any moment. Every operator must then compute what it computes from the right numbers. Each slot that takes numbers,
+ * or sequences, is fed in some case. */
 #include "tests/support/expect.h"
 
 #include "framework/base/memory.h"
@@ -341,7 +341,8 @@ TEST(each_slot_of_numbers_is_fed_in_some_case)
         for (const tr_slot_def *slot = tr__op_proto(tr_op_at(i))->in; slot && slot->name; slot++) {
             const bool is_numbers = (slot->flags & TR_SLOT_ANY_TYPE) && (says(slot, "int32") || says(slot, "int64") || says(slot, "bool"));
             const char *what = is_numbers ? "numbers" : "offsets";
-            if ((!is_numbers && !says(slot, "of sequences")) || is_made(tr_op_at(i), slot->name) || is_noted(fed, what, tr_op_type(tr_op_at(i)), slot->name))
+            if ((!is_numbers && !says(slot, "of sequences")) || is_made(tr_op_at(i), slot->name) ||
+                is_noted(fed, what, tr_op_type(tr_op_at(i)), slot->name))
                 continue;
             fprintf(stderr, "no case of %s feeds %s of %s: %s\n", tr_op_type(tr_op_at(i)), what, slot->name, slot->comment);
             missing++;

@@ -172,7 +172,8 @@ TEST(transposed_mistakes_are_explained)
                 infer_shapes("conv2d_transpose", {DIMS(1, 3, 4, 4), DIMS(3, 2, 3, 3)}, {INT_ATTR("groups", 2)}));
     EXPECT_FAIL(TR_ESHAPE, "Bias must be [4]",
                 infer_shapes("conv2d_transpose", {DIMS(1, 2, 4, 4), DIMS(2, 4, 3, 3), DIMS(2)}));
-    EXPECT_FAIL(TR_ESHAPE, "conv3d_transpose: Input must have rank 5", infer_shapes("conv3d_transpose", {DIMS(1, 2, 3, 3), DIMS(2, 3, 2, 2, 2)}));
+    EXPECT_FAIL(TR_ESHAPE, "conv3d_transpose: Input must have rank 5",
+                infer_shapes("conv3d_transpose", {DIMS(1, 2, 3, 3), DIMS(2, 3, 2, 2, 2)}));
     EXPECT_FAIL(TR_ESHAPE, "depthwise_conv2d_transpose: Input [1, 3, 4, 4] has 3 channels, but Filter [2, 1, 3, 3] is for 2",
                 infer_shapes("depthwise_conv2d_transpose", {DIMS(1, 3, 4, 4), DIMS(2, 1, 3, 3)}, {INT_ATTR("groups", 3)}));
     EXPECT_FAIL(TR_ESHAPE, "nothing to spread", infer_shapes("conv2d_transpose", {DIMS(1, 2, 0, 4), DIMS(2, 4, 3, 3)}));
@@ -188,13 +189,17 @@ static const op_case pool_cases[] = {
     {"max", {DIMS(2, 2, 4, 6, 4)}, {INTS_ATTR("ksize", 2, 2, 2), INTS_ATTR("strides", 2, 2, 2), MAX}, {DIMS(2, 2, 2, 3, 2)}},
     {"overlapping", {DIMS(1, 2, 3, 4, 5)}, {INTS_ATTR("ksize", 2, 3, 2), AVG}},
     {"padded", {DIMS(1, 2, 3, 4, 3)}, {INTS_ATTR("ksize", 2, 3, 2), INTS_ATTR("paddings", 1, 1, 0), AVG}},
-    {"padding that counts", {DIMS(1, 1, 3, 4, 3)},
+    {"padding that counts",
+     {DIMS(1, 1, 3, 4, 3)},
      {INTS_ATTR("ksize", 2, 3, 2), INTS_ATTR("paddings", 1, 1, 1), BOOL_ATTR("exclusive", 0), AVG}},
     {"global", {DIMS(2, 3, 2, 3, 2)}, {INTS_ATTR("ksize", 1, 1, 1), BOOL_ATTR("global_pooling", 1), AVG}, {DIMS(2, 3, 1, 1, 1)}},
     {"adaptive max", {DIMS(1, 2, 5, 4, 3)}, {INTS_ATTR("ksize", 2, 3, 2), BOOL_ATTR("adaptive", 1), MAX}},
     {"adaptive average", {DIMS(1, 2, 5, 4, 3)}, {INTS_ATTR("ksize", 3, 2, 2), BOOL_ATTR("adaptive", 1), AVG}},
     {"empty batch", {DIMS(0, 2, 3, 3, 3)}, {INTS_ATTR("ksize", 2, 2, 2), MAX}},
-    {"larger than the volume", {DIMS(1, 2, 3, 2, 4)}, {INTS_ATTR("ksize", 4, 3, 2), INTS_ATTR("strides", 2, 2, 2), AVG}, {DIMS(1, 2, 1, 1, 2)}},
+    {"larger than the volume",
+     {DIMS(1, 2, 3, 2, 4)},
+     {INTS_ATTR("ksize", 4, 3, 2), INTS_ATTR("strides", 2, 2, 2), AVG},
+     {DIMS(1, 2, 1, 1, 2)}},
     {"the largest of it", {DIMS(1, 2, 3, 2, 4)}, {INTS_ATTR("ksize", 4, 3, 5), INTS_ATTR("strides", 2, 2, 2), MAX}, {DIMS(1, 2, 1, 1, 1)}},
 };
 

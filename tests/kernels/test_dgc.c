@@ -52,7 +52,8 @@ static void reference(op_values *v)
     const int64_t n = v->in[0].count;
     const int     k = sent_of(v, n);
     const double  m = (float)op_case_number(v->c, "m", 0.9f);
-    const bool    nesterov = op_case_number(v->c, "use_nesterov", 1) != 0, is_dense = v->in[3].data[0] < op_case_number(v->c, "rampup_begin_step", 0);
+    const bool    nesterov = op_case_number(v->c, "use_nesterov", 1) != 0,
+                  is_dense = v->in[3].data[0] < op_case_number(v->c, "rampup_begin_step", 0);
     double       *u = v->out[0].data, *rest = v->out[1].data, *sent = v->out[2].data, all[64];
 
     for (int64_t i = 0; i < n; i++) {
@@ -121,8 +122,10 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "V must be [5, 3], got [5]", infer_shapes("dgc", {STATE, DIMS(5), STATE, STEP(0)}, {PERIODS}));
     EXPECT_FAIL(TR_ERANGE, "'sparsity' holds 1; shares from 0 to below 1 are possible",
                 infer_shapes("dgc", {STATE, STATE, STATE, STEP(0)}, {FLOATS_ATTR("sparsity", 0.5, 1), FLOAT_ATTR("rampup_step", 1)}));
-    EXPECT_FAIL(TR_ERANGE, "'rampup_step'", infer_shapes("dgc", {STATE, STATE, STATE, STEP(0)}, {FLOATS_ATTR("sparsity", 0.5), FLOAT_ATTR("rampup_step", 0)}));
-    EXPECT_FAIL(TR_EDTYPE, "dgc: current_step must be int64, int32, float32 or float64, got bool", infer_shapes("dgc", {STATE, STATE, STATE, BOOLS(1)}, {PERIODS}));
+    EXPECT_FAIL(TR_ERANGE, "'rampup_step'",
+                infer_shapes("dgc", {STATE, STATE, STATE, STEP(0)}, {FLOATS_ATTR("sparsity", 0.5), FLOAT_ATTR("rampup_step", 0)}));
+    EXPECT_FAIL(TR_EDTYPE, "dgc: current_step must be int64, int32, float32 or float64, got bool",
+                infer_shapes("dgc", {STATE, STATE, STATE, BOOLS(1)}, {PERIODS}));
     EXPECT_FAIL(TR_ESHAPE, "current_step", infer_shapes("dgc_clip_by_norm", {STATE, DIMS(2)}, {FLOAT_ATTR("max_norm", 1)}));
     EXPECT_FAIL(TR_ERANGE, "'max_norm'", infer_shapes("dgc_clip_by_norm", {STATE, STEP(0)}, {FLOAT_ATTR("max_norm", 0)}));
 }
@@ -130,8 +133,9 @@ TEST(mistakes_are_explained)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dgc_matches_reference), cmocka_unit_test(an_empty_gradient_sends_nothing), cmocka_unit_test(the_sent_part_may_be_encoded),
-        cmocka_unit_test(clip_matches_reference), cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(dgc_matches_reference),        cmocka_unit_test(an_empty_gradient_sends_nothing),
+        cmocka_unit_test(the_sent_part_may_be_encoded), cmocka_unit_test(clip_matches_reference),
+        cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

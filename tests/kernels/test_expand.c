@@ -211,7 +211,8 @@ enum { MANY = 300 };
 
 static void build_many(net *n)
 {
-    tr_op_desc *cut = tr_op_desc_new("split_byref"), *joined[2] = {tr_op_desc_new("fusion_transpose_flatten_concat"), tr_op_desc_new("concat")};
+    tr_op_desc *cut = tr_op_desc_new("split_byref"),
+               *joined[2] = {tr_op_desc_new("fusion_transpose_flatten_concat"), tr_op_desc_new("concat")};
     char        name[MANY][16];
     const char *piece[MANY];
     int64_t     rows[MANY];

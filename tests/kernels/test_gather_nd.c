@@ -85,13 +85,17 @@ TEST(scatter_gradient_is_numeric) { EACH_OF(c, scatter_cases) check_gradient("sc
 
 TEST(mistakes_are_explained)
 {
-    EXPECT_FAIL(TR_ESHAPE, "a line of Index [2, 3] has 3 numbers, but X [4, 5] has 2 dimensions", infer_shapes("gather_nd", {DIMS(4, 5), INT64S(0, 4, 2, 3)}));
+    EXPECT_FAIL(TR_ESHAPE, "a line of Index [2, 3] has 3 numbers, but X [4, 5] has 2 dimensions",
+                infer_shapes("gather_nd", {DIMS(4, 5), INT64S(0, 4, 2, 3)}));
     EXPECT_FAIL(TR_EDTYPE, "gather_nd: Index must be int64, got float32", infer_shapes("gather_nd", {DIMS(4, 5), DIMS(2, 1)}));
     EXPECT_FAIL(TR_ERANGE, "number 4 at position 0 of line 0 of 'x1' must be from 0 to 3: X is [4, 5]",
                 run_status("gather_nd", {DIMS(4, 5), INT64S(4, 5, 2, 1)}));
-    EXPECT_FAIL(TR_ERANGE, "number -1 at position 0 of line 0", run_status("scatter_nd_add", {DIMS(4, 5), INT64S(-1, 0, 2, 1), DIMS(2, 5)}));
-    EXPECT_FAIL(TR_ESHAPE, "Updates must be [2, 5], got [2, 4]", infer_shapes("scatter_nd_add", {DIMS(4, 5), INT64S(0, 4, 2, 1), DIMS(2, 4)}));
-    EXPECT_FAIL(TR_EDTYPE, "Updates must be float32, got int64", infer_shapes("scatter_nd_add", {DIMS(4, 5), INT64S(0, 4, 2, 1), INT64S(0, 4, 2, 5)}));
+    EXPECT_FAIL(TR_ERANGE, "number -1 at position 0 of line 0",
+                run_status("scatter_nd_add", {DIMS(4, 5), INT64S(-1, 0, 2, 1), DIMS(2, 5)}));
+    EXPECT_FAIL(TR_ESHAPE, "Updates must be [2, 5], got [2, 4]",
+                infer_shapes("scatter_nd_add", {DIMS(4, 5), INT64S(0, 4, 2, 1), DIMS(2, 4)}));
+    EXPECT_FAIL(TR_EDTYPE, "Updates must be float32, got int64",
+                infer_shapes("scatter_nd_add", {DIMS(4, 5), INT64S(0, 4, 2, 1), INT64S(0, 4, 2, 5)}));
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* test_locality.c - operators that say they work row by row, or point by point, do: a run on pieces gives the bits of a run on the whole. */
+/* test_locality.c - operators that say they work row by row, or point by point, do: a run on pieces gives the bits of a run on the
+ * whole. */
 #include "tests/support/op_check.h"
 
 #include "framework/operators/op.h"
@@ -122,8 +123,8 @@ static void expect_equal(const char *op, const op_array *whole, const op_array *
     for (int64_t i = 0; i < piece->count; i++) {
         const double want = whole->data[at + i], got = piece->data[i];
         if (memcmp(&want, &got, sizeof got) && !(isnan(want) && isnan(got)))
-            fail_msg("%s: output %d, element %lld: %.17g of the whole, %.17g of the piece from %lld on", op, out, (long long)(at + i), want, got,
-                     (long long)from);
+            fail_msg("%s: output %d, element %lld: %.17g of the whole, %.17g of the piece from %lld on", op, out, (long long)(at + i), want,
+                     got, (long long)from);
     }
 }
 

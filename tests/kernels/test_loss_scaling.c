@@ -94,7 +94,8 @@ TEST(mistakes_are_explained)
 {
     EXPECT_FAIL(TR_ERANGE, "is 0; it must be finite and above 0", run_status("check_finite_and_unscale", {DIMS(3), F32(0)}));
     EXPECT_FAIL(TR_EDTYPE, "Scale must be float32", infer_shapes("check_finite_and_unscale", {DIMS(3), INT64S(1, 2, 1)}));
-    EXPECT_FAIL(TR_ESHAPE, "Scale must hold one element", infer_shapes("check_finite_and_unscale", {DIMS(3), {SIZE(2), TYPED(TR_FP32, 1, 2)}}));
+    EXPECT_FAIL(TR_ESHAPE, "Scale must hold one element",
+                infer_shapes("check_finite_and_unscale", {DIMS(3), {SIZE(2), TYPED(TR_FP32, 1, 2)}}));
     EXPECT_FAIL(TR_EINVAL, "there are 2 X, so there must be as many Out; got 1",
                 infer_shapes("check_finite_and_unscale", {DIMS(3), MORE(3), F32(1)}));
     EXPECT_FAIL(TR_EDTYPE, "InGoodSteps must be int32",

@@ -156,7 +156,8 @@ static bool is_zero(const tr_tensor *tensor)
     const int64_t n = tr_tensor_numel(tensor);
 
     for (int64_t i = 0; i < n; i++)
-        if (tensor->dtype == TR_FP32 ? ((const float *)tensor->data)[i] != 0 : tensor->dtype == TR_FP64 && ((const double *)tensor->data)[i] != 0)
+        if (tensor->dtype == TR_FP32 ? ((const float *)tensor->data)[i] != 0
+                                     : tensor->dtype == TR_FP64 && ((const double *)tensor->data)[i] != 0)
             return false;
     return true;
 }

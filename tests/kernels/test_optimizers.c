@@ -302,7 +302,8 @@ static void lamb_reference(op_values *v)
     EACH_ELEMENT(i, g, 1) {
         v->out[1].data[i] = beta1 * v->in[3].data[i] + (1 - beta1) * g;
         v->out[2].data[i] = beta2 * v->in[4].data[i] + (1 - beta2) * g * g;
-        step[i] = v->out[1].data[i] / (1 - v->in[5].data[0]) / (sqrt(v->out[2].data[i] / (1 - v->in[6].data[0])) + attr(v, "epsilon", 1e-6)) +
+        step[i] = v->out[1].data[i] / (1 - v->in[5].data[0]) /
+                      (sqrt(v->out[2].data[i] / (1 - v->in[6].data[0])) + attr(v, "epsilon", 1e-6)) +
                   attr(v, "weight_decay", 0.01) * v->in[0].data[i];
     }
     for (int64_t i = 0; i < v->in[0].count; i++) {
@@ -347,9 +348,10 @@ TEST(averages_match_reference) { EACH_OF(c, average_cases) check_forward("averag
 
 TEST(wrong_windows_are_explained)
 {
-    EXPECT_FAIL(TR_ERANGE, "above max_average_window", infer_shapes("average_accumulates", {PARAM, PARAM, PARAM, PARAM, COUNT(0), COUNT(0), COUNT(0)},
-                                                                    WINDOW(9, 8)));
-    EXPECT_FAIL(TR_EDTYPE, "in_num_updates", infer_shapes("average_accumulates", {PARAM, PARAM, PARAM, PARAM, COUNT(0), COUNT(0), NUMBER(0)}, WINDOW(1, 8)));
+    EXPECT_FAIL(TR_ERANGE, "above max_average_window",
+                infer_shapes("average_accumulates", {PARAM, PARAM, PARAM, PARAM, COUNT(0), COUNT(0), COUNT(0)}, WINDOW(9, 8)));
+    EXPECT_FAIL(TR_EDTYPE, "in_num_updates",
+                infer_shapes("average_accumulates", {PARAM, PARAM, PARAM, PARAM, COUNT(0), COUNT(0), NUMBER(0)}, WINDOW(1, 8)));
 }
 
 /* -- proximal_gd: Param, Grad, LearningRate; proximal_adagrad: Param, Moment, Grad, LearningRate ------------------------------ */

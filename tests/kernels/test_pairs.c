@@ -96,7 +96,10 @@ TEST(product_is_its_parts) { EACH_OF(c, product_cases) check_expansion("bilinear
 #define EDGES(list, ...) {SIZE(__VA_ARGS__), .values = list, .is_typed = true, .dtype = TR_INT32}
 
 static const op_case tree_cases[] = {
-    {"a tree", {DIMS(1, 6, 3), EDGES(LIST(1, 2, 1, 3, 1, 4, 2, 5, 5, 6), 1, 5, 2), DIMS(3, 3, 2, 2)}, {INT_ATTR("max_depth", 3)}, {DIMS(1, 6, 2, 2)}},
+    {"a tree",
+     {DIMS(1, 6, 3), EDGES(LIST(1, 2, 1, 3, 1, 4, 2, 5, 5, 6), 1, 5, 2), DIMS(3, 3, 2, 2)},
+     {INT_ATTR("max_depth", 3)},
+     {DIMS(1, 6, 2, 2)}},
     {"short lists", {DIMS(2, 4, 2), EDGES(LIST(1, 2, 0, 0, 0, 0, 1, 2, 2, 3, 2, 4), 2, 3, 2), DIMS(2, 3, 1, 3)}},
     {"nodes alone", {DIMS(1, 3, 2), EDGES(LIST(1, 2, 1, 3), 1, 2, 2), DIMS(2, 3, 2, 1)}, {INT_ATTR("max_depth", 1)}},
     {"no trees", {DIMS(0, 3, 2), EDGES(NULL, 0, 2, 2), DIMS(2, 3, 2, 1)}},
@@ -152,12 +155,14 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "Alpha must have 3 elements; got [2]", infer_shapes("prelu", {DIMS(4, 3), DIMS(2)}, {MODE("channel")}));
     EXPECT_FAIL(TR_ERANGE, "mode", infer_shapes("prelu", {DIMS(4, 3), DIMS(1)}, {MODE("some")}));
     EXPECT_FAIL(TR_ESHAPE, "Y must be [2, ?, 4, 2], got [2, 5, 4, 3]", infer_shapes("fsp", {DIMS(2, 3, 4, 2), DIMS(2, 5, 4, 3)}));
-    EXPECT_FAIL(TR_ESHAPE, "Weight must be [?, 3, 2], got [5, 2, 3]", infer_shapes("bilinear_tensor_product", {DIMS(4, 3), DIMS(4, 2), DIMS(5, 2, 3)}));
+    EXPECT_FAIL(TR_ESHAPE, "Weight must be [?, 3, 2], got [5, 2, 3]",
+                infer_shapes("bilinear_tensor_product", {DIMS(4, 3), DIMS(4, 2), DIMS(5, 2, 3)}));
     EXPECT_FAIL(TR_ESHAPE, "must have an odd number of elements", infer_shapes("conv_shift", {DIMS(2, 5), DIMS(2, 2)}));
     EXPECT_FAIL(TR_ESHAPE, "must have an odd number of elements", infer_shapes("conv_shift", {DIMS(2, 3), DIMS(2, 5)}));
     EXPECT_FAIL(TR_ERANGE, "is (1, 4); the nodes of a tree are 1 to 3",
                 run_status("tree_conv", {DIMS(1, 3, 2), EDGES(LIST(1, 4), 1, 1, 2), DIMS(2, 3, 1, 1)}));
-    EXPECT_FAIL(TR_ESHAPE, "Filter must be [2, 3, ?, ?]", infer_shapes("tree_conv", {DIMS(1, 3, 2), INT32S(0, 1, 1, 2, 2), DIMS(2, 2, 1, 1)}));
+    EXPECT_FAIL(TR_ESHAPE, "Filter must be [2, 3, ?, ?]",
+                infer_shapes("tree_conv", {DIMS(1, 3, 2), INT32S(0, 1, 1, 2, 2), DIMS(2, 2, 1, 1)}));
 }
 
 int main(void)

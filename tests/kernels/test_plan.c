@@ -88,7 +88,8 @@ TEST(temporaries_share_memory)
     net_deinit(&n);
 }
 
-/* How many sequences there are is not known before the run, and so neither is the shape of what is made of them. But a gradient has the shape of its variable. */
+/* How many sequences there are is not known before the run, and so neither is the shape of what is made of them. But a gradient has the
+ * shape of its variable. */
 TEST(a_gradient_of_known_shape_has_its_place_behind_steps_of_unknown_shape)
 {
     static const int64_t offsets[][3] = {{0, 3, 8}, {0, 7, 8}};

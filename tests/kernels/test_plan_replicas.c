@@ -1,4 +1,5 @@
-/* test_plan_replicas.c - plans that run at the same time: one result for any number of threads, failures in their order; plans that meet. */
+/* test_plan_replicas.c - plans that run at the same time: one result for any number of threads, failures in their order; plans that
+ * meet. */
 #include "framework/threads/threadpool.h"
 #include "tests/support/expect.h"
 #include "tests/support/net.h"

@@ -115,8 +115,10 @@ static void expect_refused(int function, tr_status status, const char *text)
 
 TEST(a_result_of_another_type_or_shape_is_refused)
 {
-    expect_refused(WRONG_SHAPE, TR_ESHAPE, "py_func: output 0 ('y') must be [?, 3], as the program declares it; the function has returned [6]");
-    expect_refused(WRONG_TYPE, TR_EDTYPE, "output 0 ('y') must be float64, as the program declares it; the function has returned float32 [2, 3]");
+    expect_refused(WRONG_SHAPE, TR_ESHAPE,
+                   "py_func: output 0 ('y') must be [?, 3], as the program declares it; the function has returned [6]");
+    expect_refused(WRONG_TYPE, TR_EDTYPE,
+                   "output 0 ('y') must be float64, as the program declares it; the function has returned float32 [2, 3]");
     expect_refused(NOTHING, TR_EINVAL, "py_func: the function has returned nothing for output 0 ('y')");
     expect_refused(FAILS, TR_EINVAL, "the function is tired\n  ");
 }
@@ -128,7 +130,8 @@ TEST(a_process_without_functions_says_so)
     build(&n, SQUARE, -1);
     tr_set_call_fn(NULL);
     net_feed(&n, "x", x, 2, ROWS, COLUMNS);
-    EXPECT_FAIL(TR_EUNSUPPORTED, "it calls function 0 of the process that has made the program; this process has none", net_try_run(&n, "y"));
+    EXPECT_FAIL(TR_EUNSUPPORTED, "it calls function 0 of the process that has made the program; this process has none",
+                net_try_run(&n, "y"));
     net_deinit(&n);
 }
 
@@ -137,7 +140,8 @@ TEST(no_file_may_hold_it)
     net n;
 
     build(&n, SQUARE, -1);
-    EXPECT_FAIL(TR_EUNSUPPORTED, "block 0, operator 0 (py_func) calls a function of the process that has made the program, and no file holds",
+    EXPECT_FAIL(TR_EUNSUPPORTED,
+                "block 0, operator 0 (py_func) calls a function of the process that has made the program, and no file holds",
                 tr_program_check_io(n.program, TR_IO_ALL));
     EXPECT_OK(tr_program_check_io(n.program, TR_IO_CODE));
     net_deinit(&n);

@@ -173,8 +173,10 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ERANGE, "row 1 of 'x1' names class 4; there are 4",
                 run_status("sample_logits", {DIMS(2, 4), GIVEN(LIST(0, 4), 2, 1)}, {INT_ATTR("num_samples", 2)}));
     EXPECT_FAIL(TR_ESHAPE, "CustomizedSamples must be [2, 3]",
-                infer_shapes("sample_logits", {DIMS(2, 4), INT64S(0, 4, 2, 1), INT64S(0, 4, 2, 2), DIMS(2, 3)}, {INT_ATTR("num_samples", 2), CUSTOM}));
-    EXPECT_FAIL(TR_EUNSUPPORTED, "uniq", infer_shapes("sample_logits", {DIMS(2, 4), INT64S(0, 4, 2, 1)}, {INT_ATTR("num_samples", 2), BOOL_ATTR("uniq", 0)}));
+                infer_shapes("sample_logits", {DIMS(2, 4), INT64S(0, 4, 2, 1), INT64S(0, 4, 2, 2), DIMS(2, 3)},
+                             {INT_ATTR("num_samples", 2), CUSTOM}));
+    EXPECT_FAIL(TR_EUNSUPPORTED, "uniq",
+                infer_shapes("sample_logits", {DIMS(2, 4), INT64S(0, 4, 2, 1)}, {INT_ATTR("num_samples", 2), BOOL_ATTR("uniq", 0)}));
     EXPECT_FAIL(TR_ESHAPE, "X must be at least 2 wide", infer_shapes("cvm", {DIMS(2, 1), DIMS(2, 2)}));
     EXPECT_FAIL(TR_ESHAPE, "CVM must be [2, 2], got [3, 2]", infer_shapes("cvm", {DIMS(2, 4), DIMS(3, 2)}));
     EXPECT_FAIL(TR_ESHAPE, "CVM 'x1' has 3 rows, but X 'x0' has 2 sequences",

@@ -110,7 +110,8 @@ static void lrn_reference(op_values *v)
         for (int64_t e = i / pixels % channels - (n - 1) / 2, k = 0; k < n; k++, e++)
             if (e >= 0 && e < channels)
                 sum += pow(x->data[i + (e - i / pixels % channels) * pixels], 2);
-        v->out[1].data[i] = op_round(TR_FP32, op_case_number(v->c, "k", 2)) + op_round(TR_FP32, op_case_number(v->c, "alpha", 0.0001)) * sum;
+        v->out[1].data[i] = op_round(TR_FP32, op_case_number(v->c, "k", 2)) +
+                            op_round(TR_FP32, op_case_number(v->c, "alpha", 0.0001)) * sum;
         v->out[0].data[i] = x->data[i] * pow(v->out[1].data[i], -op_round(TR_FP32, op_case_number(v->c, "beta", 0.75)));
     }
 }
@@ -159,7 +160,9 @@ static const op_case spectral_cases[] = {
     {"image filters", {DIMS(3, 2, 2, 2), CONSTANT(3), CONSTANT(8)}, {ITERATIONS(0)}},
     {"transposed filters", {DIMS(3, 2, 2, 1), CONSTANT(2), CONSTANT(6)}, {ITERATIONS(0), INT_ATTR("dim", 1)}},
     {"converged", {VALUES(LIST(3, 0.5, 0.1, 0.2, 1, 0.3), 2, 3), CONSTANT(2), CONSTANT(3)}, {ITERATIONS(30)}},
-    {"converged, transposed", {VALUES(LIST(3, 0.5, 0.1, 0.2, 1, 0.3), 3, 2), CONSTANT(2), CONSTANT(3)}, {ITERATIONS(40), INT_ATTR("dim", 1)}},
+    {"converged, transposed",
+     {VALUES(LIST(3, 0.5, 0.1, 0.2, 1, 0.3), 3, 2), CONSTANT(2), CONSTANT(3)},
+     {ITERATIONS(40), INT_ATTR("dim", 1)}},
 };
 
 /* The matrix's element (row, column), and Weight's place of it. */
@@ -219,9 +222,13 @@ TEST(spectral_is_its_parts)
 /* -- sync_batch_norm is batch_norm ------------------------------------------------------------------------------------- */
 
 static const op_case batch_cases[] = {
-    {"image", {DIMS(3, 4, 2, 2), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}, {BOOL_ATTR("is_test", 0)}},
+    {"image",
+     {DIMS(3, 4, 2, 2), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}},
+     {BOOL_ATTR("is_test", 0)}},
     {"test", {DIMS(3, 4), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}, {BOOL_ATTR("is_test", 1)}},
-    {"no rows", {DIMS(0, 4), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}, {BOOL_ATTR("is_test", 0)}},
+    {"no rows",
+     {DIMS(0, 4), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}},
+     {BOOL_ATTR("is_test", 0)}},
 };
 
 static void like_batch_norm(op_values *v)

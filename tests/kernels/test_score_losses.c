@@ -39,7 +39,9 @@ TEST(modified_huber_gradient_is_numeric) { EACH_OF(c, yes_cases) check_gradient(
 
 static const op_case teacher_cases[] = {
     {"every kind of label", {FLOATS(-3, 3, 8, 1), GIVEN(LIST(-2, -1, 0, 0.25, 0.75, 1, 1.5, 2), 8, 1)}},
-    {"other bounds", {FLOATS(-3, 3, 2, 3), CONSTANTS(0, 2, 2, 3)}, {FLOAT_ATTR("soft_max_up_bound", 20), FLOAT_ATTR("soft_max_lower_bound", -20)}},
+    {"other bounds",
+     {FLOATS(-3, 3, 2, 3), CONSTANTS(0, 2, 2, 3)},
+     {FLOAT_ATTR("soft_max_up_bound", 20), FLOAT_ATTR("soft_max_lower_bound", -20)}},
     {"empty batch", {DIMS(0, 1), CONSTANTS(0, 1, 0, 1)}},
 };
 
@@ -152,7 +154,9 @@ TEST(kldiv_gradient_is_numeric) { EACH_OF(c, kldiv_cases) check_gradient("kldiv_
 static const op_case entropy_cases[] = {
     {"ragged", {FLOATS(0.1, 1, 5, 7), INT64S(0, 7, 5, 1)}},
     {"more dimensions, flat labels", {FLOATS(0.1, 1, 2, 3, 4), INT64S(0, 4, 2, 3)}},
-    {"some ignored", {FLOATS(0.1, 1, 4, 3), {SIZE(4, 1), TYPED(TR_INT64, 0, 3), .values = LIST(2, -1, 0, -1)}}, {INT_ATTR("ignore_index", -1)}},
+    {"some ignored",
+     {FLOATS(0.1, 1, 4, 3), {SIZE(4, 1), TYPED(TR_INT64, 0, 3), .values = LIST(2, -1, 0, -1)}},
+     {INT_ATTR("ignore_index", -1)}},
     {"empty batch", {DIMS(0, 4), INT64S(0, 4, 0, 1)}},
 };
 

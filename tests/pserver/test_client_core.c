@@ -213,7 +213,8 @@ TEST(a_pull_is_done_when_all_bytes_are_here)
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(tr_client_done(r.client) < ticket);
         memset(data, (int)i + 1, sizeof data);
-        const tr_wire wire = {.kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.block = 0, .number = i, .offset = i * CHUNK}};
+        const tr_wire wire = {
+            .kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.block = 0, .number = i, .offset = i * CHUNK}};
         hear(&r, 1, wire, data);
         hear(&r, 1, wire, data);                   /* twice is once */
     }
@@ -237,8 +238,10 @@ TEST(a_piece_gets_its_receive_buffer_before_a_small_one_in_front_of_it_is_receiv
     tr_client_flush(r.client);
     assert_int_equal(take(&r, m, 8), 1);
     const tr_wire small = {.kind = TR_WIRE_DATA, .incarnation = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 0}};
-    const tr_wire next = {.kind = TR_WIRE_DATA, .incarnation = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 1, .offset = CHUNK}};
-    const tr_wire last = {.kind = TR_WIRE_DATA, .incarnation = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 2, .offset = 2 * CHUNK}};
+    const tr_wire next = {
+        .kind = TR_WIRE_DATA, .incarnation = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 1, .offset = CHUNK}};
+    const tr_wire last = {
+        .kind = TR_WIRE_DATA, .incarnation = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 2, .offset = 2 * CHUNK}};
     assert_ptr_equal(r.node.receive_buffer(r.node.self, 1, &next), to + CHUNK);
     assert_null(r.node.receive_buffer(r.node.self, 1, &next));      /* twice is once */
     hear(&r, 1, small, data);
@@ -436,7 +439,11 @@ TEST(standby_in_a_servers_place_is_told_the_last_position_of_a_trainer_that_has_
     rig                       r = {.roster = tr_roster_new(TRAINER, 4)};
 
     for (int i = 0; i < 4; i++)
-        tr_roster_put(r.roster, i, i == TRAINER ? TR_ROLE_TRAINER : i == STANDBY ? TR_ROLE_STANDBY : TR_ROLE_SERVER, 1, 100 + i, "h", "one");
+        tr_roster_put(r.roster, i,
+                      i == TRAINER   ? TR_ROLE_TRAINER
+                      : i == STANDBY ? TR_ROLE_STANDBY
+                                     : TR_ROLE_SERVER,
+                      1, 100 + i, "h", "one");
     EXPECT_OK(tr_roster_close(r.roster));
     r.client = tr_client_new(r.roster, &options);
     r.node = tr_client_node(r.client);

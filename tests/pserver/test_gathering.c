@@ -203,7 +203,8 @@ TEST(a_value_that_a_dead_server_had_shared_is_not_invented)
     open_job(&j, 1);
     EXPECT_OK(tr_gather_receive(j.gather[0], 0, 1, &asks, own));
     assert_false(tr_gather_next(j.gather[0], &m));                       /* not begun yet: it will be sent */
-    EXPECT_FAIL(TR_EPEER, "server 1 asks for the sums of update 1, which only the predecessor of ", tr_gather_receive(j.gather[0], 1, 1, &asks, own));
+    EXPECT_FAIL(TR_EPEER, "server 1 asks for the sums of update 1, which only the predecessor of ",
+                tr_gather_receive(j.gather[0], 1, 1, &asks, own));
     close_job(&j);
 }
 

@@ -183,7 +183,10 @@ static void negative_dim(sample *s)    { s->dims[0] = -1; }
 static void huge_array(sample *s)      { s->dims[0] = INT64_C(1) << 40, s->tensor.bytes = UINT64_C(4) << 40; }
 static void huge_offset(sample *s)     { s->tensor.offset = UINT64_MAX - 63; }
 static void many_rows(sample *s)       { s->tensor.has_rows = s->tensor.has_row = true, s->tensor.rows = UINT64_MAX; }
-static void far_row(sample *s)         { s->tensor.has_rows = s->tensor.has_row = true, s->tensor.rows = 4, s->tensor.row = UINT64_MAX - 1; }
+static void far_row(sample *s)
+{
+    s->tensor.has_rows = s->tensor.has_row = true, s->tensor.rows = 4, s->tensor.row = UINT64_MAX - 1;
+}
 static void huge_trainer_steps(sample *s) { s->trainer.steps = UINT64_MAX; }
 static void huge_trainer_index(sample *s) { s->trainer.index = UINT32_MAX; }
 

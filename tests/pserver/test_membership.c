@@ -24,7 +24,8 @@ TEST(a_trainer_whose_steps_are_over_makes_no_more_without_a_replacement)
         for (int to = 0; to < TR_MEMBERSHIP_COUNT; to++)
             if (tr_membership_is_over((tr_membership)from) && !tr_membership_is_over((tr_membership)to) && to != TR_MEMBER_VACANT)
                 assert_false(tr_membership_may_move((tr_membership)from, (tr_membership)to));
-    assert_true(tr_membership_is_over(TR_MEMBER_DRAINING) && tr_membership_is_over(TR_MEMBER_LEFT) && tr_membership_is_over(TR_MEMBER_LOST));
+    assert_true(tr_membership_is_over(TR_MEMBER_DRAINING) && tr_membership_is_over(TR_MEMBER_LEFT) &&
+                tr_membership_is_over(TR_MEMBER_LOST));
     assert_false(tr_membership_is_over(TR_MEMBER_ACTIVE) || tr_membership_is_over(TR_MEMBER_VACANT));
 }
 

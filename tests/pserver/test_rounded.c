@@ -1,4 +1,5 @@
-/* test_rounded.c - parameters in bfloat16: each is rounded once, an answer becomes floats where it has arrived, and a server lends one copy. */
+/* test_rounded.c - parameters in bfloat16: each is rounded once, an answer becomes floats where it has arrived, and a server lends one
+ * copy. */
 #include "tests/support/expect.h"
 
 #include "framework/tensors/half.h"

@@ -10,7 +10,8 @@
 static uint64_t posted_step;
 static bool     posts_unjoined;
 
-static void post_stop(rig *r, int from, uint64_t number, const char *name, const char *call, const char *data, tr_wire_until until, uint32_t stops)
+static void post_stop(rig *r, int from, uint64_t number, const char *name, const char *call, const char *data, tr_wire_until until,
+                      uint32_t stops)
 {
     tr_post packed = TRIREME__PSERVER__POST__INIT;
     size_t  size;
@@ -67,7 +68,8 @@ static const char *answer(rig *r, int to)
             text[0] = '\0';
             assert_int_equal(tr_wire_entries_open(&entries, m.payload, m.wire.bytes, m.wire.posted.count), TR_OK);
             while (tr_wire_entries_next(&entries, &trainer, &data, &bytes))
-                sprintf(text + strlen(text), "%s%u=%.*s", text[0] ? " " : "", trainer, (int)bytes - TR_BOARD_STEP, (const char *)data + TR_BOARD_STEP);
+                sprintf(text + strlen(text), "%s%u=%.*s", text[0] ? " " : "", trainer, (int)bytes - TR_BOARD_STEP,
+                        (const char *)data + TR_BOARD_STEP);
             if (m.wire.posted.is_awaited)
                 strcat(text, "awaited");
         }
@@ -271,7 +273,8 @@ TEST(trainers_that_wait_for_each_others_posts_are_named)
 
     post(&r, TRAINER1, 0, "save 1", "save_params('m')", NULL, TR_UNTIL_ONE);
     post(&r, TRAINER0, 1, NULL, "barrier()", "", TR_UNTIL_ALL);
-    EXPECT_REFUSED(&r, "trainer 0 waits in barrier() at train.py:7 for trainer 1, trainer 1 waits in save_params('m') at train.py:7 for trainer 0");
+    EXPECT_REFUSED(
+        &r, "trainer 0 waits in barrier() at train.py:7 for trainer 1, trainer 1 waits in save_params('m') at train.py:7 for trainer 0");
     unmake(&r);
 }
 

@@ -219,7 +219,11 @@ static void push_compressed(rig *r, int from, int chunk, const char *method, flo
     for (int i = 0; i < CHUNK / 4; i++)
         data[i] = value;
     bytes = tr_compress_encode(&c, payload, data, residual, CHUNK / 4) - bytes;
-    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_COMPRESSED, .bytes = bytes, .push = {.step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}}, payload);
+    say(r, from,
+        (tr_wire){.kind = TR_WIRE_PUSH_COMPRESSED,
+                  .bytes = bytes,
+                  .push = {.step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}},
+        payload);
 }
 
 static rig make_compressed(const char *method)

@@ -1,5 +1,5 @@
-/* test_server_modes.c - one server, two or three trainers, messages by hand: what makes an update in each mode, and what a trainer gets while
- * others make some. */
+/* test_server_modes.c - one server, two or three trainers, messages by hand: what makes an update in each mode, and what a trainer gets
+ * while others make some. */
 #include "tests/support/server_rig.h"
 
 

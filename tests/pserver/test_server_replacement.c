@@ -47,7 +47,12 @@ static void die_and_be_replaced(rig *r, int rank)
     const int      replacement = rank + 1;
     const uint32_t incarnation = tr_roster_next_incarnation(r->roster, 1, 0);
     assert_true(tr_roster_replace_trainer(r->roster, 1, replacement, incarnation));
-    say(r, replacement, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .incarnation = incarnation, .seq = incarnation, .replace_done = {.trainer = 1, .called = incarnation}}, NULL);
+    say(r, replacement,
+        (tr_wire){.kind = TR_WIRE_REPLACE_DONE,
+                  .incarnation = incarnation,
+                  .seq = incarnation,
+                  .replace_done = {.trainer = 1, .called = incarnation}},
+        NULL);
     say_as(r, replacement, 1, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
     assert_true(take_ack(r, replacement, NULL) == 1);
 }
@@ -58,7 +63,10 @@ static void begin_a_step_and_die(rig *r, int rank, uint64_t seq)
     static const float data[CHUNK / 4] = {1};
 
     for (int chunk = 1; chunk >= 0; chunk--)
-        say_as(r, rank, seq++, (tr_wire){.kind = TR_WIRE_PUSH, .bytes = CHUNK, .push = {.step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}}, data);
+        say_as(r, rank, seq++,
+               (tr_wire){
+                   .kind = TR_WIRE_PUSH, .bytes = CHUNK, .push = {.step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}},
+               data);
     die_and_be_replaced(r, rank);
 }
 
@@ -93,7 +101,8 @@ static void make_step(rig *r, int from)
 
 static void say_ready(rig *r, uint32_t trainer, uint64_t pulled)
 {
-    say(r, SERVER1, (tr_wire){.kind = TR_WIRE_READY, .incarnation = 1, .seq = 1, .ready = {.trainer = trainer, .step = 1, .pulled = pulled}}, NULL);
+    say(r, SERVER1,
+        (tr_wire){.kind = TR_WIRE_READY, .incarnation = 1, .seq = 1, .ready = {.trainer = trainer, .step = 1, .pulled = pulled}}, NULL);
 }
 
 static void say_is(rig *r, int replacement, uint32_t incarnation, tr_replacement_progress progress)

@@ -76,7 +76,9 @@ static void push_row(rig *r, int from, uint64_t step, uint32_t part, uint32_t pa
 
     memcpy(payload, &key, 8);
     memcpy(payload + 8, row, 8);
-    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .bytes = 16, .push_rows = {.step = step, .piece = part, .pieces = parts, .weight = from}}, payload);
+    say(r, from,
+        (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .bytes = 16, .push_rows = {.step = step, .piece = part, .pieces = parts, .weight = from}},
+        payload);
 }
 
 
@@ -222,7 +224,11 @@ TEST(gradients_of_rows_that_were_pulled_come_with_their_places)
 static void pull_and_push(rig *r, uint64_t step, const int64_t *keys, const int *pull_ends, const int *push_ends, int count)
 {
     for (int at = 0; at < count; at = *pull_ends++)
-        say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .bytes = 8 * (uint64_t)(*pull_ends - at), .pull_rows = {.step = step - 1, .before = (uint64_t)at}}, keys + at);
+        say(r, TRAINER0,
+            (tr_wire){.kind = TR_WIRE_PULL_ROWS,
+                      .bytes = 8 * (uint64_t)(*pull_ends - at),
+                      .pull_rows = {.step = step - 1, .before = (uint64_t)at}},
+            keys + at);
     int pieces = 1;
     while (push_ends[pieces - 1] != count)
         pieces++;
@@ -230,7 +236,11 @@ static void pull_and_push(rig *r, uint64_t step, const int64_t *keys, const int 
         const int n = push_ends[part] - at;
         uint8_t   payload[128] = {0};
         memcpy(payload, keys + at, 8 * (size_t)n);
-        say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .bytes = 16 * (uint64_t)n, .push_rows = {.step = step, .piece = (uint32_t)part, .pieces = (uint64_t)pieces, .weight = 1}}, payload);
+        say(r, TRAINER0,
+            (tr_wire){.kind = TR_WIRE_PUSH_ROWS,
+                      .bytes = 16 * (uint64_t)n,
+                      .push_rows = {.step = step, .piece = (uint32_t)part, .pieces = (uint64_t)pieces, .weight = 1}},
+            payload);
     }
     end_step(r, TRAINER0, step);
 }

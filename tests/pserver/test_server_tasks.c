@@ -208,7 +208,8 @@ TEST(standby_in_a_servers_place_knows_its_tasks)
     end_task(&r, TRAINER1, two.task.lease);
     const tr_wire last = ask(&r, TRAINER1, two.task.lease);
     assert_int_equal(last.task.answer, TR_TASK_GIVEN);
-    assert_true(last.task.task != one.task.task && last.task.task != two.task.task && last.task.task != other.task.task && last.task.steps == 0);
+    assert_true(last.task.task != one.task.task && last.task.task != two.task.task && last.task.task != other.task.task &&
+                last.task.steps == 0);
     make_step(&r, TRAINER1, 5);
 
     serve_again(&r);                                   /* the job is started again: nobody has a task */
@@ -228,7 +229,9 @@ TEST(standby_in_a_servers_place_knows_its_tasks)
 
 static void say_list(rig *r, int from, uint32_t list, uint32_t count)
 {
-    say(r, from, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = count, .passes = 1, .digest = 9 + list, .milliseconds = 10000, .list = list}}, NULL);
+    say(r, from,
+        (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = count, .passes = 1, .digest = 9 + list, .milliseconds = 10000, .list = list}},
+        NULL);
 }
 
 TEST(each_loop_has_a_list_of_tasks_and_one_behind_is_told_that_its_list_is_over)

@@ -1,5 +1,5 @@
-/* test_sim.c - whole jobs under a seeded scheduler: what is promised holds for every seed. Here nobody dies, or all end for it; test_sim_deaths.c
- * and test_sim_replacements.c have the jobs that go on.
+/* test_sim.c - whole jobs under a seeded scheduler: what is promised holds for every seed. Here nobody dies, or all end for it;
+ * test_sim_deaths.c and test_sim_replacements.c have the jobs that go on.
  *
  * Ten thousand runs in all: see tests/support/sim_seeds.h. */
 #include "tests/support/sim_seeds.h"
@@ -73,7 +73,8 @@ TEST(jobs_of_sixty_four_ranks)
 static uint64_t go_on_from_snapshots(uint64_t seed)
 {
     uint64_t    snapshots = 0;
-    sim_options options = options_of(seed, "sync", "sync(degraded)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)", "average(1)");
+    sim_options options = options_of(seed, "sync", "sync(degraded)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)",
+                                     "average(1)");
 
     options.snapshots = true;
     options.loss = seed % 4 ? 0 : 0.03;

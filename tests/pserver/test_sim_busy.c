@@ -1,4 +1,5 @@
-/* test_sim_busy.c - a rank whose loop is busy for long gives signs of life, whatever it is busy with. A rank that is stuck or stopped gives none. */
+/* test_sim_busy.c - a rank whose loop is busy for long gives signs of life, whatever it is busy with. A rank that is stuck or stopped gives
+ * none. */
 #include "tests/support/sim_seeds.h"
 
 static const int64_t SECOND = 1000000000;
@@ -83,7 +84,8 @@ TEST(work_on_a_message_of_any_kind_may_take_ten_seconds)
         if (tr_wire_is_of_loop(w.kind))
             continue;
         options.seed = seed;
-        options.tasks = !options.meets && (*options.mode == 'a' || *options.mode == 'g') && strncmp(options.mode, "average", 7) ? SIM_TASKS : 0;
+        options.tasks = !options.meets && (*options.mode == 'a' || *options.mode == 'g') && strncmp(options.mode, "average", 7) ? SIM_TASKS
+                                                                                                                                : 0;
         options.watch = (struct sim_watch *)(uintptr_t)&watch;
         w.job = sim_job_new(&options);
         if (!tr_sim_run(sim_job_sim(w.job), 400 * SECOND))

@@ -1,5 +1,5 @@
-/* test_sim_loops.c - simulated jobs whose event loops have a hard time: processes that are stopped, deaths of which MPI says nothing, deaths before all
- * ranks know each other, and how a job fails. */
+/* test_sim_loops.c - simulated jobs whose event loops have a hard time: processes that are stopped, deaths of which MPI says nothing,
+ * deaths before all ranks know each other, and how a job fails. */
 #include "tests/support/sim_seeds.h"
 
 enum { MICROSECOND = 1000, MILLISECOND = 1000000 };

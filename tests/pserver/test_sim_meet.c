@@ -16,7 +16,8 @@ TEST(trainers_meet_in_every_mode)
 TEST(trainers_of_different_numbers_of_steps_meet_at_the_end)
 {
     for (EACH_SEED(600)) {
-        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)", "ssp(3)");
+        sim_options options = options_of(seed, "sync", "async", "sync(degraded)", "ssp(1)", "geo(1)", "sync(backups=1)", "average(1)",
+                                         "ssp(3)");
         options.ends_together = true;
         options.trainers += seed % 3 == 0;
         options.steps = 9;
@@ -105,7 +106,8 @@ TEST(deaths_losses_and_new_starts_change_no_result)
     sim_expect_often("starts", starts, RUNS, 110);
 }
 
-/* In this job of mode sync(degraded), which was started again, four trainers are a step ahead of the fifth and wait for it in a collective. */
+/* In this job of mode sync(degraded), which was started again, four trainers are a step ahead of the fifth and wait for it in a
+ * collective. */
 TEST(trainers_that_wait_in_a_collective_hold_up_no_trainer_behind_them)
 {
     uint64_t starts = 0;

@@ -1,4 +1,5 @@
-/* test_sim_replacements.c - simulated jobs whose trainers die. Other trainers then make snapshots, and standbys take their places, steps and tasks. */
+/* test_sim_replacements.c - simulated jobs whose trainers die. Other trainers then make snapshots, and standbys take their places, steps
+ * and tasks. */
 #include "tests/support/sim_seeds.h"
 
 /* Where one trainer cuts for all, and has made fewer steps than others: it died, they went on, and the job was started again. */
@@ -101,8 +102,8 @@ static void end_without_waits(sim_job *job, const sim_options *options, int64_t 
     sim_job_free(job);
 }
 
-/* A trainer dies, and its replacement is long in coming, and in making its first step: whoever snapshots meanwhile must not wait for it. What the
- * others wait is messages, and servers at work: microseconds. */
+/* A trainer dies, and its replacement is long in coming, and in making its first step: whoever snapshots meanwhile must not wait for it.
+ * What the others wait is messages, and servers at work: microseconds. */
 TEST(a_replacement_that_a_snapshot_delays_holds_up_no_step)
 {
     enum { RUNS = 300, LATE = 100000000, MOST = 2000000 };      /* nanoseconds */
@@ -150,8 +151,8 @@ TEST(a_replacement_hears_of_no_snapshot_before_it_is_set_up)
     assert_true(replacements > 0);
 }
 
-/* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its replacement: nobody waits for a disk. Servers
- * die, too. */
+/* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its replacement: nobody waits for a
+ * disk. Servers die, too. */
 static void write_slowly(uint64_t seed, uint64_t *others, uint64_t *snapshots)
 {
     enum { DISK = 1000000, MOST = 400000 };
@@ -257,7 +258,8 @@ static bool work_on_tasks(uint64_t seed, uint64_t *starts)
     options.standbys = (int)(seed / 8 % 4);
     options.replacements = seed / 2 % 2;
     options.replicas = seed % 5 < 3;
-    options.loss = options.replacements || seed % 7 < 3 ? 0 : 0.04;           /* a word that a server serves may not be lost to replacements */
+    options.loss = options.replacements || seed % 7 < 3 ? 0 : 0.04;           /* a word that a server serves may not be lost to
+                                                                               * replacements */
     options.snapshots = seed % 3;
     sim_job *job = sim_job_new(&options);
     if (seed % 9 == 0)                                 /* nobody dies: each just once */

@@ -1,18 +1,21 @@
-/* test_sim_time.c - how long a step of a simulated cluster takes, in virtual time, beside what it cannot beat: computing, and bytes that go through a
- * server's network. */
+/* test_sim_time.c - how long a step of a simulated cluster takes, in virtual time, beside what it cannot beat: computing, and bytes that go
+ * through a server's network. */
 #include "tests/support/sim_seeds.h"
 
 enum { SERVERS = 2, TRAINERS = 4, STEPS = 30 };
 enum { MICROSECOND = 1000, MILLISECOND = 1000000 };
 
 /* 1 Gbit/s. */
-static const sim_cluster even = {.latency = 20 * MICROSECOND, .bandwidth = 0.125, .computing = 2 * MILLISECOND, .straggling = 2 * MILLISECOND};
-static const sim_cluster uneven = {.latency = 20 * MICROSECOND, .bandwidth = 0.125, .computing = 2 * MILLISECOND, .straggling = 20 * MILLISECOND};
+static const sim_cluster even = {
+    .latency = 20 * MICROSECOND, .bandwidth = 0.125, .computing = 2 * MILLISECOND, .straggling = 2 * MILLISECOND};
+static const sim_cluster uneven = {
+    .latency = 20 * MICROSECOND, .bandwidth = 0.125, .computing = 2 * MILLISECOND, .straggling = 20 * MILLISECOND};
 
 /* Milliseconds. */
 static double step_time(const sim_cluster *cluster, const char *mode, const char *compress, int trainer)
 {
-    const sim_options options = {.seed = 3, .servers = SERVERS, .trainers = TRAINERS, .mode = mode, .steps = STEPS, .compress = compress, .cluster = cluster};
+    const sim_options options = {
+        .seed = 3, .servers = SERVERS, .trainers = TRAINERS, .mode = mode, .steps = STEPS, .compress = compress, .cluster = cluster};
     sim_job          *job = sim_job_new(&options);
 
     sim_run_seed(job, options.seed);

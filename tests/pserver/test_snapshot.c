@@ -395,7 +395,8 @@ static void begin_snapshot(trainer *t)
 
 static void step(trainer *t)
 {
-    if (tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) && tr_sim_random(t->job->sim, 3) == 0)
+    if (tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) &&
+        tr_sim_random(t->job->sim, 3) == 0)
         begin_snapshot(t);
     t->step++;
     ask(t, OP_STEP, t->job->servers * BLOCKS + 2);
@@ -523,8 +524,8 @@ static void make_job(job *j, const char *mode, const tr_sim_options *options, in
         store *st = &j->store[s];
         st->job = j;
         st->index = s;
-        const tr_sim_program program = {.core = {st, make_server, no_command, no_flush, server_done}, .role = TR_ROLE_SERVER, .incarnation = 1,
-                                        .host = "here", .go_on = serve};
+        const tr_sim_program program = {.core = {st, make_server, no_command, no_flush, server_done}, .role = TR_ROLE_SERVER,
+                                        .incarnation = 1, .host = "here", .go_on = serve};
         tr_sim_attach(j->sim, s, &program);
     }
     for (int i = 0; i < j->trainers; i++) {
@@ -533,8 +534,8 @@ static void make_job(job *j, const char *mode, const tr_sim_options *options, in
         t->index = i;
         t->steps = (is_again ? 6 : 1) + (int)tr_sim_random(j->sim, STEPS_MAX);
         t->ticket = 1;
-        const tr_sim_program program = {.core = {t, make_client, trainer_command, flush, client_done}, .role = TR_ROLE_TRAINER, .incarnation = 1,
-                                        .host = options->seed % 3 ? "here" : "there", .go_on = go_on};
+        const tr_sim_program program = {.core = {t, make_client, trainer_command, flush, client_done}, .role = TR_ROLE_TRAINER,
+                                        .incarnation = 1, .host = options->seed % 3 ? "here" : "there", .go_on = go_on};
         tr_sim_attach(j->sim, j->servers + i, &program);
     }
 }
@@ -637,7 +638,8 @@ static void servers_become_even_before_a_snapshot(void **state)
 
     (void)state;
     for (int m = 0; m < MODES; m++)
-        for (int seed = 1; seed <= 60 && (!strcmp(modes[m], "async") || !strncmp(modes[m], "ssp", 3) || !strncmp(modes[m], "geo", 3)); seed++) {
+        for (int seed = 1; seed <= 60 && (!strcmp(modes[m], "async") || !strncmp(modes[m], "ssp", 3) || !strncmp(modes[m], "geo", 3));
+             seed++) {
             const tr_sim_options options = {.seed = (uint64_t)(seed * 31 + m), .delay = 1000, .turn = 1000};
             make_job(&j, modes[m], &options, 0, true);
             if (!tr_sim_run(j.sim, LONG)) {

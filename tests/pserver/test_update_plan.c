@@ -65,7 +65,8 @@ static void make(net *n, tr_state *state)
 
 static tr_status try_plan(tr_update_plan **out, net *n, tr_state *state, bool by_pieces)
 {
-    static const tr_update_block blocks[BLOCKS] = {{"a", "a@GRAD"}, {"b", "b@GRAD"}, {"c", "c@GRAD"}, {"d", "d@GRAD"}, {"e", "e@GRAD"}, {"f", "f@GRAD"}};
+    static const tr_update_block blocks[BLOCKS] = {{"a", "a@GRAD"}, {"b", "b@GRAD"}, {"c", "c@GRAD"},
+                                                   {"d", "d@GRAD"}, {"e", "e@GRAD"}, {"f", "f@GRAD"}};
 
     return tr_update_plan_new(out, NULL, n->program, n->scope, state, by_pieces, BLOCKS, blocks);
 }
@@ -107,7 +108,8 @@ static void follow(bool by_pieces)
     make(&server, state);
     EXPECT_OK(try_plan(&plan, &server, state, by_pieces));
     for (uint32_t i = 0; i < BLOCKS; i++)
-        assert_int_equal(tr_update_plan_has_pieces(plan, i), by_pieces && i <= B);     /* norms, small blocks and blocks that meet stay whole */
+        assert_int_equal(tr_update_plan_has_pieces(plan, i), by_pieces && i <= B);     /* norms, small blocks and blocks that meet stay
+                                                                                        * whole */
     for (int update = 0; update < 3; update++) {
         if (by_pieces) {
             run_pieces(plan, B);
@@ -155,8 +157,8 @@ static void expect_refused(const char *text, const char *type, const char *input
 static void marks_that_cannot_be_followed_are_refused(void **state)
 {
     (void)state;
-    expect_refused("clip_by_norm is marked to work point by point on 'c': by its record it does not", "clip_by_norm", "X=c@GRAD", "Out=clipped",
-                   "max_norm=0.5 op_pointwise_on=c");
+    expect_refused("clip_by_norm is marked to work point by point on 'c': by its record it does not", "clip_by_norm", "X=c@GRAD",
+                   "Out=clipped", "max_norm=0.5 op_pointwise_on=c");
     expect_refused("scale is marked to work point by point on 'decay': the server has no such block", "scale", "X=decay", "Out=decay",
                    "op_pointwise_on=decay");
 }

@@ -82,10 +82,12 @@ static tr_status decode_field(int at, uint8_t value, tr_wire wire)
 TEST(a_field_out_of_its_range_is_refused)
 {
     EXPECT_OK(decode_field(48, 1, (tr_wire){.kind = TR_WIRE_STEP_END}));
-    EXPECT_FAIL(TR_EFORMAT, "message STEP_END: is_idle is 2, at most 1 is allowed", decode_field(48, 2, (tr_wire){.kind = TR_WIRE_STEP_END}));
+    EXPECT_FAIL(TR_EFORMAT, "message STEP_END: is_idle is 2, at most 1 is allowed",
+                decode_field(48, 2, (tr_wire){.kind = TR_WIRE_STEP_END}));
     EXPECT_FAIL(TR_EFORMAT, "message TASK: answer is 4, at most 3", decode_field(40, 4, (tr_wire){.kind = TR_WIRE_TASK}));
     EXPECT_FAIL(TR_EFORMAT, "message MEMBER: news is 3, at most 2", decode_field(48, 3, (tr_wire){.kind = TR_WIRE_MEMBER}));
-    EXPECT_FAIL(TR_EFORMAT, "message BEAT: bytes 32 to 35 of its header are not used", decode_field(32, 1, (tr_wire){.kind = TR_WIRE_BEAT}));
+    EXPECT_FAIL(TR_EFORMAT, "message BEAT: bytes 32 to 35 of its header are not used",
+                decode_field(32, 1, (tr_wire){.kind = TR_WIRE_BEAT}));
 }
 
 TEST(a_weight_must_be_a_number)
@@ -122,7 +124,8 @@ TEST(a_message_is_printed_with_the_names_of_its_fields)
     char text[256], small[24];
 
     tr_wire_print(text, sizeof text, &sample);
-    assert_string_equal(text, "PUSH incarnation=16909060 sender=5 seq=1234605616436508552 bytes=4096 step=9 weight=32 offset=4294967296 block=10");
+    assert_string_equal(
+        text, "PUSH incarnation=16909060 sender=5 seq=1234605616436508552 bytes=4096 step=9 weight=32 offset=4294967296 block=10");
     tr_wire_print(small, sizeof small, &sample);
     assert_string_equal(small, "PUSH incarnation=169090");
     tr_wire_print(text, sizeof text, &(tr_wire){.kind = TR_WIRE_BEAT, .sender = 3});

@@ -254,7 +254,8 @@ TEST(rows_of_a_table_come_from_its_files)
         uint32_t touches, last;
         float    values[2];
     } row = {7, 1, 1, {10, 20}};
-    const tr_feed   feeds[2] = {{.dtype = TR_FP32, .rank = 2, .dims = dims, .data = x}, {.dtype = TR_INT64, .rank = 2, .dims = id_dims, .data = &id}};
+    const tr_feed   feeds[2] = {{.dtype = TR_FP32, .rank = 2, .dims = dims, .data = x},
+                                {.dtype = TR_INT64, .rank = 2, .dims = id_dims, .data = &id}};
     tr_predictor   *p = NULL;
     tr_rows_writer *writer = NULL;
     tr_tensor      *y = tr_tensor_new();

@@ -315,7 +315,8 @@ TEST(too_few_addresses_name_the_limit)
         tr_segment         *none = NULL;
         if (setrlimit(RLIMIT_AS, &few) != 0)
             _exit(1);
-        _exit(tr_segment_create(&none, NULL, "test", 3, (uint64_t)1 << 40) != TR_ENOMEM || !strstr(tr_error(), "of the 524288 KiB that this process may have in all (ulimit -v)"));
+        _exit(tr_segment_create(&none, NULL, "test", 3, (uint64_t)1 << 40) != TR_ENOMEM ||
+              !strstr(tr_error(), "of the 524288 KiB that this process may have in all (ulimit -v)"));
     }
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);

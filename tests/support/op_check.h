@@ -40,7 +40,8 @@ typedef void (*op_reference)(op_values *v);
  * float16: results must be those of float32 for the same numbers, rounded once. */
 void check_forward(const char *op, const op_case *c, op_reference reference, double tolerance);
 /* The gradients of all float inputs, against central differences in float64, for random gradients of all float
- * outputs; and in float32 against those in float64, in bfloat16 and float16 against those in float32. `tolerance` is relative to 1 + |expected|. */
+ * outputs; and in float32 against those in float64, in bfloat16 and float16 against those in float32. `tolerance` is relative to 1 +
+ * |expected|. */
 void check_gradient(const char *op, const op_case *c, double step, double tolerance);
 
 /* Of a composite operator: it, and its gradient operator, give the same bits as the operators that it is made of when

@@ -175,7 +175,9 @@ void push_large(rig *r, int from, uint64_t step, int chunk, float value)
     float data[CHUNK / 4];
     for (int i = 0; i < CHUNK / 4; i++)
         data[i] = value;
-    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH, .bytes = CHUNK, .push = {.step = step, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}}, data);
+    say(r, from,
+        (tr_wire){.kind = TR_WIRE_PUSH, .bytes = CHUNK, .push = {.step = step, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}},
+        data);
 }
 
 void push_small(rig *r, int from, uint64_t step, float value)

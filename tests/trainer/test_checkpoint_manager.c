@@ -41,9 +41,10 @@ static const tr_checkpoint_variable W = {.name = "w", .kind = TR_STATE_PARAMETER
 /* A program with one parameter of `rows` rows, and a training of it. */
 static void begin(training *t, int64_t rows, tr_checkpoint_entry entry)
 {
-    const tr_checkpoint_options  options = {.folder = folder, .every_steps = 2, .keep = 3, .resume = entry == TR_ENTRY_RESUME, .entry = entry};
-    const tr_checkpoint_contents contents = {.program = t->program = tr_program_new(), .scope = t->scope = tr_scope_new(NULL), .count = 1, .variables = &W,
-                                             .position = position, .digest = digest, .say = no_words, .payload = t};
+    const tr_checkpoint_options options = {
+        .folder = folder, .every_steps = 2, .keep = 3, .resume = entry == TR_ENTRY_RESUME, .entry = entry};
+    const tr_checkpoint_contents contents = {.program = t->program = tr_program_new(), .scope = t->scope = tr_scope_new(NULL), .count = 1,
+                                             .variables = &W, .position = position, .digest = digest, .say = no_words, .payload = t};
 
     assert_int_equal(tr_block_declare_var(tr_program_block(t->program, 0), "w", TR_KIND_TENSOR, TR_FP32, 1, &rows, true), TR_OK);
     assert_int_equal(tr_tensor_resize(tr_var_tensor(tr_scope_var(t->scope, "w")), TR_FP32, 1, &rows), TR_OK);

@@ -105,9 +105,14 @@ TEST(a_checkpoint_is_due_by_steps_or_seconds)
         {0, 0,   0, 0,  1, 600 * SECOND,  true,  1},       /* neither was given */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        tr_checkpoint_policy *p = tr_checkpoint_policy_new(&(tr_checkpoint_start){
-            .every_steps = rows[i].every, .every_seconds = rows[i].seconds, .first = rows[i].first, .steps_on_servers = rows[i].steps_on_servers,
-            .resumed = -1, .newest = -1, .is_first = true}, 0);
+        tr_checkpoint_policy *p = tr_checkpoint_policy_new(&(tr_checkpoint_start){.every_steps = rows[i].every,
+                                                                                  .every_seconds = rows[i].seconds,
+                                                                                  .first = rows[i].first,
+                                                                                  .steps_on_servers = rows[i].steps_on_servers,
+                                                                                  .resumed = -1,
+                                                                                  .newest = -1,
+                                                                                  .is_first = true},
+                                                           0);
         if ((look(p, rows[i].steps, rows[i].now) == TR_CHECKPOINT_BEGIN) != rows[i].is_due)
             fail_msg("row %zu: due: %d", i, !rows[i].is_due);
         if (steps_to_look(p, rows[i].steps, rows[i].now) != rows[i].to_look)

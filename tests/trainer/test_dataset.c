@@ -116,9 +116,12 @@ static tr_status multislot_line(const char *line)
 
 TEST(a_bad_multislot_line_is_explained)
 {
-    EXPECT_FAIL(TR_EFORMAT, "bad.txt, line 2, column 5: slot 'ids': expected an integer as value 2 of 2, got 'x'", multislot_line("2 1 x 0 2 1 1"));
-    EXPECT_FAIL(TR_EFORMAT, "line 2, column 7: slot 'x': expected the count 2, for the elements of the variable, got '3'", multislot_line("1 1 0 3 1 1 1"));
-    EXPECT_FAIL(TR_EFORMAT, "column 11: slot 'x': expected a finite number that fits float32 as value 2 of 2, got the end of the line", multislot_line("1 1 0 2 1 "));
+    EXPECT_FAIL(TR_EFORMAT, "bad.txt, line 2, column 5: slot 'ids': expected an integer as value 2 of 2, got 'x'",
+                multislot_line("2 1 x 0 2 1 1"));
+    EXPECT_FAIL(TR_EFORMAT, "line 2, column 7: slot 'x': expected the count 2, for the elements of the variable, got '3'",
+                multislot_line("1 1 0 3 1 1 1"));
+    EXPECT_FAIL(TR_EFORMAT, "column 11: slot 'x': expected a finite number that fits float32 as value 2 of 2, got the end of the line",
+                multislot_line("1 1 0 2 1 "));
     EXPECT_FAIL(TR_EFORMAT, "expected the end of the line after 3 slots, got '9'", multislot_line("1 1 0 2 1 1 9"));
     EXPECT_FAIL(TR_EFORMAT, "expected the count of slot 1 of 3, got '1.5'", multislot_line("1.5 1 0 2 1 1"));
     EXPECT_FAIL(TR_EFORMAT, "got '\\x01'", multislot_line("1 \x01 0 2 1 1"));
@@ -189,8 +192,10 @@ static tr_status csv_text(const char *text)
 
 TEST(a_bad_csv_line_is_explained)
 {
-    EXPECT_FAIL(TR_EFORMAT, "bad.csv, line 2, column 3: slot 'x': expected a finite number that fits float32, got 'x'", csv_text("city,a,b,tags\n0,x,y,\n"));
-    EXPECT_FAIL(TR_EFORMAT, "line 3, column 6: expected 4 fields, found 3, got the end of the line", csv_text("city,a,b,tags\n0,1,2,\n0,1,2\n"));
+    EXPECT_FAIL(TR_EFORMAT, "bad.csv, line 2, column 3: slot 'x': expected a finite number that fits float32, got 'x'",
+                csv_text("city,a,b,tags\n0,x,y,\n"));
+    EXPECT_FAIL(TR_EFORMAT, "line 3, column 6: expected 4 fields, found 3, got the end of the line",
+                csv_text("city,a,b,tags\n0,1,2,\n0,1,2\n"));
     EXPECT_FAIL(TR_EFORMAT, "slot 'tags': expected an integer", csv_text("city,a,b,tags\n0,1,2,3 4.5\n"));
     EXPECT_FAIL(TR_EFORMAT, "expected quotes that end", csv_text("city,a,b,tags\n\"0,1,2,3\n"));
     EXPECT_FAIL(TR_ENOTFOUND, "slot 'x': there is no column 'b'; there are city, a, tags", csv_text("city,a,tags\n"));

@@ -63,7 +63,8 @@ static tr_status next_rows(void *payload, tr_table_block *out, char *error)
     child[1] = (tr_arrow_array){.length = 3, .null_count = 1, .n_buffers = 2, .buffers = ids_buffers, .n_children = 1, .children = leaves,
                                 .release = release_child};
     child[2] = (tr_arrow_array){.length = 3, .n_buffers = 3, .buffers = city_buffers, .release = release_child};
-    out->rows = (tr_arrow_array){.length = 3, .n_buffers = 1, .buffers = none, .n_children = 3, .children = children, .release = release_rows};
+    out->rows = (tr_arrow_array){
+        .length = 3, .n_buffers = 1, .buffers = none, .n_children = 3, .children = children, .release = release_rows};
     out->group = 4;
     out->first = 10;
     return TR_OK;
@@ -138,7 +139,8 @@ TEST(a_row_that_does_not_fit_is_explained)
     tr_batch          *batch = NULL;
     tr_dataset        *data = NULL;
 
-    EXPECT_FAIL(TR_EFORMAT, "row group 4, row 12 (from 0): slot 'ids': column 'ids': expected a list of a multiple of 2 values, got one of 1",
+    EXPECT_FAIL(TR_EFORMAT,
+                "row group 4, row 12 (from 0): slot 'ids': column 'ids': expected a list of a multiple of 2 values, got one of 1",
                 take(&spec, &batch, &data));
     tr_batch_free(batch);
     tr_dataset_free(data);

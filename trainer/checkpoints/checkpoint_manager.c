@@ -89,8 +89,8 @@ static bool makes_them(tr_checkpoint_manager *m)
 
     if (tr_checkpoint_policy_becomes_initiator(m->checkpoints, makes)) {
         tr__checkpoints_claim(m, TR_ENTRY_JOIN);
-        tr_checkpoint_policy_take_over(m->checkpoints, tr_checkpoint_manager_steps(m), tr__checkpoints_newest(m), tr_checkpoint_age(m->options.folder),
-                                       tr__clock());
+        tr_checkpoint_policy_take_over(m->checkpoints, tr_checkpoint_manager_steps(m), tr__checkpoints_newest(m),
+                                       tr_checkpoint_age(m->options.folder), tr__clock());
     }
     return makes;
 }
@@ -102,8 +102,8 @@ static bool is_between_exchanges(const tr_checkpoint_manager *m)
     return count && count->tensor.data && *(const int64_t *)count->tensor.data != 0;
 }
 
-/* The servers get values that the script has set with the next step, so a checkpoint waits for this step. A script that sets some before each
- * step makes no checkpoint wait: it sets them again when it goes on. */
+/* The servers get values that the script has set with the next step, so a checkpoint waits for this step. A script that sets some before
+ * each step makes no checkpoint wait: it sets them again when it goes on. */
 static bool has_set_just_now(tr_checkpoint_manager *m)
 {
     const bool    is_set = m->job && tr_job_is_set(m->job, NULL);
@@ -207,7 +207,8 @@ char *tr_checkpoint_manager_stop_text(const tr_checkpoint_manager *manager)
 static tr_status make_last(tr_checkpoint_manager *m, bool has_more)
 {
     TR_TRY(finish(m, has_more));
-    return tr_checkpoint_policy_status(m->checkpoints) == TR_OK ? TR_OK : tr_fail(TR_EIO, "the last checkpoint was not written: %s", m->why);
+    return tr_checkpoint_policy_status(m->checkpoints) == TR_OK ? TR_OK
+                                                                : tr_fail(TR_EIO, "the last checkpoint was not written: %s", m->why);
 }
 
 tr_status tr_checkpoint_manager_end(tr_checkpoint_manager *manager, double seconds)
@@ -222,7 +223,8 @@ tr_status tr_checkpoint_manager_end(tr_checkpoint_manager *manager, double secon
         count_by_job(manager);
         if (tr_checkpoint_policy_is_pending(manager->checkpoints))
             TR_TRY(tr__checkpoints_wait(manager));
-        tr_checkpoint_policy_becomes_initiator(manager->checkpoints, false);   /* meanwhile another trainer may have begun to make the checkpoints */
+        tr_checkpoint_policy_becomes_initiator(manager->checkpoints, false);   /* meanwhile another trainer may have begun to make the
+                                                                                * checkpoints */
         manager->is_staying = true;
     }
     tr_stop_signal_came();                             /* a trainer that still makes steps acts on the signal */

@@ -1,5 +1,6 @@
-/* checkpoint_manager.h - the checkpoints of one training: the place where it goes on, the contents of a checkpoint, and when one is written.
- * Scripts and saved jobs, alone and as trainers of a job, have the same manager (docs/adr/0055). checkpoint_policy.h decides when one is due.
+/* checkpoint_manager.h - the checkpoints of one training: the place where it goes on, the contents of a checkpoint, and when one is
+ * written. Scripts and saved jobs, alone and as trainers of a job, have the same manager (docs/adr/0055). checkpoint_policy.h decides when
+ * one is due.
  *
  *     manager = tr_checkpoint_manager_new(&options, job);
  *     status = tr_checkpoint_manager_begin(manager, &contents);          // after the startup program: where does the training go on?
@@ -35,7 +36,8 @@ typedef struct tr_checkpoint_variable {
     const char   *name, *param;
     tr_state_kind kind;
     bool          is_on_servers;      /* the servers write it; a table always is, in a job */
-    bool          is_pulled;          /* trainers other than trainer 0 need no value of the checkpoint: it comes from the servers, or nobody reads it */
+    bool          is_pulled;          /* trainers other than trainer 0 need no value of the checkpoint: it comes from the servers, or nobody
+                                       * reads it */
 } tr_checkpoint_variable;
 
 /* The contents of the checkpoints of a training, and what the manager asks its caller. All of it must outlive the manager. */
@@ -95,7 +97,8 @@ TR_API void      tr_checkpoint_manager_count_idle(tr_checkpoint_manager *manager
 /* A run has failed, and the job has retracted its step. has_begun: the step had begun here, too. */
 TR_API void      tr_checkpoint_manager_retract(tr_checkpoint_manager *manager, bool has_begun);
 
-/* A loop does the same by these. It begins: in one process its program has made `runs` runs until now; in a job, as many as were counted. */
+/* A loop does the same by these. It begins: in one process its program has made `runs` runs until now; in a job, as many as were
+ * counted. */
 TR_API tr_status tr_checkpoint_manager_begin_loop(tr_checkpoint_manager *manager, int64_t runs);
 /* The loop has made so many steps. */
 TR_API void      tr_checkpoint_manager_count(tr_checkpoint_manager *manager, int64_t made);

@@ -50,8 +50,10 @@ static tr_status say_where(tr_checkpoint_manager *m)
     if (there && *there)
         TR_TRY(tr__checkpoints_digest(&here, m));
     if (here && strcmp(here, there) != 0)
-        tr__checkpoints_say(m, true, "the checkpoint '%s' is of another program; what it has of this one's variables is taken, and the others begin "
-                                     "anew. If that is not meant, give --checkpoint another folder", tr_checkpoint_folder(m->from));
+        tr__checkpoints_say(m, true,
+                            "the checkpoint '%s' is of another program; what it has of this one's variables is taken, and the others begin "
+                            "anew. If that is not meant, give --checkpoint another folder",
+                            tr_checkpoint_folder(m->from));
     tr__checkpoints_say(m, false, "going on from step %lld, %s", (long long)tr_checkpoint_step(m->from), tr_checkpoint_folder(m->from));
     return TR_OK;
 }
@@ -207,17 +209,20 @@ static tr_status load_table(const tr_checkpoint_manager *m, const char *name)
         tr_checkpoint_table(&table, &rows, m->from, i);
         if (!strcmp(table.name, name)) {
             const tr_status status = tr_checkpoint_load_table(m->contents.scope, m->from, i);
-            return status == TR_OK ? TR_OK : tr_context(status, "for the sparse table '%s' of the checkpoint '%s'", name, tr_checkpoint_folder(m->from));
+            return status == TR_OK
+                       ? TR_OK
+                       : tr_context(status, "for the sparse table '%s' of the checkpoint '%s'", name, tr_checkpoint_folder(m->from));
         }
     }
-    return tr_fail(TR_ENOTFOUND, "the checkpoint '%s' of step %lld has no sparse table '%s', which the program keeps: was it written by another program?",
+    return tr_fail(TR_ENOTFOUND,
+                   "the checkpoint '%s' of step %lld has no sparse table '%s', which the program keeps: was it written by another program?",
                    tr_checkpoint_folder(m->from), (long long)tr_checkpoint_step(m->from), name);
 }
 
 tr_status tr_checkpoint_manager_load(tr_checkpoint_manager *manager)
 {
     const tr_checkpoint_contents *c = &manager->contents;
-    const int                     trainer = manager->job ? tr_job_index(manager->job) : 0, trainers = manager->job ? tr_job_trainers(manager->job) : 1;
+    const int trainer = manager->job ? tr_job_index(manager->job) : 0, trainers = manager->job ? tr_job_trainers(manager->job) : 1;
     const char                  **names = tr__must_array((size_t)c->count + 1, sizeof *names);
     int                           count = 0;
     tr_status                     status = TR_OK;

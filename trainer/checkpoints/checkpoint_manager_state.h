@@ -26,14 +26,16 @@ struct tr_checkpoint_manager {
     tr_checkpoint_beginning beginning;
     tr_checkpoint          *from;             /* the checkpoint to read values from, or NULL */
     char                   *refused;
-    int64_t                 first, first_run; /* steps and runs before this process, those that an earlier start left with the servers included */
+    int64_t                 first, first_run; /* steps and runs before this process, those that an earlier start left with the servers
+                                               * included */
     int64_t                 steps_on_servers; /* only these */
     tr_job_fact            *facts;            /* made by tr_checkpoint_setup_fill, with the two texts */
     char                   *origin_text, *folder_text;
 
     /* -- steps -- */
     int64_t                 made, loop_began; /* steps of this process: now, and when the last loop began */
-    int64_t                 set_after;        /* the script has set values after this step, and before each step since then; -1: the servers lack none */
+    int64_t                 set_after;        /* the script has set values after this step, and before each step since then; -1: the servers
+                                               * lack none */
     bool                    is_staying;       /* this trainer makes no step any more */
     char                    why[1024];        /* why the last checkpoint was not written */
     const char             *digest;           /* NULL: it was not asked for yet */
@@ -59,7 +61,7 @@ static inline const tr_checkpoint_variable *tr__checkpoint_variable(const tr_che
 /* The newest step in the folder; -1: there is none. */
 int64_t   tr__checkpoints_newest(const tr_checkpoint_manager *m);
 tr_status tr__checkpoints_claim(tr_checkpoint_manager *m, tr_checkpoint_entry entry);
-void      tr__checkpoints_say(const tr_checkpoint_manager *m, bool is_warning, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void tr__checkpoints_say(const tr_checkpoint_manager *m, bool is_warning, const char *format, ...) __attribute__((format(printf, 3, 4)));
 tr_status tr__checkpoints_digest(const char **out, tr_checkpoint_manager *m);
 
 /* -- checkpoint_manager_take.c -- */

@@ -78,7 +78,8 @@ static tr_status write_items(tr_checkpoint_manager *m, tr_job_checkpoint_spec *s
     spec->states = items;
     if (m->job)
         return tr_job_checkpoint(m->job, spec);
-    const tr_checkpoint_facts facts = {.step = spec->step, .mode = "local", .digest = spec->digest, .trainer_count = 1, .trainers = &spec->place};
+    const tr_checkpoint_facts facts = {
+        .step = spec->step, .mode = "local", .digest = spec->digest, .trainer_count = 1, .trainers = &spec->place};
     return tr_checkpoint_save(spec->folder, &facts, spec->count, items, spec->keep);
 }
 
@@ -148,13 +149,15 @@ static tr_status wait_for_last(const tr_checkpoint_manager *m)
 
 tr_status tr_checkpoint_manager_take_whole(tr_checkpoint_manager *manager, const tr_checkpoint_request *request)
 {
-    const int64_t            counted = tr_checkpoint_manager_steps(manager), deadline = tr__clock() + (int64_t)TR_CHECKPOINT_PATIENCE * 1000000000;
+    const int64_t counted = tr_checkpoint_manager_steps(manager), deadline = tr__clock() + (int64_t)TR_CHECKPOINT_PATIENCE * 1000000000;
     tr_job_checkpoint_report report = {.is_given_up = true};
     tr_status                status = TR_EPEER;
-    tr_job_checkpoint_spec   spec = {
-        .folder = request->folder, .step = request->step < 0 ? label(manager) : request->step, .keep = request->keep,
-        .place = {.steps = manager->job || request->step < 0 ? counted : request->step,
-                  .runs = request->runs < 0 ? tr_checkpoint_manager_runs(manager) : request->runs, .position = request->position, .position_size = request->position_size}};
+    tr_job_checkpoint_spec   spec = {.folder = request->folder,
+                                     .step = request->step < 0 ? label(manager) : request->step,
+                                     .keep = request->keep,
+                                     .place = {.steps = manager->job || request->step < 0 ? counted : request->step,
+                                               .runs = request->runs < 0 ? tr_checkpoint_manager_runs(manager) : request->runs,
+                                               .position = request->position, .position_size = request->position_size}};
 
     if (!manager->job)
         return write_one(manager, &spec);

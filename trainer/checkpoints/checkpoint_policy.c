@@ -15,7 +15,8 @@ enum { ATTEMPTS = 2 };
 struct tr_checkpoint_policy {
     tr_checkpoint_start start;
     int64_t   last;                   /* steps at the newest checkpoint, as far as is known */
-    int64_t   ahead;                  /* add this to the steps to get the step in a checkpoint's name: other trainers may have made more steps */
+    int64_t   ahead;                  /* add this to the steps to get the step in a checkpoint's name: other trainers may have made more
+                                       * steps */
     int64_t   begun_at;               /* when the last checkpoint was begun, by this trainer or another */
     bool      is_initiator;
     bool      is_pending;             /* one was begun, and its outcome was not told yet */
@@ -23,7 +24,8 @@ struct tr_checkpoint_policy {
     bool      has_one;                /* a checkpoint exists */
     bool      is_wanted;              /* a death prevented the last checkpoint: begin another */
     int       attempts;               /* attempts at the last checkpoint of the training so far */
-    tr_status status;                 /* status of the last checkpoint. A failed peer says nothing about the disk, so it changes nothing here */
+    tr_status status;                 /* status of the last checkpoint. A failed peer says nothing about the disk, so it changes nothing
+                                       * here */
 };
 
 /* == where a training goes on from ================================================================== */
@@ -51,7 +53,8 @@ char *tr_checkpoint_origin_text(const tr_checkpoint *from)
 {
     if (!from)
         return tr__must_strdup("the beginning");
-    return tr__must_format("step %lld, snapshot %016llx", (long long)tr_checkpoint_step(from), (unsigned long long)tr_checkpoint_number(from));
+    return tr__must_format("step %lld, snapshot %016llx", (long long)tr_checkpoint_step(from),
+                           (unsigned long long)tr_checkpoint_number(from));
 }
 
 /* == life ============================================================================================ */
@@ -61,7 +64,8 @@ tr_checkpoint_policy *tr_checkpoint_policy_new(const tr_checkpoint_start *start,
     tr_checkpoint_policy *p = tr__must_alloc(sizeof *p);
 
     *p = (tr_checkpoint_policy){.start = *start, .last = start->first, .begun_at = now,
-                                 .is_initiator = start->is_first && !start->servers_have_state, .is_good = true, .has_one = start->resumed >= 0};
+                                .is_initiator = start->is_first && !start->servers_have_state, .is_good = true,
+                                .has_one = start->resumed >= 0};
     if (!start->every_steps && !(start->every_seconds > 0))
         p->start.every_seconds = TR_CHECKPOINT_SECONDS;
     if (start->servers_have_state)                 /* the newest may be of this launch */

@@ -49,7 +49,8 @@ TR_API bool tr_checkpoint_origin_reads(tr_checkpoint_origin origin, int64_t step
 /* Does it take a variable's value from the checkpoint? The servers' state is newer than any checkpoint; of
  * the rest only statistics are better old than new. */
 TR_API bool tr_checkpoint_origin_takes(tr_checkpoint_origin origin, tr_state_kind kind, bool is_on_servers);
-/* The origin in words, in which all trainers must agree: "step 12, snapshot 00000000deadbeef"; NULL: "the beginning". Free it by tr_free. */
+/* The origin in words, in which all trainers must agree: "step 12, snapshot 00000000deadbeef"; NULL: "the beginning". Free it by
+ * tr_free. */
 TR_API char *tr_checkpoint_origin_text(const tr_checkpoint *from);
 
 /* -- when a checkpoint is due ------------------------------------------------------------------------- */
@@ -116,8 +117,8 @@ TR_API bool tr_checkpoint_policy_has_saved(const tr_checkpoint_policy *policy, i
 /* The status of the last checkpoint: TR_OK, or why it was not written. Training goes on without it; a training that ends without its
  * last checkpoint fails. */
 TR_API tr_status tr_checkpoint_policy_status(const tr_checkpoint_policy *policy);
-/* "checkpoint of step 12: 4096 bytes in 0.012 s, trainers waited 0.40 ms", by TRIREME_CHECKPOINT_REPORT=1; NULL: nobody asked for it. Free it
- * by tr_free. */
+/* "checkpoint of step 12: 4096 bytes in 0.012 s, trainers waited 0.40 ms", by TRIREME_CHECKPOINT_REPORT=1; NULL: nobody asked for it. Free
+ * it by tr_free. */
 TR_API char *tr_checkpoint_report_text(const tr_job_checkpoint_report *report);
 /* "stopped by SIGTERM after step 12; the checkpoint is DIR/step-000000012", or that there is none; free it by tr_free. */
 TR_API char *tr_checkpoint_policy_stop_text(const tr_checkpoint_policy *policy, const char *folder, const char *signal, int64_t steps);

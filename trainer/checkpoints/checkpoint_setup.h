@@ -4,7 +4,8 @@
 
 #include "trainer/checkpoints/checkpoint_manager.h"
 
-/* Say which variable of a checkpoint a value of the servers is: `source` in the trainers' scope. A variable that the manager does not know stays as it is. */
+/* Say which variable of a checkpoint a value of the servers is: `source` in the trainers' scope. A variable that the manager does not know
+ * stays as it is. */
 void tr_checkpoint_setup_value(tr_job_value *value, const char *source, const tr_checkpoint_manager *manager);
 /* Fill in all else, once. The spec points into the manager then. */
 void tr_checkpoint_setup_fill(tr_job_spec *spec, tr_checkpoint_manager *manager);

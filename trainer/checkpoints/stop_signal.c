@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "pserver/trireme_dist.h"
+#include "pserver/trireme_notice.h"
 
 static volatile sig_atomic_t asked;        /* the number of the signal that arrived first; 0: none */
 static bool                  is_told;      /* the launcher knows */

@@ -1,5 +1,5 @@
-/* stop_signal.h - the signals by which schedulers ask a training for its end, SIGTERM and SIGUSR1. The checkpoint manager acts on them between two
- * steps. */
+/* stop_signal.h - the signals by which schedulers ask a training for its end, SIGTERM and SIGUSR1. The checkpoint manager acts on them
+ * between two steps. */
 #ifndef TR_TRAINER_STOP_SIGNAL_H
 #define TR_TRAINER_STOP_SIGNAL_H
 

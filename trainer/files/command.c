@@ -92,8 +92,8 @@ static void close_all(void)
         close((int)i);
 }
 
-/* If this process is killed, the guard ends the whole group: the shell's children, too. The shell may have ended, but is not collected yet, so
- * its number belongs to the group alone. */
+/* If this process is killed, the guard ends the whole group: the shell's children, too. The shell may have ended, but is not collected yet,
+ * so its number belongs to the group alone. */
 static void await_shell(const tr_command *c, pid_t shell)
 {
     sigset_t  awaited;

@@ -1,8 +1,8 @@
 /* command.h - a shell command that reads one file and writes lines, and how it ended.
  *
  * A process may ignore SIGCHLD, or collect all of its children in a handler. Then nobody learns from the kernel how a child ended. So a
- * small process stands between us and the shell. It waits for the shell, and writes the shell's status into our memory, which it shares. See
- * docs/adr/0050.
+ * small process stands between us and the shell. It waits for the shell, and writes the shell's status into our memory, which it shares.
+ * See docs/adr/0050.
  *
  * trireme_data.h declares tr_command_start, tr_command_kill and tr_command_end. */
 #ifndef TR_TRAINER_COMMAND_H

@@ -17,7 +17,8 @@ typedef struct tr_piece {
     int64_t     id;                   /* a number of the caller's choice */
 } tr_piece;
 
-/* Text of whole lines. Every line ends with '\n', also the last line of a file, and lines that end with CR alone there. A NUL stands after the text. */
+/* Text of whole lines. Every line ends with '\n', also the last line of a file, and lines that end with CR alone there. A NUL stands after
+ * the text. */
 typedef struct tr_block_text {
     char    *text;
     size_t   size, capacity;

@@ -6,7 +6,8 @@
 
 enum { TR_TEXT_START = 16 };          /* so many bytes are looked at */
 
-/* *skip: bytes of a mark that is no part of the text. A failure: the file is packed, or in another encoding; the message says what to do. */
+/* *skip: bytes of a mark that is no part of the text. A failure: the file is packed, or in another encoding; the message says what to
+ * do. */
 tr_status tr_text_start(size_t *skip, const char *bytes, size_t size, const char *path);
 
 #endif

@@ -92,9 +92,10 @@ static tr_status skip_zeros(tr_unpack *unpack)
         if (is_end)
             return TR_OK;
         if (*unpack->stream.next_in)
-            return tr_fail(TR_EFORMAT, "data: '%s' cannot be unpacked: after member %lld the bytes %lld to %lld are zeros, and more follows; "
-                           "is there a hole in the file?", unpack->path, (long long)unpack->member, (long long)begin,
-                           (long long)place(unpack) - 1);
+            return tr_fail(TR_EFORMAT,
+                           "data: '%s' cannot be unpacked: after member %lld the bytes %lld to %lld are zeros, and more follows; "
+                           "is there a hole in the file?",
+                           unpack->path, (long long)unpack->member, (long long)begin, (long long)place(unpack) - 1);
         unpack->stream.next_in++;
         unpack->stream.avail_in--;
     }

@@ -161,7 +161,8 @@ static const char *advise(const tr_mistake *mistake, const tr_data_spec *spec, t
 
 /* == all ====================================================================================== */
 
-tr_status tr_mistake_explain(const tr_mistake *mistake, const tr_data_spec *spec, const tr_block_text *block, const char *begin, int64_t line)
+tr_status tr_mistake_explain(const tr_mistake *mistake, const tr_data_spec *spec, const tr_block_text *block, const char *begin,
+                             int64_t line)
 {
     char            shown[80];
     const text_part whole = {begin, rawmemchr(begin, '\n')};

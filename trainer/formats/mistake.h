@@ -19,7 +19,8 @@ bool tr_mistake_at(tr_mistake *mistake, const char *at, const char *slot, const 
     __attribute__((format(printf, 4, 5), cold));
 bool tr_mistake_memory(tr_mistake *mistake);
 /* A failure that explains the mistake in line `line` of a block, which begins at `begin`. */
-tr_status tr_mistake_explain(const tr_mistake *mistake, const tr_data_spec *spec, const tr_block_text *block, const char *begin, int64_t line);
+tr_status tr_mistake_explain(const tr_mistake *mistake, const tr_data_spec *spec, const tr_block_text *block, const char *begin,
+                             int64_t line);
 
 /* What to say where a text has another delimiter than the one that was given; NULL: it has none. */
 const char *tr_delimiter_advice(const char *begin, const char *end, char delimiter);

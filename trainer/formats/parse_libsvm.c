@@ -55,7 +55,8 @@ static bool put_dense(tr_column *column, int64_t index, double value, const char
     static const char zero[sizeof(double)];
 
     if (index >= column->width)
-        return tr_mistake_at(mistake, at, name, "expected an index from %lld to %lld", (long long)first, (long long)(first + column->width - 1));
+        return tr_mistake_at(mistake, at, name, "expected an index from %lld to %lld", (long long)first,
+                             (long long)(first + column->width - 1));
     char *to = dense_place(column, index);
     if (memcmp(to, zero, (size_t)column->size))
         return tr_mistake_at(mistake, at, name, "expected each index once, and %lld has a value already", (long long)(index + first));

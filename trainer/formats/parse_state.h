@@ -1,5 +1,5 @@
-/* parse_state.h - the inside of a parser, shared by parse.c and the files of the formats: each has a function that reads a line, or the rows of
- * a table. */
+/* parse_state.h - the inside of a parser, shared by parse.c and the files of the formats: each has a function that reads a line, or the
+ * rows of a table. */
 #ifndef TR_TRAINER_PARSE_STATE_H
 #define TR_TRAINER_PARSE_STATE_H
 

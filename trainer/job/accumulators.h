@@ -1,5 +1,5 @@
-/* accumulators.h - variables in which each trainer of a job accumulates what it has not sent yet: the operator dgc writes them. A checkpoint of a job
- * has those of every trainer (tr_job_spec.own). */
+/* accumulators.h - variables in which each trainer of a job accumulates what it has not sent yet: the operator dgc writes them. A
+ * checkpoint of a job has those of every trainer (tr_job_spec.own). */
 #ifndef TR_TRAINER_ACCUMULATORS_H
 #define TR_TRAINER_ACCUMULATORS_H
 

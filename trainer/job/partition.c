@@ -79,7 +79,8 @@ typedef struct lists {
     tr_checkpoint_item *own;
 } lists;
 
-static tr_status fill_spec(tr_job_spec *spec, lists *l, const tr_partition *p, tr_checkpoint_manager *manager, tr_scope *scope, tr_program *program)
+static tr_status fill_spec(tr_job_spec *spec, lists *l, const tr_partition *p, tr_checkpoint_manager *manager, tr_scope *scope,
+                           tr_program *program)
 {
     for (int i = 0; i < p->table_count; i++)
         TR_TRY(tr_job_describe_table(&l->tables[i], scope, p->tables[i]));
@@ -109,7 +110,8 @@ static tr_status set_up(lists *l, const tr_partition *p, tr_job *job, tr_checkpo
     return TR_OK;
 }
 
-tr_status tr_partition_join(const tr_partition *partition, tr_job *job, tr_checkpoint_manager *manager, tr_scope *scope, tr_program *program)
+tr_status tr_partition_join(const tr_partition *partition, tr_job *job, tr_checkpoint_manager *manager, tr_scope *scope,
+                            tr_program *program)
 {
     const size_t values = (size_t)partition->spec.value_count + 1;
     lists        l = {.values = tr__must_array(values, sizeof *l.values), .dims = tr__must_array(values, sizeof *l.dims),

@@ -1,5 +1,5 @@
-/* partition.h - the work of one job, divided among servers and trainers, and how a trainer joins the job with it. A script makes it from its
- * program; a saved job has one for each number of servers. proto/job.proto explains the programs. */
+/* partition.h - the work of one job, divided among servers and trainers, and how a trainer joins the job with it. A script makes it from
+ * its program; a saved job has one for each number of servers. proto/job.proto explains the programs. */
 #ifndef TR_TRAINER_PARTITION_H
 #define TR_TRAINER_PARTITION_H
 
@@ -16,8 +16,8 @@ typedef struct tr_partition_rows {
 } tr_partition_rows;
 
 typedef struct tr_partition {
-    tr_job_spec          spec;        /* of the values, server and name are used, and `for_trainers`; `source` to `state` for a variable that no checkpoint
-                                       * lists */
+    tr_job_spec          spec;        /* of the values, server and name are used, and `for_trainers`; `source` to `state` for a variable
+                                       * that no checkpoint lists */
     const tr_partition_rows *block_rows;      /* the rows of the trainers' variables that each block holds */
     const tr_partition_rows *value_rows;
     tr_job_program       trainer, idle, prepare, begin, flush, after;     /* of a saved job; bytes NULL: there is none */
@@ -28,11 +28,12 @@ typedef struct tr_partition {
     const char *const   *remote;      /* variables that the servers change and no step brings: see tr_job_watch */
 } tr_partition;
 
-/* Agree with the servers and the other trainers on the setup, with the first values that are in `scope` now. `program` is the trainer's part, of which
- * the servers keep the accumulators. From then on the servers have the rows of the tables. */
-TR_API tr_status tr_partition_join(const tr_partition *partition, tr_job *job, tr_checkpoint_manager *manager, tr_scope *scope, tr_program *program);
-/* Get the parameters that the servers have. With `keeps_set`, variables that were set since the last step stay as they are: the servers get them with the
- * next one. */
+/* Agree with the servers and the other trainers on the setup, with the first values that are in `scope` now. `program` is the trainer's
+ * part, of which the servers keep the accumulators. From then on the servers have the rows of the tables. */
+TR_API tr_status tr_partition_join(const tr_partition *partition, tr_job *job, tr_checkpoint_manager *manager, tr_scope *scope,
+                                   tr_program *program);
+/* Get the parameters that the servers have. With `keeps_set`, variables that were set since the last step stay as they are: the servers get
+ * them with the next one. */
 TR_API tr_status tr_partition_pull(const tr_partition *partition, tr_job *job, tr_scope *scope, bool keeps_set);
 
 #ifdef __cplusplus

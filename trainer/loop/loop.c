@@ -118,13 +118,14 @@ static tr_status run_batch(tr_loop *loop, tr_worker *worker, int64_t number)
     const tr_loop_options *options = &loop->options;
     const bool             is_told = options->report_every && number % options->report_every == 0;
     const int64_t          samples = tr_batch_samples(worker->batch);
+    const double           weight = options->has_weight ? options->weight : (double)samples;
     tr_job *const          job = options->job;
     tr_text                line = {0};
     char                  *text;
     bool                   stops;
 
     if (job)
-        TR_TRY(tr_step_begin(&stops, NULL, job, worker->executor, options->has_weight ? options->weight : (double)samples, options->check_finite));
+        TR_TRY(tr_step_begin(&stops, NULL, job, worker->executor, weight, options->check_finite));
     TR_TRY(tr_worker_look_ahead(worker, loop->data));
     if (is_told)
         tr_text_add(&line, "step %lld:", (long long)number);
@@ -422,9 +423,9 @@ static tr_status take_report(tr_loop *loop, tr_loop_report *report)
     pthread_mutex_lock(&loop->lock);
     const tr_loop_note *const due = tr_loop_reports_take(&loop->reports);
     const tr_status           status = loop->status;
-    *report = (tr_loop_report){
-        .is_at_end = loop->is_at_end && !due, .is_due = due, .is_paused = is_paused(loop) && is_reached(loop, loop->pause_at),
-        .is_stopped = loop->is_stopped, .epoch = loop->epoch, .step = due ? due->step : loop->step, .samples = loop->samples, .line = due ? due->line : ""};
+    *report = (tr_loop_report){.is_at_end = loop->is_at_end && !due, .is_due = due, .is_stopped = loop->is_stopped, .epoch = loop->epoch,
+                               .is_paused = is_paused(loop) && is_reached(loop, loop->pause_at), .samples = loop->samples,
+                               .step = due ? due->step : loop->step, .line = due ? due->line : ""};
     if (loop->options.manager)
         tr_checkpoint_manager_count(loop->options.manager, steps_made(loop));
     pthread_mutex_unlock(&loop->lock);

@@ -7,7 +7,8 @@ tr_status tr_loop_options_check(const tr_loop_options *options)
 {
     if (options->threads < 0 || options->threads > 256)
         return tr_fail(TR_ERANGE, "loop: %d threads; 1 to 256 are possible", options->threads);
-    if (options->epochs < 0 || options->steps < 0 || options->skip < 0 || options->runs < 0 || options->report_every < 0 || options->fetch_count < 0)
+    if (options->epochs < 0 || options->steps < 0 || options->skip < 0 || options->runs < 0 || options->report_every < 0 ||
+        options->fetch_count < 0)
         return tr_fail(TR_ERANGE, "loop: %lld epochs, %lld steps, a report every %lld steps; none can be below 0",
                        (long long)options->epochs, (long long)options->steps, (long long)options->report_every);
     if (options->has_leases && !options->job)

@@ -83,7 +83,8 @@ tr_status tr_step_ahead(tr_program **out, tr_program *program, int feed_count, c
     if (!op)
         return TR_OK;
     *out = tr_program_new();
-    const tr_status status = *out ? fill_ahead(*out, program, op, feed_count, feeds) : tr_fail(TR_ENOMEM, "no memory for the program that looks ahead");
+    const tr_status status = *out ? fill_ahead(*out, program, op, feed_count, feeds)
+                                  : tr_fail(TR_ENOMEM, "no memory for the program that looks ahead");
     if (status != TR_OK) {
         tr_program_free(*out);
         *out = NULL;

@@ -188,13 +188,13 @@ static tr_status read_training(tr_loop_options *to, tr_job_desc_memory *memory, 
         return tr_fail(TR_EFORMAT, "the training's loss is fetch %u of %zu", from->loss, message->n_fetches);
     if (from->precision && tr_precision_parse(&precision, from->precision) != TR_OK)
         return tr_context(TR_EFORMAT, "in the training");
-    *to = (tr_loop_options){
-        .fetch_count = (int)message->n_fetches, .fetches = read_fetches(memory, message->n_fetches, message->fetches, false),
-        .labels = read_fetches(memory, message->n_fetches, message->fetches, true), .loss = (int)from->loss, .report_every = from->report_every,
-        .epochs = from->epochs, .steps = from->steps, .threads = (int)from->threads,
-        .is_shuffled = message->data->has_shuffle_seed, .shuffle_seed = message->data->shuffle_seed,
-        .has_weight = from->has_weight, .weight = from->weight, .check_finite = from->check_finite, .lease = from->lease,
-        .has_precision = from->precision != NULL, .precision = precision};
+    *to = (tr_loop_options){.fetch_count = (int)message->n_fetches,
+                            .fetches = read_fetches(memory, message->n_fetches, message->fetches, false),
+                            .labels = read_fetches(memory, message->n_fetches, message->fetches, true), .loss = (int)from->loss,
+                            .report_every = from->report_every, .epochs = from->epochs, .steps = from->steps, .threads = (int)from->threads,
+                            .is_shuffled = message->data->has_shuffle_seed, .shuffle_seed = message->data->shuffle_seed,
+                            .has_weight = from->has_weight, .weight = from->weight, .check_finite = from->check_finite,
+                            .lease = from->lease, .has_precision = from->precision != NULL, .precision = precision};
     return TR_OK;
 }
 
@@ -256,7 +256,8 @@ static tr_status read_states(tr_saved_job_desc *out, tr_job_desc_memory *memory,
     for (size_t i = 0; i < job->n_states; i++) {
         if (job->states[i]->kind >= TR_STATE_KIND_COUNT)
             return tr_fail(TR_EFORMAT, "'%s' is of kind %u", job->states[i]->name, job->states[i]->kind);
-        variables[i] = (tr_checkpoint_variable){.name = job->states[i]->name, .param = job->states[i]->param, .kind = (tr_state_kind)job->states[i]->kind};
+        variables[i] = (tr_checkpoint_variable){
+            .name = job->states[i]->name, .param = job->states[i]->param, .kind = (tr_state_kind)job->states[i]->kind};
     }
     out->variables = variables;
     out->variable_count = (int)job->n_states;

@@ -102,7 +102,10 @@ static tr_status prepare_checkpoints(running *r)
         r->variables[i].is_on_servers = is_held_by_servers(r, &desc->variables[i]);
     }
     r->manager = tr_checkpoint_manager_new(&desc->checkpoints, r->job);
-    const tr_checkpoint_contents contents = {.program = r->main, .scope = r->scope, .count = desc->variable_count, .variables = r->variables,
+    const tr_checkpoint_contents contents = {.program = r->main,
+                                             .scope = r->scope,
+                                             .count = desc->variable_count,
+                                             .variables = r->variables,
                                              .mode = r->partition ? r->partition->spec.mode : NULL,
                                              .exchange_count = r->policy.trains_copies ? EXCHANGE_COUNT : NULL};
     TR_TRY(tr_checkpoint_manager_begin(r->manager, &contents));

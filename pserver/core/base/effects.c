@@ -47,7 +47,8 @@ const tr_effect *tr_effects_take(tr_effects *effects)
         return NULL;
     const tr_effect *effect = at(effects, 0);
     effects->count--;
-    effects->first = effects->count ? (effects->first + 1) & (effects->capacity - 1) : 0;         /* an empty queue begins where the cache has it */
+    effects->first = effects->count ? (effects->first + 1) & (effects->capacity - 1) : 0;         /* an empty queue begins where the cache
+                                                                                                   * has it */
     return effect;
 }
 

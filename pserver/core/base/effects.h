@@ -1,8 +1,9 @@
 /* effects.h - work that a core wants its store to do: a queue of effects.
  *
- * A core never calls the store's work functions itself. The core puts an effect into this queue. Its boundary (server.c, replica.c) carries the
- * effects out, in order, when no handler of the core is running. So the store may report at once that work is done: a report never enters the
- * core in the middle of a change. All effects are carried out before the driver takes the next message. So what a message says is committed. */
+ * A core never calls the store's work functions itself. The core puts an effect into this queue. Its boundary (server.c, replica.c) carries
+ * the effects out, in order, when no handler of the core is running. So the store may report at once that work is done: a report never
+ * enters the core in the middle of a change. All effects are carried out before the driver takes the next message. So what a message says
+ * is committed. */
 #ifndef TR_PSERVER_EFFECTS_H
 #define TR_PSERVER_EFFECTS_H
 

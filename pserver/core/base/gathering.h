@@ -1,13 +1,13 @@
 /* gathering.h - gathering: each server has a small value, and every server gets the values of all. A protocol core.
  *
  * A gathering is identified by its update and by its index among the gatherings of that update; both are the same on all servers. A server
- * begins a gathering with its own value, sends this value to all others, and completes the gathering when all values have arrived. No server completes a
- * gathering before all have begun it. So one server is at most one gathering ahead of another, and two buffers for the values of others
- * are enough. A server that waits sends its own value again and asks for the others.
+ * begins a gathering with its own value, sends this value to all others, and completes the gathering when all values have arrived. No
+ * server completes a gathering before all have begun it. So one server is at most one gathering ahead of another, and two buffers for the
+ * values of others are enough. A server that waits sends its own value again and asks for the others.
  *
- * The successor of a dead server computes the last update again, and asks. So each server keeps its values of this update and of the one before. A server that
- * is asked for values of an update which its predecessor had completed does not know them: it fails, and the job starts again from the
- * update before.
+ * The successor of a dead server computes the last update again, and asks. So each server keeps its values of this update and of the one
+ * before. A server that is asked for values of an update which its predecessor had completed does not know them: it fails, and the job
+ * starts again from the update before.
  *
  * Invariants: those of node.h. This core is a part of the server's. */
 #ifndef TR_PSERVER_GATHERING_H

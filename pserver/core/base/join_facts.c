@@ -10,8 +10,8 @@
 
 enum { LINES_MAX = 12 };
 
-/* The facts of one trainer, for look-ups by key. Two trainers nearly always list facts in the same order. So a fact is looked up at the same position of the
- * other list first; only if it is not there, all keys are put into a map. */
+/* The facts of one trainer, for look-ups by key. Two trainers nearly always list facts in the same order. So a fact is looked up at the
+ * same position of the other list first; only if it is not there, all keys are put into a map. */
 typedef struct fact_index {
     const Trireme__Pserver__Join *join;
     tr_map                        value;           /* key -> value of the first fact with this key */

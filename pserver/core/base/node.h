@@ -17,8 +17,9 @@ typedef struct tr_loan {
     bool     is_void;                 /* the peer is dead, so the core ignores the messages that the driver still has */
 } tr_loan;
 
-/* A message to send. The driver frees `owned` after sending. Without `owned` the payload is the core's memory: the core does not change it until the
- * peer has acknowledged the message, or, with `loan`, until the driver has sent the message and has ended the loan (tr_message_over). */
+/* A message to send. The driver frees `owned` after sending. Without `owned` the payload is the core's memory: the core does not change it
+ * until the peer has acknowledged the message, or, with `loan`, until the driver has sent the message and has ended the loan
+ * (tr_message_over). */
 typedef struct tr_message {
     int         peer;
     tr_wire     wire;
@@ -33,8 +34,8 @@ typedef struct tr_node {
     /* Return the memory into which the driver receives this message's payload. NULL: the core does not want the message. The driver calls
      * `receive` for every message that has a buffer of its own, in order, and does not call it for an unwanted one. */
     void *(*receive_buffer)(void *self, int peer, const tr_wire *wire);
-    /* A message has arrived. `is_direct`: the payload lies where `receive_buffer` said. Otherwise the payload is a buffer of the driver, aligned
-     * to 8 bytes, and valid during the call. */
+    /* A message has arrived. `is_direct`: the payload lies where `receive_buffer` said. Otherwise the payload is a buffer of the driver,
+     * aligned to 8 bytes, and valid during the call. */
     void (*receive)(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_direct);
     /* A peer is dead. `how` says why the driver thinks so: "died", "was silent for 3.0 s". */
     void (*lost)(void *self, int peer, const char *how);
@@ -51,8 +52,8 @@ typedef struct tr_node {
     bool (*awaits_loans)(const void *self);
     /* A peer has sent BYE: it does nothing more, and takes nobody's place. NULL: this core ignores that. */
     void (*left)(void *self, int peer);
-    /* Could a receipt let this core send more, or (`owner_waits`) end the wait of the core's owner? If not, a sender of a receipt does not wake this
-     * rank, and the receipt is read with the next message. NULL: the answer is always yes. */
+    /* Could a receipt let this core send more, or (`owner_waits`) end the wait of the core's owner? If not, a sender of a receipt does not
+     * wake this rank, and the receipt is read with the next message. NULL: the answer is always yes. */
     bool (*awaits_receipts)(const void *self, bool owner_waits);
 } tr_node;
 

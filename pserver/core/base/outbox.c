@@ -30,7 +30,8 @@ bool tr_outbox_take(tr_outbox *outbox, tr_message *out)
         return false;
     *out = outbox->item[outbox->first];
     outbox->count--;
-    outbox->first = outbox->count ? (outbox->first + 1) & (outbox->capacity - 1) : 0;         /* an empty ring begins where the cache has it */
+    outbox->first = outbox->count ? (outbox->first + 1) & (outbox->capacity - 1) : 0;         /* an empty ring begins where the cache has
+                                                                                               * it */
     return true;
 }
 

@@ -1,4 +1,5 @@
-/* policy.c - the consistency modes: the policy of each mode, and the parser of their texts: NAME, NAME(NUMBER), NAME(key=NUMBER) or NAME(word).
+/* policy.c - the consistency modes: the policy of each mode, and the parser of their texts: NAME, NAME(NUMBER), NAME(key=NUMBER) or
+ * NAME(word).
  *
  * To add a mode, add a function that fills in its policy and a line in `forms`. */
 #include "framework/base/number.h"
@@ -73,9 +74,10 @@ static void fill_average(tr_policy *out, double number, bool has_suffix)
 }
 
 static const form forms[] = {
-    {"sync, sync(degraded), sync(backups=N)", "sync", "backups", false, true, 0, 1 << 20, "trainers whose lateness nobody waits for", "degraded", "fewer",
-     fill_sync},
-    {"async, async(compensation=X)", "async", "compensation", false, false, 0, 1e6, "a factor of the squared gradient", NULL, NULL, fill_async},
+    {"sync, sync(degraded), sync(backups=N)", "sync", "backups", false, true, 0, 1 << 20, "trainers whose lateness nobody waits for",
+     "degraded", "fewer", fill_sync},
+    {"async, async(compensation=X)", "async", "compensation", false, false, 0, 1e6, "a factor of the squared gradient", NULL, NULL,
+     fill_async},
     {"ssp(N)", "ssp", "", true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer", NULL, NULL, fill_ssp},
     {"geo(N)", "geo", "", true, true, 1, 1 << 30, "steps of a trainer by itself", NULL, NULL, fill_geo},
     {"average(N)", "average", "", true, true, 1, 1 << 30, "steps of each trainer by itself", NULL, NULL, fill_average},

@@ -186,7 +186,8 @@ int64_t tr_roster_newest(const tr_roster *roster, int server)
     return newest;
 }
 
-/* Number the servers so that each one is on the host with the newest of its states, if that is possible. `ranks`: the servers' ranks, ascending. */
+/* Number the servers so that each one is on the host with the newest of its states, if that is possible. `ranks`: the servers' ranks,
+ * ascending. */
 static void number_servers(tr_roster *roster, const int *ranks)
 {
     const int count = roster->servers;
@@ -231,7 +232,8 @@ static tr_status number_replicas(tr_roster *roster, const int *ranks)
 
 static tr_status number_ranks(tr_roster *roster)
 {
-    int *servers = tr__must_bytes((size_t)roster->size * sizeof *servers), *replicas = tr__must_bytes((size_t)roster->size * sizeof *replicas);
+    int *servers = tr__must_bytes((size_t)roster->size * sizeof *servers),
+        *replicas = tr__must_bytes((size_t)roster->size * sizeof *replicas);
 
     for (int i = 0; i < roster->size; i++) {
         tr_rank *r = &roster->rank[i];
@@ -286,7 +288,8 @@ static bool waits(const tr_roster *roster, int rank)
     return tr_roster_is_here(roster, rank) && (r->role == TR_ROLE_STANDBY || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
 }
 
-/* How unsuitable a rank is as a replica: 2 for each state on its host, which the host's loss would take, and 1 if the host would lose a standby. */
+/* How unsuitable a rank is as a replica: 2 for each state on its host, which the host's loss would take, and 1 if the host would lose a
+ * standby. */
 static int burden(const tr_roster *roster, int rank)
 {
     int count = roster->rank[rank].role == TR_ROLE_STANDBY;
@@ -384,8 +387,8 @@ bool tr_roster_replace_trainer(tr_roster *roster, int trainer, int rank, uint32_
     return true;
 }
 
-/* The lower bits of an incarnation count the starts of the job, the higher ones the replacements. Server 0 chooses the higher bits, and its successor has a higher
- * rank. */
+/* The lower bits of an incarnation count the starts of the job, the higher ones the replacements. Server 0 chooses the higher bits, and its
+ * successor has a higher rank. */
 enum { REPLACEMENT_BITS = 16 };
 
 uint32_t tr_roster_next_incarnation(const tr_roster *roster, int trainer, uint32_t called)

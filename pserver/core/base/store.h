@@ -1,8 +1,9 @@
 /* store.h - the interface beneath the core of a server or a replica: the memory of its state, and the computation of updates.
  *
- * In a real server the store runs the executor (server_store.h); in tests it is a small function. A store has two kinds of functions. *Memory* functions answer
- * at once and never call the core. *Work* functions are called when no handler of the core is running (effects.h); the store reports at once or later
- * that the work is done; those of `worker` may need another thread. A function may be NULL where its comment says so. */
+ * In a real server the store runs the executor (server_store.h); in tests it is a small function. A store has two kinds of functions.
+ * *Memory* functions answer at once and never call the core. *Work* functions are called when no handler of the core is running
+ * (effects.h); the store reports at once or later that the work is done; those of `worker` may need another thread. A function may be NULL
+ * where its comment says so. */
 #ifndef TR_PSERVER_STORE_H
 #define TR_PSERVER_STORE_H
 
@@ -18,7 +19,8 @@ typedef struct tr_set_value {
     const uint8_t *data;
 } tr_set_value;
 
-/* An update: the gradients to apply, to what the state is after `set`. The memory belongs to the core, which does not change it until the update is applied. */
+/* An update: the gradients to apply, to what the state is after `set`. The memory belongs to the core, which does not change it until the
+ * update is applied. */
 typedef struct tr_update {
     uint64_t        number;           /* 1, 2, ... */
     uint8_t *const *grad;             /* of each block: the mean */
@@ -36,8 +38,8 @@ typedef struct tr_store {
     /* == memory: the beginning ================================================================= */
     /* The last commit in the state that an earlier process has left. `*packed` is that process's Setup. False: there is no such state. */
     bool      (*last_commit)(void *self, tr_commit *commit, const void **packed, uint64_t *bytes);
-    /* Allocate the blocks and values, and parse the program. The caller has checked the sizes. `packed` is the Setup as it was received. `resume`: use the
-     * state that was left, with its values; otherwise remove it. */
+    /* Allocate the blocks and values, and parse the program. The caller has checked the sizes. `packed` is the Setup as it was received.
+     * `resume`: use the state that was left, with its values; otherwise remove it. */
     tr_status (*setup)(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
                        bool resume);
     /* Memory for the first value of `setup->values[index]`; after `ready` the present value. Its address may change with each update. */
@@ -50,30 +52,33 @@ typedef struct tr_store {
     /* == memory: parameters ==================================================================== */
     /* Memory of block `index`'s parameter, after `ready`. Its address may change with each update. */
     void     *(*param)(void *self, uint32_t index);
-    /* The parameter before the last update; valid until a piece of the next one is computed. NULL: no standby can take a dead trainer's place. */
+    /* The parameter before the last update; valid until a piece of the next one is computed. NULL: no standby can take a dead trainer's
+     * place. */
     void     *(*param_before)(void *self, uint32_t index);
     /* The same for `value`. NULL: as for `param_before`. */
     void     *(*value_before)(void *self, uint32_t index);
 
     /* == memory: tables; all NULL where there are none ========================================= */
-    /* The rows of `n` keys of table `index`, in its type, and hints for gradients of these keys (rows_merge.h). Not while an update is being
-     * applied. */
+    /* The rows of `n` keys of table `index`, in its type, and hints for gradients of these keys (rows_merge.h). Not while an update is
+     * being applied. */
     void      (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints);
     /* The rows before the last update. NULL: as for `param_before`. */
     tr_status (*rows_before)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
-    /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into a table. Not while an update is being applied. */
+    /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into a table. Not while an update is being
+     * applied. */
     tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
     tr_status (*write_rows)(void *self, const tr_form_write_rows *what, const void *rows, uint64_t bytes);
 
     /* == memory: other memory that outlives the process ======================================== */
-    /* Memory for the state of tasks. `*bytes` above 0: new memory of this size, filled with zeros. `*bytes` 0: the memory that an earlier process used, and
-     * its size. NULL, also as the function: there is none. */
+    /* Memory for the state of tasks. `*bytes` above 0: new memory of this size, filled with zeros. `*bytes` 0: the memory that an earlier
+     * process used, and its size. NULL, also as the function: there is none. */
     void     *(*tasks)(void *self, uint64_t *bytes);
-    /* Memory for the board (durable_board.h). `anew`: `*bytes` zero bytes, which replace the present memory. Otherwise, with `*bytes` 0: the present memory
-     * and its size; else the present memory grown to `*bytes`, perhaps at another address. NULL, also as the function: there is none. */
+    /* Memory for the board (durable_board.h). `anew`: `*bytes` zero bytes, which replace the present memory. Otherwise, with `*bytes` 0:
+     * the present memory and its size; else the present memory grown to `*bytes`, perhaps at another address. NULL, also as the function:
+     * there is none. */
     void     *(*board)(void *self, uint64_t *bytes, bool anew);
-    /* The generation of this state. Of one server's states on several hosts the one with the highest generation is the newest. `raise`: increase it first.
-     * NULL: there are no replicas. */
+    /* The generation of this state. Of one server's states on several hosts the one with the highest generation is the newest. `raise`:
+     * increase it first. NULL: there are no replicas. */
     uint32_t  (*generation)(void *self, bool raise);
     /* The rank of the replica that counts, -1: none. It is stored for this server's successor. NULL: there are no replicas. */
     void      (*set_replica_rank)(void *self, int rank);
@@ -82,8 +87,9 @@ typedef struct tr_store {
     void      (*counts)(void *self, uint32_t generation);
 
     /* == work ================================================================================== */
-    /* A piece of block `index`'s mean gradient, which is certain to be in the next update. The store may compute that part of the update now. Called for all
-     * pieces of all blocks before `apply`, or for none; for none where the update has `set`. NULL: the store does not compute in pieces. */
+    /* A piece of block `index`'s mean gradient, which is certain to be in the next update. The store may compute that part of the update
+     * now. Called for all pieces of all blocks before `apply`, or for none; for none where the update has `set`. NULL: the store does not
+     * compute in pieces. */
     tr_status (*piece)(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
     /* Commit the settled steps; `is_update`: commit the applied update, too. The result must outlive the process. */
     void      (*commit)(void *self, const tr_commit *commit, bool is_update);
@@ -97,8 +103,8 @@ typedef struct tr_store {
     void      (*apply)(void *worker, const tr_update *update);
     /* There will be snapshots: prepare for them. Called after the setup. NULL: the store ignores that. */
     void      (*expect_snapshots)(void *worker);
-    /* Copy the state as it is now, and report it by tr_server_snapped, at once or later; no update is applied before that. Then write the copy to `target`,
-     * and report it by tr_server_written. NULL: this store has no snapshots. */
+    /* Copy the state as it is now, and report it by tr_server_snapped, at once or later; no update is applied before that. Then write the
+     * copy to `target`, and report it by tr_server_written. NULL: this store has no snapshots. */
     void      (*snapshot)(void *worker, const Trireme__Pserver__SnapshotTarget *target);
     /* Between updates: keep values and rows as they are now until `thaw`, and report it by tr_server_frozen, at once or later; no update is
      * applied before that. NULL: this store cannot freeze. */

@@ -3,9 +3,10 @@
  * A collective has a number, which each trainer counts by itself. A notice has a name. Both are items: an item has at most one post of each
  * trainer. A collective is complete when every trainer that has not left has posted. From then on its posts are fixed.
  *
- * Why posts are stored: a replacement, or a trainer that is started again, runs its script from the beginning and replays its steps. The trainer
- * then posts a second time, and gets the posts that were stored the first time. So the board outlives its process (durable_board.h), and a replica
- * has an equal board. Complete collectives and notices are deleted, the oldest first, when the board exceeds its limit.
+ * Why posts are stored: a replacement, or a trainer that is started again, runs its script from the beginning and replays its steps. The
+ * trainer then posts a second time, and gets the posts that were stored the first time. So the board outlives its process
+ * (durable_board.h), and a replica has an equal board. Complete collectives and notices are deleted, the oldest first, when the board
+ * exceeds its limit.
  *
  * What must stay true: posts are added and never changed. */
 #ifndef TR_PSERVER_BOARD_H
@@ -45,8 +46,8 @@ bool      tr_board_has_forgotten(const tr_board *board, uint64_t number);
 uint32_t  tr_board_stops(const tr_board *board);
 /* The post of the lowest trainer in an item. All posts of an item must be of the same call. NULL: the item has no post. */
 const tr_post *tr_board_first(const tr_board *board, const tr_board_item *item);
-/* Add a packed Post, or the mark that a collective is complete. *is_new false: the item has a post of this trainer already, or is complete, so
- * the board is unchanged. TR_EFORMAT: the bytes are no valid Post. */
+/* Add a packed Post, or the mark that a collective is complete. *is_new false: the item has a post of this trainer already, or is complete,
+ * so the board is unchanged. TR_EFORMAT: the bytes are no valid Post. */
 tr_status tr_board_put(bool *is_new, tr_board *board, const uint8_t *packed, size_t size);
 /* Visit all posts and marks as packed bytes. tr_board_put of these bytes, in this order, makes an equal board. */
 void      tr_board_each(const tr_board *board, void (*visit)(void *self, uint8_t *packed, size_t size), void *self);

@@ -1,8 +1,8 @@
 /* durable_board.h - the posts of a board in memory that outlives its process.
  *
- * The memory holds a log. A post is appended first, and then a single store to the log's length commits it. So after a kill at any instruction a post is there
- * completely or not at all. The memory has two halves. When one half is full, the posts that are still needed are copied to the other half, and a single
- * store switches to it. The memory grows with its content, up to both halves. */
+ * The memory holds a log. A post is appended first, and then a single store to the log's length commits it. So after a kill at any
+ * instruction a post is there completely or not at all. The memory has two halves. When one half is full, the posts that are still needed
+ * are copied to the other half, and a single store switches to it. The memory grows with its content, up to both halves. */
 #ifndef TR_PSERVER_DURABLE_BOARD_H
 #define TR_PSERVER_DURABLE_BOARD_H
 

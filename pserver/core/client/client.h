@@ -70,12 +70,12 @@ tr_node    tr_client_node(tr_client *client);
 /* After operation 1: do all servers have a state of an earlier start of this job? *step: steps of this trainer in that state. */
 bool       tr_client_resumes(const tr_client *client, uint64_t *step);
 
-/* A client in the middle of a job, when the roster names this rank as a dead trainer's replacement. The client sends REPLACE_DONE to all ranks,
- * and continues after the last step of the dead trainer that all servers have settled. */
+/* A client in the middle of a job, when the roster names this rank as a dead trainer's replacement. The client sends REPLACE_DONE to all
+ * ranks, and continues after the last step of the dead trainer that all servers have settled. */
 tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_options *options);
 
-/* To be called before the setup, in modes where servers never undo an update: a server that has settled more steps than others keeps them, and
- * does not get them again. */
+/* To be called before the setup, in modes where servers never undo an update: a server that has settled more steps than others keeps them,
+ * and does not get them again. */
 void       tr_client_keep_settled(tr_client *client);
 
 /* == operations; each returns its ticket == */
@@ -105,7 +105,8 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
 /* This trainer has made its last step, and stays for checkpoints (DRAIN). Done when this trainer is to make the last checkpoint, or when
  * the last checkpoint is made. */
 uint64_t tr_client_drain(tr_client *client);
-/* This trainer leaves the job. After tr_client_drain, the initiator's goodbye also says that the last checkpoint is made or was given up. */
+/* This trainer leaves the job. After tr_client_drain, the initiator's goodbye also says that the last checkpoint is made or was given
+ * up. */
 uint64_t tr_client_goodbye(tr_client *client);
 
 /* Rows of a sparse table: different keys, ordered by server. The keys of server s have the indices first[s] .. first[s + 1] - 1. The struct
@@ -135,14 +136,14 @@ uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, uint
 /* Push a table's gradient of the current step. Servers without keys get an empty piece. */
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
 
-/* After a restart some servers may have steps of this trainer that others lack. Only when so many steps are ended do all servers have the same
- * steps. Before that this trainer begins no snapshot. */
+/* After a restart some servers may have steps of this trainer that others lack. Only when so many steps are ended do all servers have the
+ * same steps. Before that this trainer begins no snapshot. */
 uint64_t tr_client_even_from(const tr_client *client);
 /* The next step may take long. If other trainers wait for this trainer's part of a snapshot, the client takes part now. */
 void     tr_client_rest(tr_client *client);
 
-/* A message to server 0 about tasks: `wire` has its kind and its own fields. TASKS also ends the steps of an earlier process of this trainer
- * that only some servers have, so tr_client_step may be higher after it. */
+/* A message to server 0 about tasks: `wire` has its kind and its own fields. TASKS also ends the steps of an earlier process of this
+ * trainer that only some servers have, so tr_client_step may be higher after it. */
 typedef struct tr_client_task {
     tr_wire  wire;
     tr_task *answer;                  /* TASK_ASK: the task is written here before the ticket is done */
@@ -177,18 +178,20 @@ bool     tr_client_is_over(const tr_client *client);
 bool     tr_client_heard_from_server(tr_client *client);
 /* The number of updates of server 0, by its newest message. */
 uint64_t tr_client_updates(const tr_client *client);
-/* Begin a snapshot (server_snapshots.h). Only the initiator calls this, and only when all answers to its snapshot before are here. `payloads`
- * are packed Snapshots, one for each server; the client frees them. There is no ticket: answers come when the parts are written. */
+/* Begin a snapshot (server_snapshots.h). Only the initiator calls this, and only when all answers to its snapshot before are here.
+ * `payloads` are packed Snapshots, one for each server; the client frees them. There is no ticket: answers come when the parts are
+ * written. */
 void     tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
-/* Do all servers have the same steps of this trainer: has it ended the steps up to tr_client_even_from, and a replacement its first step? */
+/* Do all servers have the same steps of this trainer: has it ended the steps up to tr_client_even_from, and a replacement its first
+ * step? */
 bool     tr_client_may_begin_snapshot(const tr_client *client);
-/* Tell the servers that this replacement continues at the dead trainer's last step, and that all servers have that step. Then a snapshot need
- * not wait for the replacement's first step. */
+/* Tell the servers that this replacement continues at the dead trainer's last step, and that all servers have that step. Then a snapshot
+ * need not wait for the replacement's first step. */
 void     tr_client_send_even(tr_client *client);
 /* Has a dead trainer's replacement not come yet, or not made its first step? Then servers decline snapshots. */
 bool     tr_client_awaits_replacement(const tr_client *client);
-/* The newest snapshot that this trainer knows of (own ones, too), and the last step of this trainer in it. False: there is no snapshot, or that
- * step is not ended yet. The client knows this before it has the parameters for step + 2. */
+/* The newest snapshot that this trainer knows of (own ones, too), and the last step of this trainer in it. False: there is no snapshot, or
+ * that step is not ended yet. The client knows this before it has the parameters for step + 2. */
 bool     tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client);
 /* The number of the last snapshot that this trainer has begun. */
 uint32_t tr_client_own_snapshot(const tr_client *client);
@@ -199,8 +202,8 @@ typedef struct tr_client_answer {
     size_t   size;
 } tr_client_answer;
 const tr_client_answer *tr_client_snapshot_answer(const tr_client *client, int server);
-/* Set the function that packs this trainer's Snapshot after step `step`; it returns malloc'ed bytes. The client calls it when another trainer
- * has begun a snapshot, and when this trainer leaves. Without this function the client sends no place. */
+/* Set the function that packs this trainer's Snapshot after step `step`; it returns malloc'ed bytes. The client calls it when another
+ * trainer has begun a snapshot, and when this trainer leaves. Without this function the client sends no place. */
 void     tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self);
 /* End the whole job, for this reason. */
 void     tr_client_abort(tr_client *client, const char *text);

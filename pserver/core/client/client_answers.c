@@ -1,5 +1,5 @@
-/* client_answers.c - a trainer receives messages of servers: acknowledgements, refusals, news of snapshots, and answers, which it hands to the request that
- * they answer. */
+/* client_answers.c - a trainer receives messages of servers: acknowledgements, refusals, news of snapshots, and answers, which it hands to
+ * the request that they answer. */
 #include "pserver/core/client/client_answers.h"
 
 #include "framework/base/memory.h"
@@ -12,7 +12,8 @@
 /* Is it an answer to one request, whose number it has? */
 static bool is_answer(tr_wire_kind kind)
 {
-    return kind != TR_WIRE_ACK && kind != TR_WIRE_SERVING && kind != TR_WIRE_SNAPSHOT_DONE && kind != TR_WIRE_REFUSED && kind != TR_WIRE_REPLACED;
+    return kind != TR_WIRE_ACK && kind != TR_WIRE_SERVING && kind != TR_WIRE_SNAPSHOT_DONE && kind != TR_WIRE_REFUSED &&
+           kind != TR_WIRE_REPLACED;
 }
 
 /* Is the receive buffer of a payload of this kind the memory where it stays? Any other was malloc'ed. */

@@ -1,7 +1,7 @@
 /* client_board.c - a trainer's posts on server 0's board, for other trainers.
  *
- * A trainer that waits for others' posts still takes part in snapshots, because the others may wait for a snapshot. A post that was not answered
- * is sent again to the successor of server 0. The successor has all posts that were answered. */
+ * A trainer that waits for others' posts still takes part in snapshots, because the others may wait for a snapshot. A post that was not
+ * answered is sent again to the successor of server 0. The successor has all posts that were answered. */
 #include "pserver/core/client/client_board.h"
 
 #include "framework/base/memory.h"

@@ -27,7 +27,8 @@ static uint64_t send_last_place(tr_client *client, const tr__ask *ask, tr_wire_k
         size_t        size;
         uint8_t      *place = tr__client_pack_place(client, &size);
         const tr_wire leave = {.kind = kind, .leave = {.step = tr__client_step_of(client, &client->stream[i])}};
-        if (i == 0 && tr__client_has_tasks(client))         /* server 0 gets it after all servers have settled the steps, so that its tasks are done */
+        if (i == 0 && tr__client_has_tasks(client))         /* server 0 gets it after all servers have settled the steps, so that its tasks
+                                                             * are done */
             tr__client_task_later(client, ask, &(tr_client_task){.wire = leave}, place, size, op);
         else
             tr__client_add(client, &client->stream[i], ask, &leave, op, place, size)->owned = place;

@@ -1,11 +1,13 @@
-/* client_move.c - a trainer's side of failover: servers begin to serve, die, and are succeeded by standbys. Also the start of a replacement. */
+/* client_move.c - a trainer's side of failover: servers begin to serve, die, and are succeeded by standbys. Also the start of a
+ * replacement. */
 #include "pserver/core/client/client_move.h"
 
 #include "framework/base/memory.h"
 #include "pserver/core/client/client_requests.h"
 #include "pserver/core/client/client_snapshot.h"
 
-/* Have all servers settled the same steps of the dead trainer, and has no server a further step of it? Then the replacement repeats no step. */
+/* Have all servers settled the same steps of the dead trainer, and has no server a further step of it? Then the replacement repeats no
+ * step. */
 static bool has_equal_steps(const tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)
@@ -23,8 +25,8 @@ void tr_client_send_even(tr_client *client)
         client->stream[i].must_introduce = true;
 }
 
-/* The progress field of this replacement's REPLACE_DONE. A successor of a dead server does not get the JOIN that the dead server has acknowledged, so it
- * needs this field. */
+/* The progress field of this replacement's REPLACE_DONE. A successor of a dead server does not get the JOIN that the dead server has
+ * acknowledged, so it needs this field. */
 static tr_replacement_progress progress_of(tr_client *client, int to)
 {
     const tr__stream *s = tr__client_stream_of(client, to);

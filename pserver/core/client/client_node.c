@@ -1,4 +1,5 @@
-/* client_node.c - the boundary of a trainer's protocol core (client.h): its life, its streams to the servers, and the order in which it sends. */
+/* client_node.c - the boundary of a trainer's protocol core (client.h): its life, its streams to the servers, and the order in which it
+ * sends. */
 #include "framework/base/memory.h"
 #include "pserver/core/client/client_answers.h"
 #include "pserver/core/client/client_move.h"
@@ -165,7 +166,8 @@ static void rewind_stream(const tr_client *client, tr__stream *s)
         r->is_flying = false;
 }
 
-/* Decide whether to send SERVING_ASK: the SERVING of a server, or of the standby in its place, may have been lost. Returns the time of the next call. */
+/* Decide whether to send SERVING_ASK: the SERVING of a server, or of the standby in its place, may have been lost. Returns the time of the
+ * next call. */
 static int64_t ask_who_serves(const tr_client *client, tr__stream *s, int64_t now)
 {
     s->asks = false;
@@ -280,9 +282,9 @@ static void left(void *self, int peer)
         tr__client_finish(client, s, r);
 }
 
-/* An owner that waits for the answer to its last pull needs no receipts. A server takes requests in order and acknowledges them before it answers the
- * pull, so the awaited data arrives after the receipts and wakes this rank. Receipts matter to a trainer whose window is full, and to one that waits until
- * all servers have settled its steps. */
+/* An owner that waits for the answer to its last pull needs no receipts. A server takes requests in order and acknowledges them before it
+ * answers the pull, so the awaited data arrives after the receipts and wakes this rank. Receipts matter to a trainer whose window is full,
+ * and to one that waits until all servers have settled its steps. */
 static bool awaits_receipts(const void *self, bool owner_waits)
 {
     const tr_client *client = self;

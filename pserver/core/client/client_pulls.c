@@ -11,8 +11,9 @@ static uint32_t number_of(const tr_wire *wire)
     return wire->kind == TR_WIRE_DATA ? wire->data.number : wire->data_many.number;
 }
 
-/* May this message of an answer be received directly into the memory where it stays? Small messages before it are not direct, and may wait to be
- * received. So the message need not be the next one, unless a message was lost. A message that is on its way already gets no second buffer. */
+/* May this message of an answer be received directly into the memory where it stays? Small messages before it are not direct, and may wait
+ * to be received. So the message need not be the next one, unless a message was lost. A message that is on its way already gets no second
+ * buffer. */
 static bool may_be_direct(const tr__answer *answer, uint32_t number)
 {
     return (answer->has_gap ? number == answer->parts : number >= answer->parts) && (!answer->pending || number >= answer->direct);
@@ -156,8 +157,8 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
         tr__stream *s = &client->stream[b->server];
         tr__client_gather(&s->pulls, (uint32_t)blocks[i], NULL, op, 4);
         s->pulls.wanted += tr_rounded_bytes(b->bytes, b->is_rounded);
-        /* Several small pulls let the trainer use the first blocks while the others arrive. Where trainers do not wait for each other, an update may happen
-         * between two answers. There all blocks of a server are pulled at once, so that they are of the same update. */
+        /* Several small pulls let the trainer use the first blocks while the others arrive. Where trainers do not wait for each other, an
+         * update may happen between two answers. There all blocks of a server are pulled at once, so that they are of the same update. */
         if (s->pulls.wanted >= client->options.chunk_bytes / 2 && !client->survives_trainers)
             tr__client_flush_pulls(client, s);
     }

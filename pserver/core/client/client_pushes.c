@@ -1,5 +1,5 @@
-/* client_pushes.c - what a trainer's step sends: gradients of dense parameters (PUSH, PUSH_MANY, PUSH_COMPRESSED), and values that its script has set (SET).
- * Small gradients of one server share a message. */
+/* client_pushes.c - what a trainer's step sends: gradients of dense parameters (PUSH, PUSH_MANY, PUSH_COMPRESSED), and values that its
+ * script has set (SET). Small gradients of one server share a message. */
 #include "pserver/core/client/client_pushes.h"
 
 #include "framework/base/memory.h"

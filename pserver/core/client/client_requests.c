@@ -1,5 +1,5 @@
-/* client_requests.c - the requests of a call: a call is complete when all of its requests are. What kinds of requests have in common is here; in what they
- * differ, their tr__ask says. */
+/* client_requests.c - the requests of a call: a call is complete when all of its requests are. What kinds of requests have in common is
+ * here; in what they differ, their tr__ask says. */
 #include "pserver/core/client/client_requests.h"
 
 #include "framework/base/memory.h"
@@ -63,8 +63,8 @@ void tr__client_op_count_down(tr_client *client, uint64_t op)
 
 /* == requests ===================================================================================== */
 
-/* The number of steps after which this trainer works with the server. After a restart a server may have settled more steps than the trainer has ended.
- * In modes where servers can undo an update, a replacement uses its own number, which is the smallest of all servers. */
+/* The number of steps after which this trainer works with the server. After a restart a server may have settled more steps than the trainer
+ * has ended. In modes where servers can undo an update, a replacement uses its own number, which is the smallest of all servers. */
 uint64_t tr__client_step_of(const tr_client *client, const tr__stream *s)
 {
     if (tr__client_is_replacement(client) && !client->keeps_settled)
@@ -77,7 +77,8 @@ bool tr__client_has_step(const tr_client *client, const tr__stream *s)
     return client->step + 1 <= s->settled;
 }
 
-tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, uint64_t op, const void *payload, uint64_t bytes)
+tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, uint64_t op, const void *payload,
+                            uint64_t bytes)
 {
     tr__request *r = client->ops.spare;
 
@@ -208,7 +209,8 @@ void tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t o
     l->bytes += bytes;
 }
 
-tr__request *tr__client_add_gathered(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, const tr__list *l, uint64_t bytes, uint8_t **payload)
+tr__request *tr__client_add_gathered(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, const tr__list *l,
+                                     uint64_t bytes, uint8_t **payload)
 {
     tr__request   *r = tr__client_add(client, s, ask, message, 0, NULL, bytes);
     const uint64_t room = l->count * sizeof *r->op + bytes;    /* bytes: of at most one chunk */

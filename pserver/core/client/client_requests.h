@@ -24,7 +24,8 @@ struct tr__ask {
     void     (*done)(tr__stream *s, const tr__request *r);
     /* Describe what the trainer waits for. */
     void     (*describe)(char *out, size_t size, const tr_wire *wire, int server);
-    /* Where the payload of a message of the answer is received (tr_node.receive_buffer), and what such a message does. The request is not done. */
+    /* Where the payload of a message of the answer is received (tr_node.receive_buffer), and what such a message does. The request is not
+     * done. */
     void    *(*receive_buffer)(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire);
     void     (*take)(tr_client *client, tr__stream *s, tr__request *r, const tr_wire *wire, const uint8_t *payload, bool is_direct);
 };
@@ -38,9 +39,10 @@ uint32_t    *tr__client_op_at(tr_client *client, uint64_t op);
 void         tr__client_op_count_down(tr_client *client, uint64_t op);
 
 /* == requests == */
-/* Put a new request at the end of the stream, as a part of operation `op` (0: of no operation yet). `message` has its kind and its own fields;
- * this function fills in the rest of the frame. */
-tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, uint64_t op, const void *payload, uint64_t bytes);
+/* Put a new request at the end of the stream, as a part of operation `op` (0: of no operation yet). `message` has its kind and its own
+ * fields; this function fills in the rest of the frame. */
+tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, uint64_t op, const void *payload,
+                            uint64_t bytes);
 uint64_t     tr__client_step_of(const tr_client *client, const tr__stream *s);
 /* Has the server settled the step that is being made? */
 bool         tr__client_has_step(const tr_client *client, const tr__stream *s);
@@ -65,6 +67,7 @@ void         tr__client_free_requests(tr__request *first);
 /* == calls that share a message: small pushes, and pulls == */
 void         tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes);
 /* Add a request that is part of the operations of all items in the list. The caller fills in its payload of `bytes` bytes, at *payload. */
-tr__request *tr__client_add_gathered(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, const tr__list *l, uint64_t bytes, uint8_t **payload);
+tr__request *tr__client_add_gathered(tr_client *client, tr__stream *s, const tr__ask *ask, const tr_wire *message, const tr__list *l,
+                                     uint64_t bytes, uint8_t **payload);
 
 #endif

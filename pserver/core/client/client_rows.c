@@ -51,12 +51,14 @@ static void take(tr_client *client, tr__stream *s, tr__request *r, const tr_wire
 
 static void describe_pull(char *out, size_t size, const tr_wire *wire, int server)
 {
-    snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->pull_rows.table, (unsigned long long)wire->pull_rows.step, server);
+    snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->pull_rows.table, (unsigned long long)wire->pull_rows.step,
+             server);
 }
 
 static void describe_read(char *out, size_t size, const tr_wire *wire, int server)
 {
-    snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->read_rows.table, (unsigned long long)wire->read_rows.step, server);
+    snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->read_rows.table, (unsigned long long)wire->read_rows.step,
+             server);
 }
 
 static void describe_write(char *out, size_t size, const tr_wire *wire, int server)
@@ -71,7 +73,8 @@ static void pull_moved(tr__request *r, uint64_t settled)
         r->wire.pull_rows.step = settled;
 }
 
-static const tr__ask of_pull = {.is_question = true, .moved = pull_moved, .describe = describe_pull, .receive_buffer = receive_buffer, .take = take};
+static const tr__ask of_pull = {
+    .is_question = true, .moved = pull_moved, .describe = describe_pull, .receive_buffer = receive_buffer, .take = take};
 static const tr__ask of_read = {.is_question = true, .describe = describe_read, .receive_buffer = receive_buffer, .take = take};
 static const tr__ask of_write = {.describe = describe_write};
 
@@ -123,8 +126,10 @@ void tr__client_write_first_rows(tr_client *client, tr__stream *s, const tr_clie
 uint64_t tr_client_write_rows(tr_client *client, int server, const tr_client_pack *rows, bool clears, uint64_t clock)
 {
     const uint64_t op = tr__client_op_begin(client);
-    const tr_wire  write = {.kind = TR_WIRE_WRITE_ROWS,
-                            .write_rows = {.step = client->step, .clock = clock, .table = rows->table, .has_candidates = rows->has_candidates, .clears = clears}};
+    const tr_wire  write = {
+        .kind = TR_WIRE_WRITE_ROWS,
+        .write_rows = {
+            .step = client->step, .clock = clock, .table = rows->table, .has_candidates = rows->has_candidates, .clears = clears}};
 
     tr__client_add(client, &client->stream[server], &of_write, &write, op, rows->data, rows->bytes)->owned = rows->data;
     tr__client_op_count_down(client, op);

@@ -49,8 +49,8 @@ static void see_snapshot(tr_client *client, uint32_t number, uint32_t step)
     client->snapshots.seen_step = client->step + (uint64_t)(int64_t)(int32_t)(step - (uint32_t)client->step);
 }
 
-/* Where all trainers take part, a trainer that drains does so with its last step, and says nothing. The snapshots before a replacement's set-up are not
- * its own: its predecessor took part in them, or they were given up. */
+/* Where all trainers take part, a trainer that drains does so with its last step, and says nothing. The snapshots before a replacement's
+ * set-up are not its own: its predecessor took part in them, or they were given up. */
 bool tr_client_sees_snapshot(uint32_t *number, uint64_t *step, const tr_client *client)
 {
     const uint32_t before = client->snapshots.seen > client->snapshots.before ? client->snapshots.seen : client->snapshots.before;
@@ -73,7 +73,8 @@ void tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const tr_f
     const uint32_t over = ack->newest_snapshot - (ack->wanted_snapshot && ack->wanted_snapshot == ack->newest_snapshot);
     s->snapshot_over = over > s->snapshot_over ? over : s->snapshot_over;
     client->snapshots.known = ack->newest_snapshot > client->snapshots.known ? ack->newest_snapshot : client->snapshots.known;
-    if (tr__client_is_set_up(client) && !client->snapshots_all)        /* before its set-up a replacement does not know its step, nor this policy */
+    if (tr__client_is_set_up(client) && !client->snapshots_all)        /* before its set-up a replacement does not know its step, nor this
+                                                                        * policy */
         see_snapshot(client, ack->newest_snapshot, ack->snapshot_step);
     if (ack->wanted_snapshot <= client->snapshots.wanted)
         return;
@@ -128,7 +129,8 @@ static void ask_for_snapshot(tr_client *client, tr__stream *s, uint32_t number, 
 void tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_t *sizes)
 {
     tr_client_flush(client);
-    client->snapshots.joined = (client->snapshots.joined > client->snapshots.known ? client->snapshots.joined : client->snapshots.known) + 1;
+    client->snapshots.joined = (client->snapshots.joined > client->snapshots.known ? client->snapshots.joined : client->snapshots.known) +
+                               1;
     client->snapshots.own = client->snapshots.joined;
     see_snapshot(client, client->snapshots.own, (uint32_t)client->step);
     client->snapshots.asked_at = client->now;
@@ -159,7 +161,9 @@ int64_t tr__client_ask_again_for_answers(tr_client *client)
 uint8_t *tr__client_pack_place(tr_client *client, size_t *size)
 {
     *size = 0;
-    return tr__client_is_set_up(client) && client->snapshots.pack_place ? client->snapshots.pack_place(client->snapshots.pack_self, size, client->step) : NULL;
+    return tr__client_is_set_up(client) && client->snapshots.pack_place
+               ? client->snapshots.pack_place(client->snapshots.pack_self, size, client->step)
+               : NULL;
 }
 
 /* Another trainer has begun a snapshot. This trainer is between two steps, so it takes part now. */
@@ -185,8 +189,8 @@ uint64_t tr_client_even_from(const tr_client *client)
 
 void tr_client_rest(tr_client *client)
 {
-    if (client->snapshots.wanted > client->snapshots.joined && client->snapshots.pack_place && client->snapshots.initiator != index_of(client) && !client->is_draining &&
-        tr_client_may_begin_snapshot(client))
+    if (client->snapshots.wanted > client->snapshots.joined && client->snapshots.pack_place &&
+        client->snapshots.initiator != index_of(client) && !client->is_draining && tr_client_may_begin_snapshot(client))
         take_part(client);
 }
 

@@ -9,7 +9,8 @@ void    tr__client_on_ack_of_snapshots(tr_client *client, tr__stream *s, const t
 void    tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
 /* Repeat a SNAPSHOT whose answer has not come. Returns the time of the next call. */
 int64_t tr__client_ask_again_for_answers(tr_client *client);
-/* Another rank took the place of a server that died before it wrote its part of this trainer's snapshot: record that there will be no part. */
+/* Another rank took the place of a server that died before it wrote its part of this trainer's snapshot: record that there will be no
+ * part. */
 void    tr__client_give_up_lost_answer(tr_client *client, tr__stream *s);
 /* A server knows a snapshot of this number, so the next one gets a higher number. */
 void    tr__client_note_snapshot(tr_client *client, uint32_t number);

@@ -1,9 +1,9 @@
 /* client_state.h - the base of a trainer's core: its state, and the questions about it that all of its files share.
  *
- * A protocol has one file. It has the calls that send its requests, how these requests behave (tr__ask in client_requests.h), and what their answers
- * do: client_setup.c (SETUP, VALUE, JOIN), client_steps.c (pushes, SET, STEP_END), client_pulls.c (PULL), client_rows.c (rows of tables), client_leave.c (DRAIN,
- * GOODBYE), client_snapshot.c, client_tasks.c, client_board.c. Above them stand client_move.c (failover and replacement), client_answers.c (receiving) and
- * client_node.c (life and sending). A file calls only those before it.
+ * A protocol has one file. It has the calls that send its requests, how these requests behave (tr__ask in client_requests.h), and what
+ * their answers do: client_setup.c (SETUP, VALUE, JOIN), client_steps.c (pushes, SET, STEP_END), client_pulls.c (PULL), client_rows.c (rows
+ * of tables), client_leave.c (DRAIN, GOODBYE), client_snapshot.c, client_tasks.c, client_board.c. Above them stand client_move.c (failover
+ * and replacement), client_answers.c (receiving) and client_node.c (life and sending). A file calls only those before it.
  *
  * The state of a protocol is a struct of its own, which its file alone uses. */
 #ifndef TR_PSERVER_CLIENT_STATE_H

@@ -1,5 +1,5 @@
-/* client_tasks.c - a trainer's messages about leased tasks, to server 0. They are sent in the order of the trainer's steps. Two of them wait until all
- * servers have settled the steps before them: TASKS, with which work on tasks begins, and GOODBYE. */
+/* client_tasks.c - a trainer's messages about leased tasks, to server 0. They are sent in the order of the trainer's steps. Two of them
+ * wait until all servers have settled the steps before them: TASKS, with which work on tasks begins, and GOODBYE. */
 #include "pserver/core/client/client_tasks.h"
 
 #include "framework/base/memory.h"
@@ -52,8 +52,9 @@ static uint64_t most_ended(const tr_client *client, bool of_all)
     return most;
 }
 
-/* Some servers may have steps of an earlier process of this trainer that others lack. The batches of these steps are leased again, so the servers that
- * lack the steps get them as steps without a gradient. With `keeps_pace` the trainer also ends empty steps until it has as many as the fastest trainer. */
+/* Some servers may have steps of an earlier process of this trainer that others lack. The batches of these steps are leased again, so the
+ * servers that lack the steps get them as steps without a gradient. With `keeps_pace` the trainer also ends empty steps until it has as
+ * many as the fastest trainer. */
 static void even_out(tr_client *client, uint64_t op, bool keeps_pace)
 {
     const uint64_t to = most_ended(client, keeps_pace);

@@ -22,11 +22,13 @@ struct tr_standby {
     char            *text;
 };
 
-tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_replace_trainer replace, tr_standby_replicate replicate, void *self)
+tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_replace_trainer replace,
+                           tr_standby_replicate replicate, void *self)
 {
     tr_standby *standby = tr__must_alloc(sizeof *standby);
 
-    *standby = (tr_standby){.roster = roster, .take = take, .replace = replace, .replicate = replicate, .self = self, .server = -1, .dead = -1};
+    *standby = (tr_standby){
+        .roster = roster, .take = take, .replace = replace, .replicate = replicate, .self = self, .server = -1, .dead = -1};
     return standby;
 }
 
@@ -46,7 +48,8 @@ static void *receive_buffer(void *self, int peer, const tr_wire *wire)
     return NULL;
 }
 
-/* Find a dead server whose place this standby must take. False: there is none. When all trainers are out no server is needed, and the standby leaves. */
+/* Find a dead server whose place this standby must take. False: there is none. When all trainers are out no server is needed, and the
+ * standby leaves. */
 static bool find_place(tr_standby *standby)
 {
     const tr_roster *roster = standby->roster;
@@ -80,7 +83,8 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         standby->replicate(standby->self, (int)wire->server.server);
 }
 
-/* `tick` reads deaths from the roster. It must look again at each call anyway, because the turn changes when another standby takes a place. */
+/* `tick` reads deaths from the roster. It must look again at each call anyway, because the turn changes when another standby takes a
+ * place. */
 static void lost(void *self, int peer, const char *how)
 {
     (void)self;

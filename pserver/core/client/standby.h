@@ -1,10 +1,13 @@
-/* standby.h - the core of a standby. A standby takes the place of a server of its host that dies. Or it becomes a trainer, when server 0 calls it, or
- * the replica of a server of another host, when that server calls it. A replica without a server uses this core, too, and accepts only that last call.
+/* standby.h - the core of a standby. A standby takes the place of a server of its host that dies. Or it becomes a trainer, when server 0
+ * calls it, or the replica of a server of another host, when that server calls it. A replica without a server uses this core, too, and
+ * accepts only that last call.
  *
- * The memory of a dead server (state.h) may still be locked for a moment by the ending process; the standby tries until it gets the memory. After that the
- * core of the rank is that of the server, the trainer or the replica. No rank sends requests to a standby before it has sent SERVING.
+ * The memory of a dead server (state.h) may still be locked for a moment by the ending process; the standby tries until it gets the memory.
+ * After that the core of the rank is that of the server, the trainer or the replica. No rank sends requests to a standby before it has sent
+ * SERVING.
  *
- * Invariants: of several standbys of a host only the first living one acts (tr_roster_standby_for). A standby takes one place in its life. */
+ * Invariants: of several standbys of a host only the first living one acts (tr_roster_standby_for). A standby takes one place in its
+ * life. */
 #ifndef TR_PSERVER_STANDBY_H
 #define TR_PSERVER_STANDBY_H
 
@@ -23,7 +26,8 @@ typedef void (*tr_standby_replace_trainer)(void *self, int trainer, uint32_t inc
 typedef void (*tr_standby_replicate)(void *self, int server);
 
 /* The roster must outlive the standby. */
-tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_replace_trainer replace, tr_standby_replicate replicate, void *self);
+tr_standby *tr_standby_new(const tr_roster *roster, tr_standby_take take, tr_standby_replace_trainer replace,
+                           tr_standby_replicate replicate, void *self);
 void      tr_standby_free(tr_standby *standby);
 tr_node   tr_standby_node(tr_standby *standby);
 

@@ -116,7 +116,8 @@ static uint32_t generation_of(const tr_server *server, bool raise)
     return server->store.generation ? server->store.generation(server->store.self, raise) : 0;
 }
 
-/* Begin the stream of state: COPY_KEEP if the replica `has` the state, else COPY_STATE. The replica may be an update ahead; it undoes that update. */
+/* Begin the stream of state: COPY_KEEP if the replica `has` the state, else COPY_STATE. The replica may be an update ahead; it undoes that
+ * update. */
 static void begin_state(tr_server *server, bool has, uint8_t *setup, size_t size)
 {
     tr__copying *c = server->copying;
@@ -244,8 +245,8 @@ static tr_status copy_shard(tr_server *server)
     uint64_t                        bytes;
 
     for (uint32_t part = 0; part < 2 && c->shard < t->shard_count; part++) {
-        TR_TRY((c->frost == FROZEN ? store->frozen_rows : store->read_rows)(store->self, c->table, t->first_shard + c->shard, part == 1, &rows,
-                                                                      &bytes));
+        TR_TRY((c->frost == FROZEN ? store->frozen_rows : store->read_rows)(store->self, c->table, t->first_shard + c->shard, part == 1,
+                                                                            &rows, &bytes));
         if (bytes)
             tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_WRITE_ROWS, .bytes = bytes,
                                                    .write_rows = {.table = c->table, .has_candidates = part == 1}}, rows, rows);
@@ -352,7 +353,8 @@ static int64_t call(tr_server *server, int64_t now)
     if (!server->roster->replicas || !server->is_running || server->status != TR_OK || c->is_hopeless || !server->store.freeze)
         return INT64_MAX;
     const int known = tr_roster_replica_of(server->roster, server->self);
-    const int rank = known >= 0 && !c->is_useless[known] ? known : tr_roster_standby_for_replica(server->roster, server->self, c->is_useless);
+    const int rank = known >= 0 && !c->is_useless[known] ? known
+                                                         : tr_roster_standby_for_replica(server->roster, server->self, c->is_useless);
     if (rank < 0)
         return INT64_MAX;
     if (rank != c->called || now >= c->call_at) {

@@ -1,14 +1,14 @@
 /* server_copy.h - how a replica gets the state of its server, and how a server finds a replica.
  *
- * At the start of the job the replica reports its state. If this is the server's state, as after most restarts, the replica keeps it. Otherwise
- * the server sends the whole state. No update is applied until that is done.
+ * At the start of the job the replica reports its state. If this is the server's state, as after most restarts, the replica keeps it.
+ * Otherwise the server sends the whole state. No update is applied until that is done.
  *
- * In the middle of the job training does not wait: the store freezes its state, as for a checkpoint, and the server sends the frozen state. Updates
- * that are applied meanwhile are sent after it (server_replication.h). A table can be frozen only once at a time, and a checkpoint has priority: the
- * copy is then given up, and starts again after the checkpoint.
+ * In the middle of the job training does not wait: the store freezes its state, as for a checkpoint, and the server sends the frozen state.
+ * Updates that are applied meanwhile are sent after it (server_replication.h). A table can be frozen only once at a time, and a checkpoint
+ * has priority: the copy is then given up, and starts again after the checkpoint.
  *
- * When the replica dies, the server continues alone and calls a standby of another host (REPLICA_CALL). A standby accepts the first server that calls
- * it: the standby sends REPLICA_DONE to all ranks, and REPLICA_STATE to that server.
+ * When the replica dies, the server continues alone and calls a standby of another host (REPLICA_CALL). A standby accepts the first server
+ * that calls it: the standby sends REPLICA_DONE to all ranks, and REPLICA_STATE to that server.
  *
  * Invariant: no update is applied between the freezing and the first message after the copy, which is the commit of the frozen state. */
 #ifndef TR_PSERVER_SERVER_COPY_H
@@ -36,8 +36,8 @@ bool    tr__copy_is_freezing(const tr_server *server);
 void    tr__copy_frozen(tr_server *server, bool is_frozen);
 /* Does the copy allow that an update begins? */
 bool    tr__copy_lets_begin(const tr_server *server);
-/* A snapshot is about to be taken: give up a copy of tables that is under way, and start it again after the snapshot. False: the snapshot must
- * wait. */
+/* A snapshot is about to be taken: give up a copy of tables that is under way, and start it again after the snapshot. False: the snapshot
+ * must wait. */
 bool    tr__copy_yields(tr_server *server);
 /* Ask the replica for its state again, or call another replica. Returns the time of the next call. */
 int64_t tr__copy_tick(tr_server *server, int64_t now, bool is_done);

@@ -7,10 +7,10 @@
  * In lockstep modes one server may have a step in its parameters that other servers lack. The replacement computes this step again with the
  * parameters before it. This server still has them in its other buffer, since the next update needs the replacement.
  *
- * Invariant: from its death until its replacement has joined, a trainer counts as present, and everything waits for it, snapshots too; so no
- * snapshot has one of its steps on one server alone. A snapshot that was being gathered is given up. None begins before the replacement has made
- * a step: that may take minutes, in which every trainer that had taken part would stand still. The successor of server 0 assumes of every
- * replacement that it has made no step, until the replacement says otherwise (TASKS). */
+ * Invariant: from its death until its replacement has joined, a trainer counts as present, and everything waits for it, snapshots too; so
+ * no snapshot has one of its steps on one server alone. A snapshot that was being gathered is given up. None begins before the replacement
+ * has made a step: that may take minutes, in which every trainer that had taken part would stand still. The successor of server 0 assumes
+ * of every replacement that it has made no step, until the replacement says otherwise (TASKS). */
 #ifndef TR_PSERVER_SERVER_DEATHS_H
 #define TR_PSERVER_SERVER_DEATHS_H
 
@@ -20,11 +20,11 @@
 void      tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool is_draining);
 /* A draining trainer has left or died. */
 void      tr__deaths_drained(tr_server *server, tr__trainer *trainer);
-/* This server learns that the trainer died. If the mode does not survive that and there is no standby, the job fails. Otherwise nothing changes
- * before server 0 has decided about the trainer (server_members.h). */
+/* This server learns that the trainer died. If the mode does not survive that and there is no standby, the job fails. Otherwise nothing
+ * changes before server 0 has decided about the trainer (server_members.h). */
 void      tr__deaths_died(tr_server *server, const tr__trainer *trainer, const char *how);
-/* It is decided that the trainer died, and that a standby is called. The trainer's place becomes empty, also if the trainer had said goodbye to
- * this server. */
+/* It is decided that the trainer died, and that a standby is called. The trainer's place becomes empty, also if the trainer had said
+ * goodbye to this server. */
 void      tr__deaths_vacate(tr_server *server, tr__trainer *trainer);
 /* The standby that was called for a vacant trainer has become this trainer. `done`: its REPLACE_DONE. */
 void      tr__deaths_arrive(tr_server *server, tr__trainer *trainer, const tr_form_replace_done *done);

@@ -51,24 +51,27 @@ static bool decide_late(tr_server *server, const tr__report *reports, int traine
     return is_late;
 }
 
-/* Does the trainer wait in a collective while others still make steps? That happens with backups, when its steps were dropped, and after a restart, when
- * some trainers are ahead. The others must not wait for this trainer, because this trainer waits for them. In sync(degraded) it may be an initiator whose
- * SNAPSHOT has not come to all servers yet. Then their parts are of two updates, and make no checkpoint (places.h). */
+/* Does the trainer wait in a collective while others still make steps? That happens with backups, when its steps were dropped, and after a
+ * restart, when some trainers are ahead. The others must not wait for this trainer, because this trainer waits for them. In sync(degraded)
+ * it may be an initiator whose SNAPSHOT has not come to all servers yet. Then their parts are of two updates, and make no checkpoint
+ * (places.h). */
 static bool is_away(const tr_server *server, const tr__trainer *trainer)
 {
     return tr__board_awaits_posts(server, trainer);
 }
 
-/* Will another step of it come by itself? Where all trainers take part in snapshots, nobody waits for one that has taken part. Where the initiator alone does,
- * the snapshot is the state without its next step: no update is made without it, also while its SNAPSHOT waits for a freeze of the state. */
+/* Will another step of it come by itself? Where all trainers take part in snapshots, nobody waits for one that has taken part. Where the
+ * initiator alone does, the snapshot is the state without its next step: no update is made without it, also while its SNAPSHOT waits for a
+ * freeze of the state. */
 static bool will_come(const tr_server *server, const tr__trainer *trainer)
 {
     const bool is_moving = server->policy.snapshots_all ? tr__stream_is_moving(server, trainer) : !tr_membership_is_over(trainer->state);
     return is_moving && !is_away(server, trainer);
 }
 
-/* The next update is made of the steps that all servers have, if these are enough: those of all trainers but `backups`, or of all living trainers. A
- * trainer that is out counts as one of the slow ones. Otherwise updates near the end of the data would have fewer gradients than all before. */
+/* The next update is made of the steps that all servers have, if these are enough: those of all trainers but `backups`, or of all living
+ * trainers. A trainer that is out counts as one of the slow ones. Otherwise updates near the end of the data would have fewer gradients
+ * than all before. */
 static bool decide_update(tr_server *server, const tr__report *reports)
 {
     const int64_t enough = server->trainer_count - server->policy.backups;

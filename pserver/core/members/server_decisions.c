@@ -15,16 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A report that is not decided after ASK_FIRST nanoseconds may have been lost. It is repeated after twice that time, and so on up to ASK_LAST. */
+/* An undecided report may have been lost. It is repeated after ASK_FIRST nanoseconds, then after twice that time, up to ASK_LAST. */
 static const int64_t ASK_FIRST = 2000000, ASK_LAST = 500000000;
 
 struct tr__decisions {
     tr__report *report;               /* server 0: the reports of each server about each trainer; other servers: their own last reports */
-    uint32_t   *gathered;             /* server 0: the newest snapshot that each server has gathered; other servers: [0] is the snapshot that they have
-                                         reported and that is not decided; 0: none */
+    uint32_t   *gathered;             /* server 0: each server's newest gathered snapshot; others: [0] is their undecided report; 0: none */
     bool        reported_gathered;    /* other servers: the report about that snapshot was GATHERED */
     int        *rank;                 /* of each server: its rank at its last message */
-    bool        has_open, has_open_members;       /* other servers: a report about updates or snapshots is undecided; one about members is */
+    bool        has_open, has_open_members;       /* other servers: an undecided report about updates or snapshots; about members */
     bool        are_members_deferred;  /* decisions about members wait for the end of a decided update */
     int64_t     ask_at, ask_after;    /* time of the next repetition, INT64_MAX: none; the interval */
     int64_t     asked_at;             /* when the standbys of dead servers were asked whether they serve */
@@ -105,8 +104,8 @@ static void fail_for_missing(tr_server *server, const tr__trainer *t)
     char name[320];                                /* one of the two names may be in a shared buffer */
 
     snprintf(name, sizeof name, "%s", tr__server_trainer_name(server, t));
-    tr__server_fail(server, tr_fail(TR_EPEER, "%s died, and %s, which has taken a dead server's place, misses its step %llu for update %llu",
-                                    name, tr_roster_name(server->roster, server->roster->self),
+    tr__server_fail(server, tr_fail(TR_EPEER, "%s died, and %s, a dead server's successor, misses its step %llu for update %llu", name,
+                                    tr_roster_name(server->roster, server->roster->self),
                                     (unsigned long long)server->decided.settled[t->index], (unsigned long long)server->decided.update));
 }
 
@@ -144,8 +143,7 @@ static bool is_any_draining(const tr_server *server)
     return false;
 }
 
-/* A dead server's successor may miss a step of the last update for good. When all trainers are out, and none of them drains, which may make a
- * snapshot yet, nobody needs this update of it any more. */
+/* A successor may miss a step of the last update for good. No rank needs that update once all trainers are out and none of them drains. */
 static bool ends_without_update(const tr_server *server)
 {
     return tr__server_is_pending(server) && are_all_out(server) && !is_any_draining(server) && first_missing(server, true);
@@ -191,8 +189,9 @@ tr__trainer *tr__decisions_next_lost(tr_server *server)
 
 static void send_ready(tr_server *server, int trainer, const tr__report *report)
 {
-    tr__server_send(server, server->roster->server_rank[0],
-                    (tr_wire){.kind = TR_WIRE_READY, .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer}}, NULL);
+    const tr_wire ready = {.kind = TR_WIRE_READY, .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer}};
+
+    tr__server_send(server, server->roster->server_rank[0], ready, NULL);
 }
 
 /* The report of this server about a trainer's undecided step. */
@@ -226,8 +225,9 @@ static bool report_steps(tr_server *server, bool again)
 static void send_snapshot_news(tr_server *server, tr_snapshot_news news)
 {
     tr__server_send(server, server->roster->server_rank[0],
-                    (tr_wire){.kind = TR_WIRE_SNAPSHOT_NEWS, .snapshot_news = {.decision = server->decided.number,
-                                                                               .number = tr__snapshots_number(server), .news = news}}, NULL);
+                    (tr_wire){.kind = TR_WIRE_SNAPSHOT_NEWS,
+                              .snapshot_news = {.decision = server->decided.number, .number = tr__snapshots_number(server), .news = news}},
+                    NULL);
 }
 
 /* A snapshot is reported when it is gathered here, or is not gathered any more. */
@@ -276,7 +276,7 @@ static void set_time(tr_server *server, bool again)
     }
 }
 
-/* The SERVING of a standby in a dead server's place may have been lost. So ask the standby whose turn it is. Returns the time of the next call. */
+/* A successor's SERVING may have been lost. So ask the standby whose turn it is. Returns the time of the next call. */
 static int64_t ask_who_serves(tr_server *server, int64_t now)
 {
     const tr_roster *roster = server->roster;
@@ -361,7 +361,7 @@ bool tr__decisions_advance_members(tr_server *server, const tr__trainer **hopele
     return is_news;
 }
 
-/* If this server has not gathered the snapshot that is decided to be taken, it is the successor of a server that had: it gives the snapshot up. */
+/* A server that has not gathered the decided snapshot is the successor of one that had: it gives the snapshot up. */
 void tr__decisions_follow_snapshot(tr_server *server)
 {
     const tr_decided_snapshot decided = server->decided.snapshot;
@@ -434,7 +434,7 @@ static tr_status on_decision(tr_server *server, int from, const tr_wire *wire, c
     return TR_OK;
 }
 
-/* Another process serves in this server's place: drop the reports of the dead process, and send the newest decision or the reports again. */
+/* Another process serves in a server's place: drop the dead one's reports, and send the newest decision or the reports again. */
 static void on_serving(tr_server *server, int from, int peer)
 {
     const size_t   trainers = (size_t)server->trainer_count;

@@ -205,7 +205,8 @@ static void say_call(tr_server *server, int trainer)
     const tr_member *member = &server->decided.member[trainer];
 
     tr__server_send(server, member->rank,
-                    (tr_wire){.kind = TR_WIRE_REPLACE_CALL, .replace_call = {.trainer = (uint32_t)trainer, .called = member->incarnation}}, NULL);
+                    (tr_wire){.kind = TR_WIRE_REPLACE_CALL, .replace_call = {.trainer = (uint32_t)trainer, .called = member->incarnation}},
+                    NULL);
 }
 
 static int64_t next_time(tr__members *m, int64_t now)

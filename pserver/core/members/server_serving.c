@@ -47,7 +47,8 @@ void tr__serving_send(tr_server *server, int rank)
     uint8_t     *payload = tr__must_bytes(size);
     trireme__pserver__serving__pack(&serving, payload);
     free(serving.ended);
-    tr__server_send(server, rank, (tr_wire){.kind = TR_WIRE_SERVING, .incarnation = server->roster->rank[rank].incarnation, .bytes = size}, payload);
+    tr__server_send(server, rank, (tr_wire){.kind = TR_WIRE_SERVING, .incarnation = server->roster->rank[rank].incarnation, .bytes = size},
+                    payload);
 }
 
 void tr__serving_send_to_all(tr_server *server)

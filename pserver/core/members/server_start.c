@@ -233,8 +233,8 @@ static bool is_in_last(const tr_server *server, const tr_commit *commit, int tra
     return commit->decided == commit->updates && commit->trainer[trainer] & TR_TRAINER_IN;
 }
 
-/* A trainer that took part in the last update computes its next step with the parameters of that update. Where late steps are dropped, any other
- * trainer may have older ones. */
+/* A trainer that took part in the last update computes its next step with the parameters of that update. Where late steps are dropped, any
+ * other trainer may have older ones. */
 static uint64_t pulled_before(const tr_server *server, const tr_commit *commit, int trainer)
 {
     const bool is_known = !server->policy.decides || is_in_last(server, commit, trainer) || commit->updates == 0;
@@ -242,8 +242,8 @@ static uint64_t pulled_before(const tr_server *server, const tr_commit *commit, 
     return commit->updates - !is_known;
 }
 
-/* The state of a trainer by the commit of a dead server. A trainer that has left may still send DRAIN again. A replacement counts as one that has
- * made no step until it reports otherwise. */
+/* The state of a trainer by the commit of a dead server. A trainer that has left may still send DRAIN again. A replacement counts as one
+ * that has made no step until it reports otherwise. */
 static tr_membership state_of(const tr_server *server, const Trireme__Pserver__Setup *setup, const tr__trainer *trainer, uint8_t flags)
 {
     if (flags & TR_TRAINER_LOST)
@@ -273,7 +273,8 @@ tr_status tr__start_take_over(tr_server *server)
 
     if (!server->store.last_commit(server->store.self, &commit, &packed, &bytes))
         return tr_fail(TR_ENOTFOUND, "%s left no state", tr_roster_name(server->roster, server->roster->self));
-    /* A state of an earlier start is no basis for failover: since then dead trainers live again, and servers that were a step ahead undo it. */
+    /* A state of an earlier start is no basis for failover: since then dead trainers live again, and servers that were a step ahead undo
+     * it. */
     if (commit.start != tr_roster_start(server->roster))
         return tr_fail(TR_ENOTFOUND, "server %d died before all trainers had agreed on the work", server->self);
     /* The packed setup stays valid below; the arrays of the commit do not. */

@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Do trainers wait for each other's steps in this mode? Where server 0 decides about updates, it leaves out a trainer that waits for posts. */
+/* Do trainers wait for each other's steps in this mode? Where server 0 decides about updates, it leaves out a trainer that waits for
+ * posts. */
 static bool steps_are_awaited(const tr_policy *policy)
 {
     return policy->lead >= 0 || (policy->is_lockstep && !policy->gathers_per_trainer);
 }
 
-/* The last step that `other` has ended, or, where all make it together, begun: its end may stay behind gradients whose turn does not come. */
+/* The last step that `other` has ended, or, where all make it together, begun: its end may stay behind gradients whose turn does not
+ * come. */
 static uint64_t last_step_of(const tr_server *server, const tr__trainer *other)
 {
     return other->ended + (server->policy.is_lockstep && tr__contributions_begun(server, other) > 0);

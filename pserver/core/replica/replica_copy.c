@@ -37,8 +37,9 @@ static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, b
     return r->store.setup(r->store.self, r->setup, &r->policy, packed, bytes, resume);
 }
 
-/* Undo an update that the server does not have, and commit the state before it at once. Otherwise a process that finds this state would count steps
- * that no server has. The commit has the number of the start in which the state was left, because server 0's state of tasks is still that of this start. */
+/* Undo an update that the server does not have, and commit the state before it at once. Otherwise a process that finds this state would
+ * count steps that no server has. The commit has the number of the start in which the state was left, because server 0's state of tasks is
+ * still that of this start. */
 static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes, uint32_t start)
 {
     Trireme__Pserver__Update *update = trireme__pserver__update__unpack(NULL, bytes, payload);

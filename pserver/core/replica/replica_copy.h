@@ -1,4 +1,5 @@
-/* replica_copy.h - how a replica gets its state: a copy from its server, or the state that an earlier start of the job left on this host. */
+/* replica_copy.h - how a replica gets its state: a copy from its server, or the state that an earlier start of the job left on this
+ * host. */
 #ifndef TR_PSERVER_REPLICA_COPY_H
 #define TR_PSERVER_REPLICA_COPY_H
 

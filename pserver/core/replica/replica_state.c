@@ -26,7 +26,8 @@ void tr__replica_move(tr_replica *r, tr__replica_stage to)
 
 tr__replica_lists tr__replica_lists_new(size_t trainers)
 {
-    return (tr__replica_lists){tr__must_array(trainers, sizeof(uint64_t)), tr__must_array(trainers, 1), tr__must_array(trainers, sizeof(bool)), 0, 0};
+    return (tr__replica_lists){tr__must_array(trainers, sizeof(uint64_t)), tr__must_array(trainers, 1),
+                               tr__must_array(trainers, sizeof(bool)), 0, 0};
 }
 
 void tr__replica_lists_free(tr__replica_lists *l)
@@ -149,8 +150,9 @@ void tr__replica_report(tr_replica *r)
         .wire = {.kind = TR_WIRE_REPLICA_STATE, .sender = (uint32_t)r->roster->self, .bytes = size}});
 }
 
-/* While the store computes an update, its result is not known yet, so the report waits. But an update that waits for gathered values waits for the new
- * server, which waits for this report. So the report is sent at once, or, where the state will not be used, zeros let the update end. */
+/* While the store computes an update, its result is not known yet, so the report waits. But an update that waits for gathered values waits
+ * for the new server, which waits for this report. So the report is sent at once, or, where the state will not be used, zeros let the
+ * update end. */
 void tr__replica_try_report(tr_replica *r)
 {
     if (!r->owes_report)

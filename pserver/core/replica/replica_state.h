@@ -91,7 +91,8 @@ void      tr__replica_take_lists(const tr_replica *r, tr__replica_lists *l, cons
 void      tr__replica_forget(tr_replica *r);
 void      tr__replica_drop_rows(tr__replica_rows *t);
 void      tr__replica_drop_sets(tr_replica *r);
-/* The replica fails with tr_error()'s text. If the replica does not count yet, the job continues and the server looks for another replica. */
+/* The replica fails with tr_error()'s text. If the replica does not count yet, the job continues and the server looks for another
+ * replica. */
 tr_status tr__replica_break_off(tr_replica *r, tr_status status);
 /* Send REPLICA_STATE to the server: the state of this process, or the state that an earlier process left. */
 void      tr__replica_report(tr_replica *r);

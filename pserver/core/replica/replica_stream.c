@@ -109,7 +109,8 @@ bool tr_replica_stream_next(tr_replica_stream *m, tr_message *out)
     if (it == m->first)
         m->sent_at = m->now;
     *out = (tr_message){.peer = m->peer, .wire = it->wire, .payload = it->payload};
-    if (it->was_sent && it->payload)               /* the first copy may be acknowledged, and the payload go, while this one waits to be sent */
+    if (it->was_sent && it->payload)               /* the first copy may be acknowledged, and the payload go, while this one waits to be
+                                                    * sent */
         out->payload = out->owned = memcpy(tr__must_bytes(it->wire.bytes + 1), it->payload, it->wire.bytes);
     it->was_sent = true;
     return true;

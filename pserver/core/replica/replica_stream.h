@@ -1,7 +1,7 @@
 /* replica_stream.h - the numbered stream of messages from a server to its replica, which answers with ACK.
  *
- * A message stays in the stream until an ACK with its number or a later one arrives. Where the transport may lose messages, all unacknowledged
- * messages are sent again after some time.
+ * A message stays in the stream until an ACK with its number or a later one arrives. Where the transport may lose messages, all
+ * unacknowledged messages are sent again after some time.
  *
  * What must stay true: a payload that is not `owned` does not change until its message is acknowledged. */
 #ifndef TR_PSERVER_REPLICA_STREAM_H

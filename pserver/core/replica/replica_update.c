@@ -107,8 +107,8 @@ static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
         tr__replica_move(r, TR__REPLICA_WHOLE);
 }
 
-/* REPLICA_COMMIT: steps were settled without an update, because trainers have left or gradients were dropped. They are settled also after the newest
- * update, which the replica or the server may still be computing. */
+/* REPLICA_COMMIT: steps were settled without an update, because trainers have left or gradients were dropped. They are settled also after
+ * the newest update, which the replica or the server may still be computing. */
 static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
 {
     tr__replica_take_lists(r, &r->received, update);
@@ -129,7 +129,8 @@ static tr_status do_update(tr_replica *r, const tr_wire *wire, const Trireme__Ps
 {
     const bool is_update = wire->kind == TR_WIRE_REPLICA_UPDATE;
 
-    if (!r->setup || tr__replica_is_damaged(r, update) || (is_update ? update->updates != r->updates + 1 : r->updates - update->updates > 1))
+    if (!r->setup || tr__replica_is_damaged(r, update) ||
+        (is_update ? update->updates != r->updates + 1 : r->updates - update->updates > 1))
         return tr_fail(TR_EFORMAT, "its update is damaged, or does not follow update %llu", (unsigned long long)r->updates);
     if (!is_update)
         return settle(r, update);

@@ -1,7 +1,8 @@
 /* server.c - the boundary of a server core: its life, its inputs, and the effects that its store carries out.
  *
- * Every input has the same form. The protocol that it concerns changes its state; then the rules run until none is due, and before each rule all
- * effects are carried out. The store may report at once that work is done: that report is an input of its own, and only notes what is due. */
+ * Every input has the same form. The protocol that it concerns changes its state; then the rules run until none is due, and before each
+ * rule all effects are carried out. The store may report at once that work is done: that report is an input of its own, and only notes what
+ * is due. */
 #include "pserver/core/server/server.h"
 
 #include "framework/base/memory.h"
@@ -112,8 +113,9 @@ void tr_server_free(tr_server *server)
     free(server);
 }
 
-/* Is this server done although no decision says so? Server 0 may have left because everything was decided; then a successor of another server gets no
- * decision any more. Or server 0 is dead without a successor, and no decision is needed: all trainers are lost, or all of their steps are settled. */
+/* Is this server done although no decision says so? Server 0 may have left because everything was decided; then a successor of another
+ * server gets no decision any more. Or server 0 is dead without a successor, and no decision is needed: all trainers are lost, or all of
+ * their steps are settled. */
 static bool nobody_decides(const tr_server *server)
 {
     const int      rank = server->roster->server_rank[0];
@@ -218,7 +220,8 @@ static void *receive_buffer(void *self, int peer, const tr_wire *wire)
     return tr__requests_receive_buffer(self, peer, wire);
 }
 
-/* Does this server need a dead server whose place no standby can take? `peer`: the server that died, or a standby that has become unavailable. */
+/* Does this server need a dead server whose place no standby can take? `peer`: the server that died, or a standby that has become
+ * unavailable. */
 static bool waits_in_vain(const tr_server *server, int peer)
 {
     const tr_roster *roster = server->roster;
@@ -419,13 +422,15 @@ static bool next_ack(tr_server *server, tr_message *out)
 
     if (!t)
         return false;
-    *out = (tr_message){
-        .peer = t->rank,
-        .wire = {.kind = TR_WIRE_ACK, .incarnation = t->incarnation, .sender = (uint32_t)server->roster->self, .seq = tr__stream_done(server, t),
-                 .ack = {.updates = server->updates, .initiator = tr__initiator_code(server),
-                         .wanted_snapshot = tr__snapshots_wanted(server), .newest_snapshot = tr__snapshots_number(server),
-                         .snapshot_step = (uint32_t)tr__snapshots_step(server, t), .stops = tr__board_stops(server),
-                         .declines = tr__snapshots_must_wait(server)}}};
+    *out = (tr_message){.peer = t->rank,
+                        .wire = {.kind = TR_WIRE_ACK,
+                                 .incarnation = t->incarnation,
+                                 .sender = (uint32_t)server->roster->self,
+                                 .seq = tr__stream_done(server, t),
+                                 .ack = {.updates = server->updates, .initiator = tr__initiator_code(server),
+                                         .wanted_snapshot = tr__snapshots_wanted(server), .newest_snapshot = tr__snapshots_number(server),
+                                         .snapshot_step = (uint32_t)tr__snapshots_step(server, t), .stops = tr__board_stops(server),
+                                         .declines = tr__snapshots_must_wait(server)}}};
     out->is_receipt = !out->wire.ack.wanted_snapshot;      /* one that asks for a snapshot is more than a receipt */
     return true;
 }
@@ -468,6 +473,6 @@ static bool awaits_loans(const void *self)
 
 tr_node tr_server_node(tr_server *server)
 {
-    return (tr_node){.self = server, .receive_buffer = receive_buffer, .receive = receive, .lost = lost, .tick = tick, .next = next, .status = status_of,
-                     .describe = describe, .awaits_loans = awaits_loans, .left = left};
+    return (tr_node){.self = server, .receive_buffer = receive_buffer, .receive = receive, .lost = lost, .tick = tick, .next = next,
+                     .status = status_of, .describe = describe, .awaits_loans = awaits_loans, .left = left};
 }

@@ -69,7 +69,8 @@ static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_w
     return TR_OK;
 }
 
-/* DRAIN and GOODBYE. The trainer may have made its last step before: then this is the GOODBYE after its DRAIN, or a DRAIN that a dead server had taken. */
+/* DRAIN and GOODBYE. The trainer may have made its last step before: then this is the GOODBYE after its DRAIN, or a DRAIN that a dead
+ * server had taken. */
 static tr_status on_leave(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
     (void)is_owned;
@@ -170,7 +171,8 @@ static const tr__handler of_several[] = {
     {TR_WIRE_SET, on_set, NULL}, {TR_WIRE_STEP_END, on_step_end, NULL}, {TR_WIRE_DRAIN, on_leave, NULL}, {TR_WIRE_GOODBYE, on_leave, NULL},
     {TR_WIRE_SNAPSHOT, on_snapshot, NULL}, {TR_WIRE_TASKS, on_tasks, NULL}, {0}};
 
-static const tr__handler *const PROTOCOLS[] = {of_several, tr__pulls_handlers, tr__rows_handlers, tr__set_rows_handlers, tr__tasks_handlers, tr__board_handlers};
+static const tr__handler *const PROTOCOLS[] = {of_several,         tr__pulls_handlers, tr__rows_handlers, tr__set_rows_handlers,
+                                               tr__tasks_handlers, tr__board_handlers};
 
 void tr__requests_new(tr_server *server)
 {
@@ -185,7 +187,8 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
     const tr__handler *handler = server->handler[wire->kind];
 
     if (!handler)
-        return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer), tr_wire_kind_name(wire->kind));
+        return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer),
+                       tr_wire_kind_name(wire->kind));
     return handler->take(server, trainer, wire, payload, is_owned);
 }
 
@@ -201,8 +204,8 @@ static void repeat(tr_server *server, tr__trainer *trainer, const tr_wire *wire,
 
 /* == in which order, once ===================================================================== */
 
-/* May a trainer that makes no more steps send this kind? A draining trainer begins snapshots, and repeats its last requests to a successor of a dead
- * server. */
+/* May a trainer that makes no more steps send this kind? A draining trainer begins snapshots, and repeats its last requests to a successor
+ * of a dead server. */
 static bool is_allowed_late(const tr__trainer *trainer, tr_wire_kind kind)
 {
     return kind == TR_WIRE_POST || kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
@@ -218,7 +221,8 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
                                         tr_wire_kind_name(wire->kind)));
         return false;
     }
-    /* A post is not part of a snapshot. It is handled even while its trainer is parked, because other trainers may need it before they take part. */
+    /* A post is not part of a snapshot. It is handled even while its trainer is parked, because other trainers may need it before they take
+     * part. */
     if (tr__stream_is_parked(server, trainer) && wire->kind != TR_WIRE_POST) {
         tr__stream_defer(server, trainer, wire, payload, is_owned);
         return true;
@@ -334,7 +338,8 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
     return true;
 }
 
-/* Refuse a process that was declared dead and comes back; after a failure of the core, refuse every trainer. Returns whether the message is refused. */
+/* Refuse a process that was declared dead and comes back; after a failure of the core, refuse every trainer. Returns whether the message is
+ * refused. */
 static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, const tr_wire *wire)
 {
     if (wire->incarnation != trainer->incarnation)

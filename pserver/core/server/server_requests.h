@@ -1,5 +1,5 @@
-/* server_requests.h - a server receives messages: it checks the sender's incarnation, takes each request once and in order, and calls the handler of the
- * request's protocol. */
+/* server_requests.h - a server receives messages: it checks the sender's incarnation, takes each request once and in order, and calls the
+ * handler of the request's protocol. */
 #ifndef TR_PSERVER_SERVER_REQUESTS_H
 #define TR_PSERVER_SERVER_REQUESTS_H
 

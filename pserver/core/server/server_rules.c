@@ -1,8 +1,8 @@
 /* server_rules.c - see server_rules.h.
  *
- * A rule reads the state of several protocols and lets one of them continue. A rule that finds nothing to do does nothing, so it may be due too often. It
- * must be due whenever a state that it reads has changed. Due rules run in the order of tr__rule. So the consequences of a finished update (answers,
- * a snapshot, a copy for the replica) come before the next update begins. */
+ * A rule reads the state of several protocols and lets one of them continue. A rule that finds nothing to do does nothing, so it may be due
+ * too often. It must be due whenever a state that it reads has changed. Due rules run in the order of tr__rule. So the consequences of a
+ * finished update (answers, a snapshot, a copy for the replica) come before the next update begins. */
 #include "pserver/core/server/server_rules.h"
 
 #include "pserver/core/members/server_copy.h"
@@ -79,8 +79,8 @@ static bool sets_in_next(const tr_server *server)
     return tr__sets_has(server, first->index, first->settled + 1);
 }
 
-/* The next update begins when the store is free, no snapshot is being copied, the replica keeps up, and no message reads the buffer that the update
- * writes. The replica computes it at the same time. */
+/* The next update begins when the store is free, no snapshot is being copied, the replica keeps up, and no message reads the buffer that
+ * the update writes. The replica computes it at the same time. */
 static void begin_update(tr_server *server)
 {
     if (!tr__updates_may_begin(server) || tr__snapshots_phase(server) == TR__SNAPSHOT_TAKING || !tr__copy_lets_begin(server) ||
@@ -151,8 +151,8 @@ static void decide(tr_server *server)
         tr__server_due(server, TR__RULE_DECIDE);
 }
 
-/* Carry out the decisions about members, then decide or report. This rule reads the reports of all servers about all trainers, so it is due only after a
- * trainer died, left or was replaced, not in every step. */
+/* Carry out the decisions about members, then decide or report. This rule reads the reports of all servers about all trainers, so it is due
+ * only after a trainer died, left or was replaced, not in every step. */
 static void members(tr_server *server)
 {
     const tr__trainer *hopeless = NULL;

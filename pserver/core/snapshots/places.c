@@ -55,14 +55,14 @@ static bool is_lost_to_some(uint32_t trainer, int servers, pb_done *const *answe
     return is_missing && !is_left;
 }
 
-/* Where the initiator takes part alone, no update without the initiator should come between two servers' copies. But one may: when the initiator waits in a
- * collective, or when a server's successor copies its state later. */
+/* Where the initiator takes part alone, no update without the initiator should come between two servers' copies. But one may: when the
+ * initiator waits in a collective, or when a server's successor copies its state later. */
 static tr_status check_updates(int servers, pb_done *const *answer)
 {
     for (int s = 1; s < servers; s++)
         if (answer[s]->has_updates && answer[0]->has_updates && answer[s]->updates != answer[0]->updates)
-            return tr_fail(TR_EPEER, "server %d copied its state after update %llu, server 0 after update %llu", s, (unsigned long long)answer[s]->updates,
-                           (unsigned long long)answer[0]->updates);
+            return tr_fail(TR_EPEER, "server %d copied its state after update %llu, server 0 after update %llu", s,
+                           (unsigned long long)answer[s]->updates, (unsigned long long)answer[0]->updates);
     return TR_OK;
 }
 

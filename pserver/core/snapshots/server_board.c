@@ -195,8 +195,12 @@ static void answer(tr_server *server, const tr__trainer *trainer, const question
     uint8_t             *payload = pack_answer(server, item, &count, &bytes);
 
     tr__server_send(server, trainer->rank,
-                    (tr_wire){.kind = TR_WIRE_POSTED, .incarnation = q->incarnation, .seq = q->seq, .bytes = bytes,
-                              .posted = {.count = count, .is_awaited = q->is_put_off, .is_forgotten = is_forgotten, .is_lost = is_lost}}, payload);
+                    (tr_wire){.kind = TR_WIRE_POSTED,
+                              .incarnation = q->incarnation,
+                              .seq = q->seq,
+                              .bytes = bytes,
+                              .posted = {.count = count, .is_awaited = q->is_put_off, .is_forgotten = is_forgotten, .is_lost = is_lost}},
+                    payload);
 }
 
 void tr__board_answer(tr_server *server)
@@ -268,9 +272,9 @@ static void ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wi
     print_call(call, sizeof call, post);
     free(q->name);
     free(q->call);
-    *q = (question){.seq = wire->seq, .incarnation = trainer->incarnation, .until = (tr_wire_until)wire->post.until, .of = wire->post.trainer,
-                    .number = post->number, .name = tr__must_strdup(post->name ? post->name : ""), .call = tr__must_strdup(call),
-                    .step = wire->post.step, .has_joined = wire->post.has_joined, .waits = true};
+    *q = (question){.seq = wire->seq, .incarnation = trainer->incarnation, .until = (tr_wire_until)wire->post.until,
+                    .of = wire->post.trainer, .number = post->number, .name = tr__must_strdup(post->name ? post->name : ""),
+                    .call = tr__must_strdup(call), .step = wire->post.step, .has_joined = wire->post.has_joined, .waits = true};
 }
 
 void tr__board_look(tr_server *server)

@@ -1,8 +1,8 @@
 /* server_initiator.h - which trainer begins snapshots, and when trainers that drain may leave.
  *
- * The initiator is the first trainer that makes steps (tr__server_initiator). Acknowledgements name it, and a trainer begins a snapshot when all servers
- * name this trainer. A trainer that has made its last step stays in the job until a last snapshot has all steps. When no trainer makes steps any more, the
- * first of those that stay makes this last snapshot. */
+ * The initiator is the first trainer that makes steps (tr__server_initiator). Acknowledgements name it, and a trainer begins a snapshot
+ * when all servers name this trainer. A trainer that has made its last step stays in the job until a last snapshot has all steps. When no
+ * trainer makes steps any more, the first of those that stay makes this last snapshot. */
 #ifndef TR_PSERVER_SERVER_INITIATOR_H
 #define TR_PSERVER_SERVER_INITIATOR_H
 

@@ -79,8 +79,8 @@ static bool put_apart(pb_place *out, int trainer, const pb_place *initiator, uin
     return more && (int64_t)out->steps >= 0 && (int64_t)out->runs >= 0;
 }
 
-/* An initiator that is over begins the last snapshot: all trainers are over, and may have made more steps than the initiator. Otherwise each update has a
- * step of both, so their distance stays as it is. */
+/* An initiator that is over begins the last snapshot: all trainers are over, and may have made more steps than the initiator. Otherwise
+ * each update has a step of both, so their distance stays as it is. */
 uint64_t tr__places_step(const tr__trainer *trainer, const tr__trainer *initiator)
 {
     const uint64_t step = initiator->ended + trainer->settled - initiator->settled;

@@ -168,7 +168,8 @@ uint64_t tr__replication_bytes(const tr_server *server)
     return tr_replica_stream_bytes(server->replication->stream);
 }
 
-/* Put a change of the state into the stream. While the state is being sent, the message waits, and its payload is copied because it may change. */
+/* Put a change of the state into the stream. While the state is being sent, the message waits, and its payload is copied because it may
+ * change. */
 static void put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
 {
     tr__replication *r = server->replication;
@@ -186,20 +187,22 @@ static void put(tr_server *server, const tr_wire *wire, const void *payload, voi
 /* The update that a message of the stream belongs to. All kinds of these messages begin with this field. */
 static uint64_t update_of(const tr_wire *wire)
 {
-    static_assert(offsetof(tr_form_replica_block, update) == 0 && offsetof(tr_form_replica_set, update) == 0 && offsetof(tr_form_replica_rows, update) == 0 &&
-                      offsetof(tr_form_replica_update, update) == 0 && offsetof(tr_form_write_rows, step) == 0,
+    static_assert(offsetof(tr_form_replica_block, update) == 0 && offsetof(tr_form_replica_set, update) == 0 &&
+                      offsetof(tr_form_replica_rows, update) == 0 && offsetof(tr_form_replica_update, update) == 0 &&
+                      offsetof(tr_form_write_rows, step) == 0,
                   "an update comes first");
     return wire->replica_update.update;
 }
 
-/* May this message go into the stream now? The replica must have made the update before, because it computes one at a time. Gathered values may always go,
- * because the replica needs them to finish an update. */
+/* May this message go into the stream now? The replica must have made the update before, because it computes one at a time. Gathered values
+ * may always go, because the replica needs them to finish an update. */
 static bool may_go(const tr__replication *r, const tr_wire *wire)
 {
     return wire->kind == TR_WIRE_REPLICA_SHARES || update_of(wire) < r->update || tr_replica_stream_done(r->stream) >= r->update_seq;
 }
 
-/* Does the replica have everything, so that it counts from now on? A late replica must also have made an update, because it may have to undo one. */
+/* Does the replica have everything, so that it counts from now on? A late replica must also have made an update, because it may have to
+ * undo one. */
 static bool has_caught_up(const tr__replication *r)
 {
     return !r->after_state.count && tr_replica_stream_done(r->stream) >= r->last_seq && (r->caught || !r->is_late);

@@ -1,13 +1,13 @@
 /* server_replication.h - the stream from a server to its replica, which repeats every update (docs/protocol.md, "Replication").
  *
- * The replica gets the state first (server_copy.h). Then it gets the gradients of each update when the server begins to apply them, and both compute
- * the update. An update is committed and acknowledged to trainers when both have it. So no acknowledged update is lost when one of the two dies.
- * The gradients are sent without a copy, and do not change until the update is over.
+ * The replica gets the state first (server_copy.h). Then it gets the gradients of each update when the server begins to apply them, and
+ * both compute the update. An update is committed and acknowledged to trainers when both have it. So no acknowledged update is lost when
+ * one of the two dies. The gradients are sent without a copy, and do not change until the update is over.
  *
- * While a replica gets the state in the middle of a job, the server does not wait for it. Copies of the gradients are sent after the state, one
- * update at a time, because the replica computes one at a time. When the replica has computed all of them, the server sends COPY_LIVE: from then
- * on the replica counts, and every update waits for it. A replica that is slower than its server must still catch up. So once the replica has the
- * state, the server begins only one update for every two that the replica has made. */
+ * While a replica gets the state in the middle of a job, the server does not wait for it. Copies of the gradients are sent after the state,
+ * one update at a time, because the replica computes one at a time. When the replica has computed all of them, the server sends COPY_LIVE:
+ * from then on the replica counts, and every update waits for it. A replica that is slower than its server must still catch up. So once the
+ * replica has the state, the server begins only one update for every two that the replica has made. */
 #ifndef TR_PSERVER_SERVER_REPLICATION_H
 #define TR_PSERVER_SERVER_REPLICATION_H
 

@@ -20,7 +20,8 @@ static tr_status set_rows(tr_server *server, const tr__trainer *trainer, const t
     const tr_form_write_rows *what = &wire->write_rows;
 
     if (tr__updates_is_updating(server))
-        return tr_fail(TR_EPEER, "%s sets rows of table '%s' after step %llu while an update is made: all trainers must come together first",
+        return tr_fail(TR_EPEER,
+                       "%s sets rows of table '%s' after step %llu while an update is made: all trainers must come together first",
                        tr__server_trainer_name(server, trainer), server->setup->tables[what->table]->name, (unsigned long long)what->step);
     TR_TRY(server->store.write_rows(server->store.self, what, payload, wire->bytes));
     if (tr__replication_set_rows(server, what, payload, wire->bytes) && !tr__stream_is_open(server, trainer, TR__OPEN_ROWS))

@@ -1,10 +1,11 @@
 /* server_set_rows.h - WRITE_ROWS: rows of tables that trainers set.
  *
- * Trainer 0 sends first rows before the first step. Later a script may load or set rows between two steps. Then all trainers come together first
- * (job_set_rows.c): all of their steps are settled on all servers, and no trainer begins another one. So no update is made, and one trainer sends the rows.
+ * Trainer 0 sends first rows before the first step. Later a script may load or set rows between two steps. Then all trainers come together
+ * first (job_set_rows.c): all of their steps are settled on all servers, and no trainer begins another one. So no update is made, and one
+ * trainer sends the rows.
  *
- * A set of rows is not part of an update. It may be sent a second time, by a trainer that runs its script again, or to a successor of a dead server. That
- * is harmless: the same rows are set again, as long as no trainer has made a later step. After that they are dropped.
+ * A set of rows is not part of an update. It may be sent a second time, by a trainer that runs its script again, or to a successor of a
+ * dead server. That is harmless: the same rows are set again, as long as no trainer has made a later step. After that they are dropped.
  *
  * What must stay true: no such request is acknowledged before the replica has its rows. */
 #ifndef TR_PSERVER_SERVER_SET_ROWS_H

@@ -174,8 +174,8 @@ const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *se
     return server->snapshots->part[server->snapshots->initiator]->target;
 }
 
-/* A snapshot has this number, or is given up that had it. Acknowledgements tell it to trainers. It is committed before they leave: a successor of this
- * server must not give it to another snapshot. */
+/* A snapshot has this number, or is given up that had it. Acknowledgements tell it to trainers. It is committed before they leave: a
+ * successor of this server must not give it to another snapshot. */
 static void raise_number(tr_server *server, uint32_t number)
 {
     if (number <= server->newest_snapshot)
@@ -184,7 +184,8 @@ static void raise_number(tr_server *server, uint32_t number)
     tr__replication_commit(server);
 }
 
-/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell each other trainer its number and this trainer's last step in it. */
+/* Begin a snapshot. Where the initiator takes part alone, acknowledgements tell each other trainer its number and this trainer's last step
+ * in it. */
 static void begin(tr_server *server, const tr_form_snapshot *word)
 {
     tr__snapshots *s = server->snapshots;
@@ -204,17 +205,18 @@ static void begin(tr_server *server, const tr_form_snapshot *word)
 /* Takes `answer`, a packed SnapshotDone, over. */
 static void send_answer(tr_server *server, const tr__trainer *to, uint32_t number, uint8_t *answer, size_t size)
 {
-    tr__server_send(server, to->rank,
-                    (tr_wire){.kind = TR_WIRE_SNAPSHOT_DONE, .incarnation = to->incarnation, .bytes = size, .snapshot_number = {.number = number}},
-                    answer);
+    tr__server_send(
+        server, to->rank,
+        (tr_wire){.kind = TR_WIRE_SNAPSHOT_DONE, .incarnation = to->incarnation, .bytes = size, .snapshot_number = {.number = number}},
+        answer);
 }
 
 static void send_answer_to_initiator(tr_server *server)
 {
     const tr__snapshots *s = server->snapshots;
 
-    send_answer(server, &server->trainer[s->initiator], server->newest_snapshot, memcpy(tr__must_bytes(s->answer_size + 1), s->answer, s->answer_size),
-                s->answer_size);
+    send_answer(server, &server->trainer[s->initiator], server->newest_snapshot,
+                memcpy(tr__must_bytes(s->answer_size + 1), s->answer, s->answer_size), s->answer_size);
 }
 
 /* Tell the trainer that this server will write no part of the snapshot that this trainer began. */
@@ -275,8 +277,8 @@ static void decline(tr_server *server, const tr__trainer *trainer, const tr_wire
     tr__server_due(server, TR__RULE_DECIDE);
 }
 
-/* Decline a snapshot because a replacement has made no step: all trainers would wait for it. Or decline it because this server has a step of the trainer
- * that other servers lack, so that the parts would not belong together. */
+/* Decline a snapshot because a replacement has made no step: all trainers would wait for it. Or decline it because this server has a step
+ * of the trainer that other servers lack, so that the parts would not belong together. */
 static void decline_for_replacement(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     decline(server, trainer, wire, "a standby is taking a dead trainer's place, and has made no step yet");
@@ -450,8 +452,8 @@ void tr__snapshots_written(tr_server *server, const uint8_t *part, size_t size, 
     free(left);
 }
 
-/* Give up the snapshot, and let all trainers continue. The initiator gets the reason. `is_for_good`: another attempt would take as long again, so
- * the initiator should not retry. */
+/* Give up the snapshot, and let all trainers continue. The initiator gets the reason. `is_for_good`: another attempt would take as long
+ * again, so the initiator should not retry. */
 static void give_up(tr_server *server, const char *why, bool is_for_good)
 {
     tr__snapshots *s = server->snapshots;

@@ -1,26 +1,26 @@
 /* server_snapshots.h - one server's part of a snapshot: a state of the whole job between two steps (docs/protocol.md, "Snapshot").
  *
  * Gathering. A trainer that takes part sends SNAPSHOT in its stream of requests, after the end of a step. Its later requests are parked
- * until every trainer that is not over has taken part and its steps are settled. Then the store copies its state, the parked requests are handled, and
- * the copy is written in the background. Every server divides each trainer's stream at the same request, so the parts of all servers belong
- * together.
+ * until every trainer that is not over has taken part and its steps are settled. Then the store copies its state, the parked requests are
+ * handled, and the copy is written in the background. Every server divides each trainer's stream at the same request, so the parts of all
+ * servers belong together.
  *
  * Initiator. Only the initiator begins a snapshot (server_initiator.h). A server for which another trainer is the initiator declines.
  *
  * Participants. In mode sync the initiator takes part alone. Step s + 1 cannot be applied without the initiator, so after its step s the
- * servers' states depend on the step alone. No trainer is parked, and the copy of step s is made while gradients of step s + 1 arrive. In the
- * other modes all trainers take part: acknowledgements ask them to take part after their next step.
+ * servers' states depend on the step alone. No trainer is parked, and the copy of step s is made while gradients of step s + 1 arrive. In
+ * the other modes all trainers take part: acknowledgements ask them to take part after their next step.
  *
- * Decisions. Where all trainers take part, every server reports to server 0 that it has gathered the snapshot, or has given it up (SNAPSHOT_NEWS). Server 0
- * decides that the snapshot is taken when all have gathered it, and that it is given up when one has given it up (server_decisions.h). So the servers
- * never differ about a snapshot.
+ * Decisions. Where all trainers take part, every server reports to server 0 that it has gathered the snapshot, or has given it up
+ * (SNAPSHOT_NEWS). Server 0 decides that the snapshot is taken when all have gathered it, and that it is given up when one has given it up
+ * (server_decisions.h). So the servers never differ about a snapshot.
  *
  * Deaths. When another process serves in a dead server's place, the other servers give up the snapshot that they gather. Trainers that had
- * taken part with the dead server send SNAPSHOT again to its successor. Servers decline a snapshot while a replacement has made no step, and
- * acknowledgements tell the initiator so beforehand.
+ * taken part with the dead server send SNAPSHOT again to its successor. Servers decline a snapshot while a replacement has made no step,
+ * and acknowledgements tell the initiator so beforehand.
  *
- * No deadlock. A snapshot that is not complete after two minutes is given up. A parked trainer does not count as the slowest one (ssp), and updates do not
- * wait for it (sync with backups). So in ssp other trainers may get further ahead during a snapshot: by one step, by two if
+ * No deadlock. A snapshot that is not complete after two minutes is given up. A parked trainer does not count as the slowest one (ssp), and
+ * updates do not wait for it (sync with backups). So in ssp other trainers may get further ahead during a snapshot: by one step, by two if
  * parameters overtake the request to take part, and by as many again each time a death restarts the snapshot. A step that
  * sync(backups) has neither applied nor dropped is not in the copy, as if it had been dropped.
  *
@@ -51,12 +51,13 @@ bool               tr__snapshots_are_decided(const tr_server *server);
 
 /* == messages == */
 /* SNAPSHOT. `must_wait`: the state is being frozen for a replica. */
-tr_status          tr__snapshots_on_snapshot(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait);
+tr_status tr__snapshots_on_snapshot(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait);
 
 /* == gathering == */
 /* Have all required trainers taken part? */
 bool               tr__snapshots_are_gathered(const tr_server *server);
-/* May the state be copied now: is the snapshot gathered and settled, and, where server 0 decides, is the state that of the decided update? */
+/* May the state be copied now: is the snapshot gathered and settled, and, where server 0 decides, is the state that of the decided
+ * update? */
 bool               tr__snapshots_may_take(const tr_server *server);
 /* Let the store copy the state and write the copy to the target. */
 void               tr__snapshots_take(tr_server *server);

@@ -307,7 +307,8 @@ static bool is_list_over(const tr_server *server)
     bool is_wanted = false;
 
     for (int i = 0; i < server->trainer_count; i++)
-        is_wanted |= !tr_membership_is_over(server->trainer[i].state) && work_of(server, &server->trainer[i])->list <= tr_tasks_list(server->tasks->core);
+        is_wanted |= !tr_membership_is_over(server->trainer[i].state) &&
+                     work_of(server, &server->trainer[i])->list <= tr_tasks_list(server->tasks->core);
     return !is_wanted || tr_tasks_are_done(server->tasks->core);
 }
 
@@ -425,7 +426,8 @@ static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_
     return TR_OK;
 }
 
-/* TASK_END. The trainer's next step belongs to its next task. If the ended task is not open here, a dead server 0 had recorded its end already. */
+/* TASK_END. The trainer's next step belongs to its next task. If the ended task is not open here, a dead server 0 had recorded its end
+ * already. */
 static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const bool has_failed = wire->task_end.has_failed;

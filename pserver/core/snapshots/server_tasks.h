@@ -12,7 +12,8 @@
  * lack. The batches of these steps are leased again, and the servers that lack the steps treat them as steps
  * without a gradient (client_steps.c, server_contributions.c).
  *
- * The state is stored in memory that outlives the process (durable_tasks.h), and is sent to the replica before the updates that follow it. */
+ * The state is stored in memory that outlives the process (durable_tasks.h), and is sent to the replica before the updates that follow
+ * it. */
 #ifndef TR_PSERVER_SERVER_TASKS_H
 #define TR_PSERVER_SERVER_TASKS_H
 
@@ -28,8 +29,8 @@ void      tr__tasks_leave(tr_server *server, const tr__trainer *trainer);
 void      tr__tasks_vacant(tr_server *server, const tr__trainer *trainer);
 /* A process begins after this step, which every server has settled: release the tasks that this trainer had. */
 void      tr__tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step);
-/* The same after the state of the last start was lost. In that start other servers may have skipped steps that they lacked, so the steps that the
- * trainer reports now are not reliable. The steps that trainers reported before still count. */
+/* The same after the state of the last start was lost. In that start other servers may have skipped steps that they lacked, so the steps
+ * that the trainer reports now are not reliable. The steps that trainers reported before still count. */
 void      tr__tasks_join_with_gap(tr_server *server, const tr__trainer *trainer);
 /* Steps were settled and committed: the tasks that ended with them may be done. */
 void      tr__tasks_settled(tr_server *server);
@@ -39,8 +40,8 @@ void      tr__tasks_set_everywhere(tr_server *server, const tr__trainer *trainer
 tr_status tr__tasks_take_over(tr_server *server, bool trainers_live);
 /* Send the state to the replica. */
 void      tr__tasks_replicate(tr_server *server);
-/* The state for a checkpoint, in which no task is leased. `has_taken_part`: trainer by trainer; every server has all steps of these trainers. Returns
- * malloc'ed bytes; NULL: there are no tasks. */
+/* The state for a checkpoint, in which no task is leased. `has_taken_part`: trainer by trainer; every server has all steps of these
+ * trainers. Returns malloc'ed bytes; NULL: there are no tasks. */
 void     *tr__tasks_pack(const tr_server *server, const bool *has_taken_part, size_t *size);
 void      tr__tasks_free(tr_server *server);
 

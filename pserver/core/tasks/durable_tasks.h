@@ -1,7 +1,7 @@
 /* durable_tasks.h - the state of leased tasks in memory that outlives its process: a server's (server_tasks.h), or that of its replica.
  *
- * The memory has two copies of the state and a counter that says which copy is valid. So a kill at any instruction leaves either the old state or the
- * new one. One number of each trainer changes with every step; it lies beside the copies and is written by a single store. */
+ * The memory has two copies of the state and a counter that says which copy is valid. So a kill at any instruction leaves either the old
+ * state or the new one. One number of each trainer changes with every step; it lies beside the copies and is written by a single store. */
 #ifndef TR_PSERVER_DURABLE_TASKS_H
 #define TR_PSERVER_DURABLE_TASKS_H
 

@@ -1,7 +1,7 @@
 /* tasks.h - the core that leases tasks: which tasks are to do, which are leased to which trainer and until when, and which are done.
  *
- * The core never reads a clock: the caller passes times, in nanoseconds of any origin. The core knows no messages. Its packed state has a fixed
- * number of bytes for each task; it is stored in checkpoints and for a server's successor. */
+ * The core never reads a clock: the caller passes times, in nanoseconds of any origin. The core knows no messages. Its packed state has a
+ * fixed number of bytes for each task; it is stored in checkpoints and for a server's successor. */
 #ifndef TR_PSERVER_TASKS_H
 #define TR_PSERVER_TASKS_H
 
@@ -45,7 +45,8 @@ typedef struct tr_tasks_counts {
 
 tr_tasks_counts tr_tasks_count(const tr_tasks *tasks);
 
-/* save: pack the state into malloc'ed bytes. load: unpack it; the duration of every lease starts again. TR_EFORMAT: the bytes are damaged. */
+/* save: pack the state into malloc'ed bytes. load: unpack it; the duration of every lease starts again. TR_EFORMAT: the bytes are
+ * damaged. */
 tr_status tr_tasks_save(void **out, size_t *size, const tr_tasks *tasks);
 tr_status tr_tasks_load(tr_tasks **out, const void *bytes, size_t size);
 size_t    tr_tasks_size(uint32_t count);

@@ -12,7 +12,8 @@ typedef struct contribution {
     uint8_t      *pushed;             /* one bit for each chunk that it has pushed */
     uint64_t      pushed_count;
     uint64_t      dead_step;          /* the step that `dead_incarnation` is about */
-    uint32_t     *dead_incarnation;         /* of each chunk: the incarnation of the dead process that pushed it; 0: none. NULL: no process died */
+    uint32_t     *dead_incarnation;         /* of each chunk: the incarnation of the dead process that pushed it; 0: none. NULL: no process
+                                             * died */
     tr__deferred_list held;           /* pushes whose turn has not come, in order of seq */
 } contribution;
 
@@ -56,7 +57,8 @@ static bool has_part(const tr_server *server, const tr__trainer *trainer, const 
 {
     const contribution *c = of(server, trainer);
 
-    return c->dead_incarnation && tr_wire_step(wire) == c->dead_step && c->dead_incarnation[chunk] && c->dead_incarnation[chunk] != wire->incarnation;
+    return c->dead_incarnation && tr_wire_step(wire) == c->dead_step && c->dead_incarnation[chunk] &&
+           c->dead_incarnation[chunk] != wire->incarnation;
 }
 
 /* == parts ===================================================================================== */
@@ -307,8 +309,8 @@ static void forget_pushed(const tr_server *server, contribution *c)
     c->pushed_count = 0;
 }
 
-/* Record a step without a gradient. Such steps follow one another: they are the steps of a dead process that only some servers have, or those that others
- * made while this trainer waited for them. */
+/* Record a step without a gradient. Such steps follow one another: they are the steps of a dead process that only some servers have, or
+ * those that others made while this trainer waited for them. */
 static void leave_out(tr__trainer *trainer)
 {
     if (trainer->left_out_to + 1 != trainer->ended)

@@ -1,8 +1,8 @@
-/* server_contributions.h - contributions: chunks of gradients arrive and are added to a round (server_rounds.h) when their turn has come. A chunk that is
- * ahead of its turn is deferred.
+/* server_contributions.h - contributions: chunks of gradients arrive and are added to a round (server_rounds.h) when their turn has come. A
+ * chunk that is ahead of its turn is deferred.
  *
- * A trainer that dies may leave chunks of a step that it has not ended. In a round of its own these chunks are dropped. In a common sum they stay, because
- * the replacement computes the same bits. From the replacement the server then takes only the missing chunks. */
+ * A trainer that dies may leave chunks of a step that it has not ended. In a round of its own these chunks are dropped. In a common sum
+ * they stay, because the replacement computes the same bits. From the replacement the server then takes only the missing chunks. */
 #ifndef TR_PSERVER_SERVER_CONTRIBUTIONS_H
 #define TR_PSERVER_SERVER_CONTRIBUTIONS_H
 
@@ -23,7 +23,7 @@ void            tr__contributions_free(tr_server *server);
 /* The memory into which a chunk may be received directly: the sum, if the chunk is the sum's first. NULL: there is none. */
 uint8_t        *tr__contributions_receive_buffer(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 /* Is this payload a place in a sum? */
-bool            tr__contributions_is_buffer(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+bool tr__contributions_is_buffer(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* PUSH, PUSH_MANY, PUSH_COMPRESSED. Takes `payload` over if it is a buffer of the pool (`is_owned`). */
 tr_status       tr__contributions_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
 /* The number of chunks that the trainer has pushed of a step that it has not ended. */

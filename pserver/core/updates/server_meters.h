@@ -1,4 +1,5 @@
-/* server_meters.h - counters and times of each trainer on this server, for reports: when its steps ended, and how long they and its pulls waited.
+/* server_meters.h - counters and times of each trainer on this server, for reports: when its steps ended, and how long they and its pulls
+ * waited.
  *
  * All times are times of inputs: a message, a tick, or the store's report of an update. */
 #ifndef TR_PSERVER_SERVER_METERS_H

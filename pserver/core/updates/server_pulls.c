@@ -95,7 +95,8 @@ void tr__pulls_forget(tr_server *server, const tr__trainer *trainer)
 
 /* == when ====================================================================================== */
 
-/* The smallest number of settled steps of all trainers whose next step does not depend on others, or (`with_parked`) of all that make steps. */
+/* The smallest number of settled steps of all trainers whose next step does not depend on others, or (`with_parked`) of all that make
+ * steps. */
 static uint64_t slowest(const tr_server *server, bool with_parked)
 {
     uint64_t least = UINT64_MAX;
@@ -387,7 +388,8 @@ static tr_status on_pull(tr_server *server, tr__trainer *trainer, const tr_wire 
     pull  *p = parse_pull(server, wire, payload);
     pull **end = &puller_of(server, trainer)->waiting;
     if (!p)
-        return tr_fail(TR_EFORMAT, "%s pulls a block that does not exist, or one in bfloat16 that is not float32", tr__server_trainer_name(server, trainer));
+        return tr_fail(TR_EFORMAT, "%s pulls a block that does not exist, or one in bfloat16 that is not float32",
+                       tr__server_trainer_name(server, trainer));
     if (!tr__pulls_may_answer(server, trainer, p->step, p->own))
         tr__meters_holds(server, trainer);
     while (*end)

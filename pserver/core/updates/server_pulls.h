@@ -1,7 +1,8 @@
 /* server_pulls.h - pulls: parameters are sent when the policy of the job allows it.
  *
- * Parameters are sent without a copy. In lockstep policies no message reads a buffer any more when an update writes it, because that update needs a
- * gradient of the trainer that has pulled. In the other policies messages have the buffer on loan, and the update that would write it waits. */
+ * Parameters are sent without a copy. In lockstep policies no message reads a buffer any more when an update writes it, because that update
+ * needs a gradient of the trainer that has pulled. In the other policies messages have the buffer on loan, and the update that would write
+ * it waits. */
 #ifndef TR_PSERVER_SERVER_PULLS_H
 #define TR_PSERVER_SERVER_PULLS_H
 
@@ -29,16 +30,18 @@ bool      tr__pulls_wants_before(const tr_server *server, const tr__trainer *tra
 /* == what a trainer has == */
 /* Record that the trainer gets the present parameters or rows, as of `step`. */
 void      tr__pulls_record(tr_server *server, const tr__trainer *trainer, uint64_t step);
-/* The trainer has, or will get, the parameters of update `update`. `step`: the step as of which it got some of them; UINT64_MAX: it got none yet. */
+/* The trainer has, or will get, the parameters of update `update`. `step`: the step as of which it got some of them; UINT64_MAX: it got
+ * none yet. */
 void      tr__pulls_set(tr_server *server, const tr__trainer *trainer, uint64_t update, uint64_t step);
-/* The number of updates in the oldest parameters and rows that the trainer made `step` with. UINT64_MAX: it made it without any of this server. */
+/* The number of updates in the oldest parameters and rows that the trainer made `step` with. UINT64_MAX: it made it without any of this
+ * server. */
 uint64_t  tr__pulls_update_of(const tr_server *server, const tr__trainer *trainer, uint64_t step);
 /* The parameters that the trainer has, block by block, where delay is compensated; else NULL. */
 uint8_t **tr__pulls_copy_of(const tr_server *server, const tr__trainer *trainer);
 
 /* == loans == */
-/* Would the next update write a buffer that is being sent to a living rank? If so, these loans are marked as wanted. `sets_values`: the update
- * also writes the present buffer. */
+/* Would the next update write a buffer that is being sent to a living rank? If so, these loans are marked as wanted. `sets_values`: the
+ * update also writes the present buffer. */
 bool      tr__pulls_are_read(tr_server *server, bool sets_values);
 /* Does an update wait for the end of loans? */
 bool      tr__pulls_await_loans(const tr_server *server);

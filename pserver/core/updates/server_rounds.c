@@ -150,8 +150,8 @@ uint64_t tr__chunk_bytes(const tr_server *server, const tr__block *block, uint64
     return left < server->chunk_bytes ? left : server->chunk_bytes;
 }
 
-/* Where there is only one round, a complete chunk is certain to be in the next update. So the store may compute that part of the update now, if nothing is
- * to be set before it. */
+/* Where there is only one round, a complete chunk is certain to be in the next update. So the store may compute that part of the update
+ * now, if nothing is to be set before it. */
 static void use_piece(tr_server *server, const tr__round *round, uint32_t index, uint64_t offset, uint64_t bytes)
 {
     if (!server->store.piece || server->policy.gathers_per_trainer || server->status != TR_OK || tr__sets_has(server, -1, round->step))

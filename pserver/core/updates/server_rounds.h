@@ -1,8 +1,8 @@
 /* server_rounds.h - rounds: where contributions are gathered for one update, as one sum for each block.
  *
- * A round gathers the contributions of one step: of all trainers, or of one (tr_policy.gathers_per_trainer). In a sum, chunks are added in the order of
- * the trainers' numbers, so that the bits do not depend on the order of arrival. A round is full when all contributions that the policy wants are there.
- * Nothing is added to a full round until the round begins its next step. */
+ * A round gathers the contributions of one step: of all trainers, or of one (tr_policy.gathers_per_trainer). In a sum, chunks are added in
+ * the order of the trainers' numbers, so that the bits do not depend on the order of arrival. A round is full when all contributions that
+ * the policy wants are there. Nothing is added to a full round until the round begins its next step. */
 #ifndef TR_PSERVER_SERVER_ROUNDS_H
 #define TR_PSERVER_SERVER_ROUNDS_H
 
@@ -33,7 +33,8 @@ void       tr__rounds_begin(tr_server *server);
 /* The chunk at `offset` of a block: its number among all chunks; its size in bytes. */
 uint64_t   tr__chunk_of(const tr_server *server, const tr__block *block, uint64_t offset);
 uint64_t   tr__chunk_bytes(const tr_server *server, const tr__block *block, uint64_t offset);
-/* Does the trainer contribute to this step? A trainer that has left contributes to the steps that it ended, and no trainer to a step that it left out. */
+/* Does the trainer contribute to this step? A trainer that has left contributes to the steps that it ended, and no trainer to a step that
+ * it left out. */
 bool       tr__round_takes_part(const tr__trainer *trainer, const tr__round *round);
 /* Is it this trainer's turn to have its chunk added? */
 bool       tr__round_is_turn(const tr_server *server, const tr__trainer *trainer, uint32_t index, uint64_t offset);

@@ -193,8 +193,8 @@ static tr_status check_push(const tr_server *server, const tr__trainer *trainer,
     return TR_OK;
 }
 
-/* Copy the slots of a push's keys from the last pull. Most trainers push gradients of the rows that they pulled, in the same order. But a pull and a push
- * are divided into messages at different keys. */
+/* Copy the slots of a push's keys from the last pull. Most trainers push gradients of the rows that they pulled, in the same order. But a
+ * pull and a push are divided into messages at different keys. */
 static void take_hints(piece *p, answered *last, bool is_first)
 {
     if (is_first) {
@@ -417,8 +417,8 @@ static pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
         p->key[0] = wire->read_rows.shard;
         return p;
     }
-    *p = (pull){.seq = wire->seq, .step = wire->pull_rows.step, .own = own_steps(wire), .table = wire->pull_rows.table,
-                .count = count, .is_rounded = wire->pull_rows.is_rounded, .before = wire->pull_rows.before, .hint = (uint32_t *)(void *)(p->key + count)};
+    *p = (pull){.seq = wire->seq, .step = wire->pull_rows.step, .own = own_steps(wire), .table = wire->pull_rows.table, .count = count,
+                .is_rounded = wire->pull_rows.is_rounded, .before = wire->pull_rows.before, .hint = (uint32_t *)(void *)(p->key + count)};
     memcpy(p->key, payload, wire->bytes);
     return p;
 }
@@ -433,8 +433,8 @@ static bool is_pull(const tr_server *server, const tr_wire *wire)
     const uint32_t table = table_of(wire);
     const bool     is_rounded = wire->kind == TR_WIRE_PULL_ROWS && wire->pull_rows.is_rounded;
 
-    return table < server->table_count && (!is_rounded || server->setup->tables[table]->dtype == TR_FP32) && wire->bytes % sizeof(int64_t) == 0 &&
-           wire->bytes / sizeof(int64_t) * (uint64_t)server->table[table].row_bytes <= TR_LIMIT_DATA;
+    return table < server->table_count && (!is_rounded || server->setup->tables[table]->dtype == TR_FP32) &&
+           wire->bytes % sizeof(int64_t) == 0 && wire->bytes / sizeof(int64_t) * (uint64_t)server->table[table].row_bytes <= TR_LIMIT_DATA;
 }
 
 static tr_status on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)

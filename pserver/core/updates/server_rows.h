@@ -1,8 +1,8 @@
 /* server_rows.h - sparse tables: rows are sent, and gradients of rows are stored until their step is applied.
  *
  * server_updates.c alone decides which trainers are in an update, for tables, too. This file lists the pieces of these trainers, trainer
- * by trainer; the store merges them when it applies the update. A table has one copy, which an update changes in place. So rows are sent between two
- * updates, never during one.
+ * by trainer; the store merges them when it applies the update. A table has one copy, which an update changes in place. So rows are sent
+ * between two updates, never during one.
  *
  * A contribution has a piece for every table, also where that piece is empty, because the contribution's weight travels with it. */
 #ifndef TR_PSERVER_SERVER_ROWS_H
@@ -24,7 +24,8 @@ const char           *tr__rows_first_missing(const tr_server *server, const tr__
 void                  tr__rows_ended(tr_server *server, const tr__trainer *trainer);
 /* The trainer is dead: drop the gradients of a step that it has not ended, and its pulls. */
 void                  tr__rows_abandon(tr_server *server, const tr__trainer *trainer);
-/* The gradients for an update, one entry for each table: those that the trainers in `takes_part` sent for the step after their last settled one. */
+/* The gradients for an update, one entry for each table: those that the trainers in `takes_part` sent for the step after their last settled
+ * one. */
 const tr_rows_update *tr__rows_update(tr_server *server, const bool *takes_part);
 /* The number of stored pieces of the trainer's gradients, of all steps. */
 uint64_t              tr__rows_stored(const tr_server *server, const tr__trainer *trainer);

@@ -87,8 +87,9 @@ static int first_sayer(const tr_server *server, const set *s)
 
 static tr_status fail_difference(const tr_server *server, const set *s, int has, int has_not, const char *what)
 {
-    return tr_fail(TR_EPEER, "trainer %d has set '%s' before step %llu, and trainer %d %s: all trainers must set the same values before the same step", has,
-                   name_of(server, s->value), (unsigned long long)s->step, has_not, what);
+    return tr_fail(
+        TR_EPEER, "trainer %d has set '%s' before step %llu, and trainer %d %s: all trainers must set the same values before the same step",
+        has, name_of(server, s->value), (unsigned long long)s->step, has_not, what);
 }
 
 static set *find(const tr_server *server, int trainer, uint64_t step, uint32_t value)
@@ -113,14 +114,16 @@ static tr_status make(set **out, tr_server *server, const tr__trainer *trainer, 
     s->bytes = tr__array_alloc(s->size);
     *link = *out = s;
     if (!s->bytes)
-        return tr_fail(TR_ENOMEM, "no memory for '%s' of %llu bytes, which trainers set", name_of(server, s->value), (unsigned long long)s->size);
+        return tr_fail(TR_ENOMEM, "no memory for '%s' of %llu bytes, which trainers set", name_of(server, s->value),
+                       (unsigned long long)s->size);
     for (int i = 0; server->policy.is_lockstep && i < server->trainer_count; i++)
         if (server->trainer[i].ended >= form->step && !tr_membership_is_over(server->trainer[i].state))
             return fail_difference(server, s, trainer->index, i, "has not");
     return TR_OK;
 }
 
-static tr_status take_chunk(const tr_server *server, set *s, const tr__trainer *trainer, const tr_form_set *form, const uint8_t *payload, uint64_t bytes)
+static tr_status take_chunk(const tr_server *server, set *s, const tr__trainer *trainer, const tr_form_set *form, const uint8_t *payload,
+                            uint64_t bytes)
 {
     uint64_t *said = &s->said[trainer->index];
 
@@ -149,7 +152,8 @@ tr_status tr__sets_on_set(tr_server *server, const tr__trainer *trainer, const t
         return TR_OK;
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     if (form->value >= server->setup->n_values || !server->setup->values[form->value]->bytes)
-        return tr_fail(TR_EFORMAT, "%s sets value %u: this server has no such value", tr__server_trainer_name(server, trainer), form->value);
+        return tr_fail(TR_EFORMAT, "%s sets value %u: this server has no such value", tr__server_trainer_name(server, trainer),
+                       form->value);
     if (is_settled(server, form->step) || (!server->policy.is_lockstep && !is_first(server, trainer)))
         return TR_OK;
     s = find(server, server->policy.is_lockstep ? -1 : trainer->index, form->step, form->value);

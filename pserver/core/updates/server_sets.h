@@ -1,9 +1,10 @@
 /* server_sets.h - values that trainers' scripts set between two steps: a learning rate, a parameter, a state of an optimizer.
  *
- * A value that was set before step s belongs to the contribution of step s: its trainer sends SET before the gradients of that step, and the
- * store assigns it before it applies them. So ordering, failover and replay are those of contributions.
+ * A value that was set before step s belongs to the contribution of step s: its trainer sends SET before the gradients of that step, and
+ * the store assigns it before it applies them. So ordering, failover and replay are those of contributions.
  *
- * - Where trainers make their steps together (is_lockstep) all of them set the same: each sends its value, the first to come is kept, and the others are
+ * - Where trainers make their steps together (is_lockstep) all of them set the same: each sends its value, the first to come is kept, and
+ * the others are
  *   compared with it. A difference, or a trainer that has not set it, fails the job.
  * - Where they do not, the values of the first trainer that is there count, and those of others are dropped.
  *

@@ -1,12 +1,13 @@
 /* server_state.h - the base of a server core: the state that all of its protocols share.
  *
- * Each protocol has one pair of files, such as server_pulls.h and server_pulls.c. The struct with its state is in the .c file, and the other protocols use it
- * through the functions of the .h file. The protocols are layered in the order of the pointers in `struct tr_server`: a file calls
- * only those before it. server_rules.c has the rules between them: which protocol must act when something has changed.
+ * Each protocol has one pair of files, such as server_pulls.h and server_pulls.c. The struct with its state is in the .c file, and the
+ * other protocols use it through the functions of the .h file. The protocols are layered in the order of the pointers in `struct
+ * tr_server`: a file calls only those before it. server_rules.c has the rules between them: which protocol must act when something has
+ * changed.
  *
  * A message, a death, a time or a report of the store is an *input* (server.c). A protocol's handler changes its own state, queues messages
- * (`outbox`) and effects (effects.h), and marks by tr__server_due which rules are due. Then the rules run, one at a time, until none is due. So no
- * protocol calls another one back in the middle of a change. */
+ * (`outbox`) and effects (effects.h), and marks by tr__server_due which rules are due. Then the rules run, one at a time, until none is
+ * due. So no protocol calls another one back in the middle of a change. */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
@@ -96,7 +97,8 @@ typedef struct tr__decisions tr__decisions;
 typedef struct tr__copying tr__copying;
 typedef struct tr__start tr__start;
 
-/* A server's handling of the requests of one kind. Each protocol has a list of handlers, which ends with an empty entry; server_requests.c collects the lists. */
+/* A server's handling of the requests of one kind. Each protocol has a list of handlers, which ends with an empty entry; server_requests.c
+ * collects the lists. */
 typedef struct tr__handler {
     tr_wire_kind kind;
     /* The request's turn has come. A gradient's payload belongs to the handler if it is a buffer of the pool (`is_owned`). */

@@ -1,8 +1,9 @@
 /* server_streams.h - the stream of requests of each trainer: numbers, acknowledgements, and requests that are parked.
  *
- * Requests of one trainer are numbered, and are taken in order, each once. A request may be *open* after it is taken: a JOIN until all have joined, a push
- * until its turn has come, a STEP_END until the step is settled, a DRAIN until the trainer may leave, a WRITE_ROWS until the replica has the rows, anything that is parked. An
- * acknowledgement says that all requests before the first open one are done. Each protocol keeps the first open request of its kind here.
+ * Requests of one trainer are numbered, and are taken in order, each once. A request may be *open* after it is taken: a JOIN until all have
+ * joined, a push until its turn has come, a STEP_END until the step is settled, a DRAIN until the trainer may leave, a WRITE_ROWS until the
+ * replica has the rows, anything that is parked. An acknowledgement says that all requests before the first open one are done. Each
+ * protocol keeps the first open request of its kind here.
  *
  * A trainer that takes part in a snapshot of all trainers is *parked*: what it sends waits here until the snapshot is taken. */
 #ifndef TR_PSERVER_SERVER_STREAMS_H
@@ -10,7 +11,15 @@
 
 #include "pserver/core/updates/server_state.h"
 
-typedef enum tr__open { TR__OPEN_JOIN, TR__OPEN_PUSH, TR__OPEN_STEP, TR__OPEN_DRAIN, TR__OPEN_ROWS, TR__OPEN_PARKED, TR__OPEN_COUNT } tr__open;
+typedef enum tr__open {
+    TR__OPEN_JOIN,
+    TR__OPEN_PUSH,
+    TR__OPEN_STEP,
+    TR__OPEN_DRAIN,
+    TR__OPEN_ROWS,
+    TR__OPEN_PARKED,
+    TR__OPEN_COUNT
+} tr__open;
 
 /* A request that was taken and waits for its turn. */
 typedef struct tr__deferred {

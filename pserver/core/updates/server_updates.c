@@ -258,8 +258,8 @@ void tr__updates_finish(tr_server *server)
 
 /* == commits =================================================================================== */
 
-/* The state of a trainer for a commit. If a trainer has left while a step of it is not settled, the commit has it as present: it will send that step and
- * GOODBYE again to a successor of this server. */
+/* The state of a trainer for a commit. If a trainer has left while a step of it is not settled, the commit has it as present: it will send
+ * that step and GOODBYE again to a successor of this server. */
 static uint8_t flags_of(const tr_server *server, int index, uint64_t settled)
 {
     const tr__trainer *t = &server->trainer[index];

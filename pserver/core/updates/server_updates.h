@@ -1,7 +1,7 @@
 /* server_updates.h - updates: full rounds are queued, and the store applies one at a time.
  *
- * A step of a trainer is *ended* when its STEP_END is here, and *settled* when it is in an update, or was dropped. Settled steps are committed
- * before they are acknowledged (server_rules.c), so a successor of this server has them. */
+ * A step of a trainer is *ended* when its STEP_END is here, and *settled* when it is in an update, or was dropped. Settled steps are
+ * committed before they are acknowledged (server_rules.c), so a successor of this server has them. */
 #ifndef TR_PSERVER_SERVER_UPDATES_H
 #define TR_PSERVER_SERVER_UPDATES_H
 

@@ -57,7 +57,8 @@ static int set_up(void **state)
     (void)state;
     for (int c = 0; c < CASES; c++)
         for (int a = 0; a < 3; a++)
-            shapes[c].out[a] = tr_window_places(shapes[c].in[a], shapes[c].dilation[a] * (shapes[c].kernel[a] - 1) + 1, shapes[c].stride[a], 2 * shapes[c].pad[a], false);
+            shapes[c].out[a] = tr_window_places(shapes[c].in[a], shapes[c].dilation[a] * (shapes[c].kernel[a] - 1) + 1, shapes[c].stride[a],
+                                                2 * shapes[c].pad[a], false);
     return tr_blas_init() == TR_OK ? 0 : -1;
 }
 

@@ -50,7 +50,8 @@ typedef struct terms {
 static tr_conv_shape shape_of(int i)
 {
     tr_conv_shape s = {.batch = cases[i].batch, .in_channels = cases[i].inputs, .out_channels = cases[i].outputs, .groups = 1,
-                       .in = {1, cases[i].height, cases[i].width}, .kernel = {1, cases[i].taps, cases[i].taps}, .stride = {1, cases[i].stride > 0 ? cases[i].stride : 1, cases[i].stride > 0 ? cases[i].stride : 1},
+                       .in = {1, cases[i].height, cases[i].width}, .kernel = {1, cases[i].taps, cases[i].taps},
+                       .stride = {1, cases[i].stride > 0 ? cases[i].stride : 1, cases[i].stride > 0 ? cases[i].stride : 1},
                        .pad = {0, cases[i].pad[0], cases[i].pad[1]}, .dilation = {1, 1, 1}};
     for (int a = 0; a < 3; a++)
         s.out[a] = tr_window_places(s.in[a], s.kernel[a], s.stride[a], 2 * s.pad[a], false);
@@ -101,7 +102,8 @@ static void run(const results *r, const float *x, const float *w, const float *d
     tr_conv_grad_filter_f32(r->dw, d, x, s);
 }
 
-/* The largest error as a multiple of what is 1 in the bound. At borders the bound counts all of a filter, so the largest size stands for all. */
+/* The largest error as a multiple of what is 1 in the bound. At borders the bound counts all of a filter, so the largest size stands for
+ * all. */
 static double worst(const float *got, const terms *t, int64_t n)
 {
     double size = 0, error = 0;
@@ -130,7 +132,8 @@ static void check_case(int i)
         const double errors[3] = {worst(r.out, &out, ny), worst(r.dx, &dx, nx), worst(r.dw, &dw, nw)};
         for (int e = 0; e < 3; e++)
             if (!(errors[e] <= promised))
-                fail_msg("%s: the error of result %d is %.1f times the unit, at most %d are promised", cases[i].name, e, errors[e], promised);
+                fail_msg("%s: the error of result %d is %.1f times the unit, at most %d are promised", cases[i].name, e, errors[e],
+                         promised);
     }
     free(x), free(w), free(d), free(all);
     free(out.exact), free(out.size), free(dx.exact), free(dx.size), free(dw.exact), free(dw.size);

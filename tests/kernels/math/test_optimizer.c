@@ -62,8 +62,8 @@ static void exact_step(int which, double *p, double *s, double *u, double *v, do
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(formulas_match), BOTH(cuts_change_no_bit), BOTH(elsewhere_changes_no_bit), BOTH(rows_change_no_bit), BOTH(equal_rows_are_added_up),
-        BOTH(the_rate_of_adam),
+        BOTH(formulas_match),     BOTH(cuts_change_no_bit),      BOTH(elsewhere_changes_no_bit),
+        BOTH(rows_change_no_bit), BOTH(equal_rows_are_added_up), BOTH(the_rate_of_adam),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
@@ -200,7 +200,8 @@ static void NAME(rows_change_no_bit)(void **state)
         rows[i] = (i * 7) % HEIGHT;
     for (size_t by = 0; by < TR_COUNT(BY_ROWS); by++) {
         const int   which = BY_ROWS[by];
-        NAME(state) dense = NAME(state_new)(HEIGHT * WIDTH), sparse = NAME(state_new)(HEIGHT * WIDTH), start = NAME(state_new)(HEIGHT * WIDTH);
+        NAME(state) dense = NAME(state_new)(HEIGHT * WIDTH), sparse = NAME(state_new)(HEIGHT * WIDTH),
+                    start = NAME(state_new)(HEIGHT * WIDTH);
         T          *g = array_new(COUNT * WIDTH, sizeof(T));
         bool        touched[HEIGHT] = {false};
         for (int i = 0; i < COUNT; i++) {

@@ -1,5 +1,5 @@
-/* test_weight_cache.c - right sides of products that stay as they are. Products with kept panels equal those of tr_gemm, whichever thread packs the panels. Only
- * named memory is kept. */
+/* test_weight_cache.c - right sides of products that stay as they are. Products with kept panels equal those of tr_gemm, whichever thread
+ * packs the panels. Only named memory is kept. */
 #include "kernels/math/products/weight_cache.h"
 
 #include "framework/threads/precision.h"

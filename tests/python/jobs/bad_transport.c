@@ -1,6 +1,6 @@
 /* bad_transport.c - the MPI transport with a fault: from rank 1 on, a byte of each large message is damaged (DAMAGE), or the
- * process dies when it sends the first (DIE); or rank LAST dies when all have said goodbye; or rank STUCK turns for ever inside MPI once the
- * file FLAG is there, at the first start of the job; or server 0 has said to all that it serves when the job is started again, hears no
+ * process dies when it sends the first (DIE); or rank LAST dies when all have said goodbye; or rank STUCK turns for ever inside MPI once
+ * the file FLAG is there, at the first start of the job; or server 0 has said to all that it serves when the job is started again, hears no
  * answer, and dies a second later (DEAF). REAL is the path of trireme_mpi.so. */
 #include "pserver/transport/transport.h"
 #include "pserver/wire/wire.h"

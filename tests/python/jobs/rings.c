@@ -2,9 +2,9 @@
  * such a job starts in milliseconds, and a poll is no system call. TRIREME_RINGS is "RANK SIZE ADDRESS": zeroed memory, mapped before the
  * forks, which holds a ring of bytes for each pair of ranks.
  *
- * A message travels as its header, its size and its payload, each padded to 64 bytes, so that payloads are aligned. Everything is copied. A ring
- * has one writer and one reader; what it has no room for waits with the sender. That a rank has died is for the job's liveness to find: these
- * tests kill nobody. */
+ * A message travels as its header, its size and its payload, each padded to 64 bytes, so that payloads are aligned. Everything is copied. A
+ * ring has one writer and one reader; what it has no room for waits with the sender. That a rank has died is for the job's liveness to
+ * find: these tests kill nobody. */
 #include "pserver/transport/transport.h"
 
 #include <stdatomic.h>
