@@ -102,7 +102,8 @@ typedef enum tr__job_life {
 
 /* Dense gradients and parameters: job_train.c, job_pull.c. */
 typedef struct tr__job_blocks {
-    int            count, value_count;    /* value_count: values of servers (tr_job_spec.values); their entries follow those of the blocks */
+    int            count, value_count;    /* value_count: values of servers (tr_job_spec.values); their entries follow those of the
+                                           * blocks */
     tr__job_block *item;
     tr_map         of;                /* name of a parameter or gradient -> number of its block, plus 1 */
     int            pushed;            /* blocks pushed in the present step */

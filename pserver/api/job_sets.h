@@ -7,8 +7,9 @@
  * Memory that was handed out (an array of NumPy that shares it, tr_tensor_data) may be written without a word. So a digest of its bytes is
  * made when it is handed out, and again at the next step. While an array of NumPy shares the memory, the digest is renewed after each pull.
  *
- * A trainer has no present value of the optimizers' states: no step brings them. Such a variable is *remote*. The framework tells that it is about to be read, and
- * then its value is pulled, once for each state of the servers that this trainer sees. A value that the script has set counts until the next step.
+ * A trainer has no present value of the optimizers' states: no step brings them. Such a variable is *remote*. The framework tells that it
+ * is about to be read, and then its value is pulled, once for each state of the servers that this trainer sees. A value that the script has
+ * set counts until the next step.
  *
  * What must stay true: a step before which nothing was written or handed out costs one comparison here. */
 #ifndef TR_PSERVER_JOB_SETS_H
