@@ -2,7 +2,6 @@
 #include "framework/base/fork_lock.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 static pthread_mutex_t    list_lock = PTHREAD_MUTEX_INITIALIZER;
 static tr_fork_lock      *all;

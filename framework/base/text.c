@@ -2,7 +2,6 @@
 #include "framework/base/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

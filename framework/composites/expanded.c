@@ -8,7 +8,6 @@
 #include "framework/base/memory.h"
 #include "framework/composites/composite.h"
 #include "framework/gradients/foreign_inputs.h"
-#include "framework/operators/op_registry.h"
 #include "framework/programs/attr.h"
 
 enum { MAX_DEPTH = 8 };               /* of composites among the parts of composites */

@@ -9,7 +9,6 @@
 #include "framework/base/memory.h"
 #include "framework/base/number.h"
 #include "framework/programs/attr.h"
-#include "framework/programs/program.h"
 
 typedef struct words {
     const char *at, *end;

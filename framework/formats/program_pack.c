@@ -7,7 +7,6 @@
 #include "framework/base/memory.h"
 #include "framework/operators/op_registry.h"
 #include "framework/programs/attr.h"
-#include "framework/programs/program.h"
 #include "proto/framework.pb-c.h"
 
 typedef Paddle__Framework__Proto__ProgramDesc          pb_program;

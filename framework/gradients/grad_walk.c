@@ -2,7 +2,6 @@
 #include "framework/gradients/grad_walk.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "framework/base/memory.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "framework/operators/op_registry.h"
-#include "framework/tensors/dtype.h"
 
 static int count_args(const int *counts, int slots)
 {

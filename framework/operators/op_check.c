@@ -2,8 +2,6 @@
 #include "framework/operators/op_check.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "framework/base/size.h"
 #include "framework/operators/op_registry.h"

@@ -1,7 +1,6 @@
 /* op_registry.c - see op_registry.h. */
 #include "framework/operators/op_registry.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 
 #include "framework/base/size.h"
 #include "framework/operators/infer.h"
-#include "framework/operators/op_registry.h"
 #include "framework/plans/plan_arena.h"
 
 void tr__layout_free(tr_layout *layout)

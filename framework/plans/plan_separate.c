@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-#include "framework/operators/op_registry.h"
-
 static int slot_of(const tr_step *step, int arg)
 {
     int slot = 0;

@@ -8,12 +8,9 @@
  * buffers per fetch are enough for a caller that holds the last result while it gets the next. */
 #include "framework/runs/frame.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "framework/operators/infer.h"
-#include "framework/operators/op_registry.h"
 #include "framework/tensors/random.h"
 #include "framework/tensors/tensor_finite.h"
 #include "framework/threads/interrupt.h"

@@ -8,8 +8,6 @@
 #include "framework/plans/plan_build.h"
 #include "framework/runs/frame.h"
 #include "framework/runs/reduction.h"
-#include "framework/threads/precision.h"
-#include "framework/threads/threadpool.h"
 
 static _Atomic int64_t plan_count;    /* that have their memory */
 
@@ -54,7 +52,6 @@ static void clear(tr_plan *plan)
     tr__expanded_free(plan->expanded);
     atomic_fetch_sub(&plan_count, plan->root == plan);
 }
-
 
 static void free_sub_plans(tr_plan *plan)
 {

@@ -1,7 +1,6 @@
 /* tensor.c - see tensor.h. */
 #include "framework/tensors/tensor.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* check.c - see check.h. */
 #include "kernels/base/check.h"
 
-#include "framework/tensors/half.h"
 
 tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *meta)
 {

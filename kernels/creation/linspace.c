@@ -1,7 +1,7 @@
 /* linspace.c - numbers at equal distances:  Out[i] = Start + i (Stop - Start) / (Num - 1); Start alone where Num is 1. */
 #ifndef T
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { START, STOP, NUM };
@@ -15,7 +15,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/creation/linspace.c"
 #include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(linspace, .proto = &proto, .kernels = TR_FLOAT_KERNELS(linspace));

@@ -90,7 +90,6 @@ static uint64_t key_of(const tr_run *io, int32_t seed)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/creation/random_fill.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #ifndef T
 
 #include "framework/base/size.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/tools/wrap.h"
 
 #include <math.h>
@@ -20,7 +20,6 @@ static const tr_op_proto proto = {
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/creation/range.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- registration ------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #ifndef T
 
 #include "framework/tensors/random.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
@@ -42,7 +42,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/creation/sampling_id.c"
 #include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(sampling_id, .proto = &proto, .infer = infer, .check = check, .kernels = TR_FLOAT_KERNELS(sampling_id),

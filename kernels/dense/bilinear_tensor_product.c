@@ -3,7 +3,6 @@
  * Made of products: X times all the matrices at once, then each row of that times Y. */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, Y, WEIGHT, BIAS };

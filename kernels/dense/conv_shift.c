@@ -6,7 +6,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 
 #include <string.h>
 
@@ -34,7 +34,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/dense/conv_shift.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 #include "kernels/math/arrays/activation.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/reduce.h"
@@ -63,7 +62,6 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/dense/fc.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

@@ -126,7 +126,6 @@ static operands operands_of(const tr_run *io)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/dense/matmul.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

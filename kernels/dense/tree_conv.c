@@ -11,9 +11,7 @@
  * The windows make a matrix `columns`, [nodes, features * 3], so the rest is a product, and so are the gradients. */
 #ifndef T
 
-#include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
 #include "kernels/math/products/blas.h"
 
@@ -106,7 +104,6 @@ static void weights_of(double weight[3], const member *m, int32_t max_depth)
 }
 
 /* -- kernels: the end of this file, once for each type --------------------------------------------- */
-#define TR_TEMPLATE "kernels/dense/tree_conv.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

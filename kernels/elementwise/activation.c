@@ -41,7 +41,6 @@ static const tr_slot_def out_slots[] = {{"Out", "like X"}, {NULL}};
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/activation.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- from function to operator ---------------------------------------------------------------- */

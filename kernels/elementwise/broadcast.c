@@ -1,5 +1,4 @@
 /* broadcast.c - see broadcast.h. */
-#include "kernels/base/check.h"
 #include "kernels/elementwise/broadcast.h"
 
 /* The dimensions of X that Y stands for: [begin, end), after dropping the ones at Y's ends. */

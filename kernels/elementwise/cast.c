@@ -1,7 +1,7 @@
 /* cast.c - Out = X as another data type. The gradient is the cast back. */
 #include "kernels/math/tools/cast.h"
 #include "kernels/base/grad_ops.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 

@@ -46,7 +46,6 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/clip.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

@@ -5,7 +5,6 @@
 
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/elementwise/broadcast.h"
-#include "kernels/base/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 
@@ -24,7 +23,6 @@ static const tr_attr_def attrs[] = {
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/compare.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- from function to operator ---------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "framework/tensors/random.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/arrays/elementwise.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -53,7 +53,6 @@ static double kept_scale(const attrs *a)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/elementwise/dropout.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

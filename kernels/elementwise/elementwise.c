@@ -55,7 +55,6 @@ static tr_cut counts(const tr_run *io)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/elementwise.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- from function to operator ---------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * Mostly all are finite, which is found out at memory speed; only otherwise the two kinds are told apart. */
 #ifndef T
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/arrays/elementwise.h"
 
 #include <math.h>
@@ -19,7 +19,6 @@ static const tr_slot_def out_slots[] = {TR_SLOT("Out", "[1]", " bool", TR_SLOT_B
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/finite.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */

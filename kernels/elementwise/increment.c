@@ -3,7 +3,7 @@
  * The gradient is an assign. */
 #ifndef T
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/base/grad_ops.h"
 #include "kernels/base/shapes.h"
 #include "kernels/math/tools/wrap.h"
@@ -27,7 +27,6 @@ static const tr_op_proto proto = {
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/increment.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

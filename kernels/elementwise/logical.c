@@ -1,5 +1,5 @@
 /* logical.c - and, or, xor and not of bools, element by element. */
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/base/shapes.h"
 #include "kernels/math/arrays/elementwise.h"
 

@@ -1,7 +1,7 @@
 /* minus.c - Out = X - Y, for tensors of one shape. The gradients are an assign and a scale by -1. */
 #ifndef T
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/base/grad_ops.h"
 #include "kernels/base/shapes.h"
 #include "kernels/math/arrays/elementwise.h"
@@ -19,7 +19,6 @@ static const tr_op_proto proto = {
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/minus.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

@@ -55,7 +55,6 @@ static tr_cut cut_of(const attrs *a, const tr_shape *x)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/elementwise/prelu.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -31,7 +31,6 @@ static const tr_op_proto proto = {
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/scale.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

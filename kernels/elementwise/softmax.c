@@ -6,7 +6,6 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 #include "kernels/base/cut.h"
 #include "kernels/math/arrays/softmax.h"
 #include "kernels/math/arrays/transpose.h"
@@ -44,7 +43,6 @@ static void axis_from_end(void *out, const void *x, const tr_cut *c, int64_t ite
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/elementwise/softmax.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

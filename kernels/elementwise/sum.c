@@ -7,7 +7,6 @@
  * assign, which the plan turns into no work at all. */
 #ifndef T
 
-#include "kernels/base/check.h"
 #include "kernels/base/grad_ops.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/elementwise.h"
@@ -73,7 +72,6 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/elementwise/sum.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

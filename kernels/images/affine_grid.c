@@ -6,7 +6,7 @@
 #ifndef T
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { THETA, OUTPUT_SHAPE };
@@ -66,7 +66,6 @@ static tr_status resize_output(const tr_run *io)
 /* -- kernels -------------------------------------------------------------------------------------- */
 static double place(int64_t i, int64_t n) { return n > 1 ? 2 * (double)i / (double)(n - 1) - 1 : -1; }
 
-#define TR_TEMPLATE "kernels/images/affine_grid.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/images/conv_attrs.h"
 #include "kernels/images/image_attrs.h"
 #include "kernels/math/arrays/reduce.h"
@@ -130,7 +130,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/images/conv.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

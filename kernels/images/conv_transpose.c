@@ -135,7 +135,6 @@ static tr_status infer(const tr_infer *io)
 static int64_t pixels_of(const tr_conv_shape *s) { return s->in[0] * s->in[1] * s->in[2]; }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/images/conv_transpose.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

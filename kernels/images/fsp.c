@@ -4,7 +4,6 @@
  * Made of a product of matrices and a division by the number of pixels. */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, Y };

@@ -7,7 +7,6 @@
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
 #include "kernels/base/body_lines.h"
-#include "kernels/base/check.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,7 +26,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/images/grid_sampler.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- parts, for second gradients: which elements are mixed is constant almost everywhere ----------- */

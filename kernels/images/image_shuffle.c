@@ -10,7 +10,7 @@
  * [n, c b^2, h / b, w / b]. */
 #include "framework/base/size.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/arrays/transpose.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

@@ -206,7 +206,6 @@ static tr_interp job_of(const attrs *a, method own, bool is_later, const fed *f,
 }
 
 /* -- kernels: the end of this file, once for each type --------------------------------------------- */
-#define TR_TEMPLATE "kernels/images/interp.c"
 #include "kernels/math/tools/each_float.h"
 
 #define T uint8_t

@@ -7,7 +7,6 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/base/check.h"
 #include "kernels/images/image_attrs.h"
 
 #include <math.h>
@@ -36,7 +35,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/images/lrn.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/base/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X };
@@ -46,7 +45,6 @@ static tr_status infer(const tr_infer *io)
 static int64_t pixels_of(const tr_tensor *x) { return x->shape.dim[2] * x->shape.dim[3]; }
 static int64_t planes_of_slice(int64_t items) { return 1 + 16384 / (items > 0 ? items : 1); }
 
-#define TR_TEMPLATE "kernels/images/maxout.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */

@@ -161,7 +161,6 @@ static tr_status check_places(const tr_run *io, const tr_tensor *mask)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/images/pool.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
  * all others are 0. Of equal elements the first is taken. */
 #ifndef T
 
-#include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
 
 #include <stdlib.h>
@@ -59,7 +58,6 @@ static plane plane_of(const tr_shape *x, int axis)
     return (plane){x->dim[axis], x->dim[row], x->dim[column], step[axis], step[row], step[column]};
 }
 
-#define TR_TEMPLATE "kernels/images/similarity_focus.c"
 #include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(similarity_focus, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(similarity_focus));

@@ -81,7 +81,6 @@ static void window_of(int64_t *begin, int64_t *end, int64_t n, int64_t windows, 
     *end = (o + 1) * size - pad < n ? (o + 1) * size - pad : n;
 }
 
-#define TR_TEMPLATE "kernels/images/spp.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X };

@@ -82,7 +82,6 @@ static tr_status check_places(const tr_tensor *indices, const tr_shape *out)
 }
 
 /* -- kernels ---------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/images/unpool.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */

@@ -38,7 +38,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/indexing/arg_extreme.c"
 #include "kernels/math/tools/each_number.h"
 
 #define ARG_OP(name, what)                                                                                              \

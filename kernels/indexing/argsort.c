@@ -4,7 +4,7 @@
 #ifndef T
 
 #include "framework/threads/threadpool.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/base/cut.h"
 
 #include <stdlib.h>
@@ -26,7 +26,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/indexing/argsort.c"
 #include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(argsort, .proto = &proto, .kernels = TR_FLOAT_KERNELS(argsort));

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/tools/cast.h"
@@ -69,7 +68,6 @@ static tr_status run(const tr_run *io)
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/indexing/gather.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -134,7 +134,6 @@ static tr_status gather_nd(const tr_run *io)
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/indexing/gather_nd.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- gradients and registration --------------------------------------------------------------------- */

@@ -58,7 +58,6 @@ static tr_status read_ids(int64_t **ids, uint8_t **rows, const tr_run *io, const
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/indexing/scatter.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 
 #include "framework/gradients/grad_second.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X, PLACES };
@@ -53,7 +53,6 @@ static tr_status check_places(const tr_run *io, const char *type, const tr_shape
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/indexing/take_places.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ---------------------------------------------------------------- */

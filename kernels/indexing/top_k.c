@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/arrays/reduce.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -60,7 +60,6 @@ static tr_status resize_outputs(const tr_run *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/indexing/top_k.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 
 #include "framework/gradients/grad_walk.h"
 #include "framework/runs/call.h"
-#include "kernels/base/check.h"
 #include "kernels/base/grad_ops.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

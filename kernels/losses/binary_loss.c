@@ -10,7 +10,6 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/training/loss.h"
 
@@ -48,7 +47,6 @@ static const tr_op_proto teacher_proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/binary_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradients and registration ------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/base/body_lines.h"
-#include "kernels/base/check.h"
 #include "kernels/losses/labels.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/training/loss.h"
@@ -26,7 +25,6 @@ static const tr_op_proto proto = {
 static tr_status infer(const tr_infer *io) { return tr__labels_infer(&io->out[Y], io, "X", false); }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/bpr_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/base/body_lines.h"
-#include "kernels/base/check.h"
 #include "kernels/losses/labels.h"
 #include "kernels/shapes/view.h"
 #include "kernels/math/arrays/softmax.h"
@@ -62,7 +61,6 @@ static tr_status infer2(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/cross_entropy.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -120,7 +120,6 @@ static tr_status find_paths(int64_t *node, uint8_t *turn, const tr_run *io, int6
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/hierarchical_sigmoid.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

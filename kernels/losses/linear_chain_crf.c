@@ -84,7 +84,6 @@ static size_t bytes_of(const tr_tensor *x)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/linear_chain_crf.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/training/loss.h"
 
@@ -31,7 +30,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/log_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -163,7 +163,6 @@ static tr_status check_picks(const tr_run *io, const int64_t *id, const tr_sampl
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/nce.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -33,7 +33,6 @@ static tr_status prepare(const tr_run *io, int slot, const tr_picked_groups *gro
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/losses/picked_grad.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -5,7 +5,6 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 #include "kernels/math/training/loss.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -39,7 +38,6 @@ static const tr_op_proto margin_proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/rank_loss.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradients and registration ------------------------------------------------------------------- */

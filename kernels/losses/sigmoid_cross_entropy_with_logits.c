@@ -6,7 +6,6 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/training/loss.h"
 
@@ -33,7 +32,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/sigmoid_cross_entropy_with_logits.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

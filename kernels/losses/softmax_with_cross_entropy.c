@@ -8,7 +8,6 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "kernels/base/body_lines.h"
-#include "kernels/base/check.h"
 #include "kernels/losses/labels.h"
 #include "kernels/math/arrays/softmax.h"
 
@@ -41,7 +40,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/losses/softmax_with_cross_entropy.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

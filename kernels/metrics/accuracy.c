@@ -1,5 +1,5 @@
 /* accuracy.c - the share of rows whose label is among their k best guesses. */
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/training/metric.h"
 

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/reduce.h"
 #include "kernels/math/training/metric.h"
@@ -82,7 +82,6 @@ static double area(const attrs *a, const int64_t *positive, const int64_t *negat
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/metrics/auc.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */

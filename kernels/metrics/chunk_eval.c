@@ -1,5 +1,4 @@
 /* chunk_eval.c - how many chunks, such as names in a text, were found rightly: see kernels/math/sequences/chunks.h. */
-#include "kernels/base/check.h"
 #include "kernels/math/arrays/rows.h"
 #include "kernels/math/sequences/chunks.h"
 #include "kernels/sequences/sequence.h"

@@ -38,7 +38,6 @@ static tr_status check_sequences(const tr_run *io, const tr_sequences *hyps, con
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/metrics/edit_distance.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- registration --------------------------------------------------------------------------------- */

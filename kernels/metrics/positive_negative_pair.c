@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/base/scratch.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -53,7 +53,6 @@ static int compare(const void *a_, const void *b_)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/metrics/positive_negative_pair.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration --------------------------------------------------------------------------------- */

@@ -97,7 +97,6 @@ static void count_row(double *state, int64_t guess, int64_t label, double weight
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/metrics/precision_recall.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration --------------------------------------------------------------------------------- */

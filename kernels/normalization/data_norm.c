@@ -10,7 +10,6 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/arrays/reduce.h"
@@ -47,7 +46,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/normalization/data_norm.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -41,7 +41,6 @@ static const tr_optimizer_slot slots[] = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/optimizers/adam.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  * window begins. The mean is the three sums over the two numbers of accumulates. */
 #ifndef T
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/arrays/elementwise.h"
 
 #include <string.h>
@@ -47,7 +47,6 @@ static tr_status check(const void *attributes)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/optimizers/average_accumulates.c"
 #include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(average_accumulates, .proto = &proto, .check = check, .kernels = TR_FLOAT_KERNELS(average_accumulates),

@@ -40,7 +40,6 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/optimizers/clip_by_norm.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */

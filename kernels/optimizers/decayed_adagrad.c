@@ -29,7 +29,6 @@ static const tr_optimizer_slot slots[] = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/optimizers/decayed_adagrad.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */

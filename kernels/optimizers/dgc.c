@@ -118,7 +118,6 @@ static int64_t sent_of(const attrs *a, double step, int64_t n)
 }
 
 /* -- kernels: the end of this file, once for each type -------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/optimizers/dgc.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/elementwise.h"
 
@@ -94,7 +93,6 @@ static void update_numbers(const tr_run *io)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/optimizers/loss_scaling.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */

@@ -100,7 +100,6 @@ static bool is_ascending(const int64_t *rows, int64_t count)
     return true;
 }
 
-#define TR_TEMPLATE "kernels/optimizers/optimizer.c"
 #include "kernels/math/tools/each_float.h"
 
 #else

@@ -77,7 +77,6 @@ static tr_status check_state(const tr_run *io, int slot, const tr_sequences *s)
 }
 
 /* -- kernels: the end of this file, once for each type --------------------------------------------- */
-#define TR_TEMPLATE "kernels/recurrent/attention_lstm.c"
 #include "kernels/math/tools/each_float.h"
 
 TR_REGISTER_OP(attention_lstm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(attention_lstm));

@@ -70,7 +70,6 @@ static tr_batches one_step(int64_t *start, int64_t rows)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/recurrent/gru_unit.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- by other operators, for second gradients ------------------------------------------------------ */

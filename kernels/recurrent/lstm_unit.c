@@ -5,7 +5,6 @@
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/base/check.h"
 #include "kernels/math/arrays/activation_scalar.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -39,7 +38,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/recurrent/lstm_unit.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

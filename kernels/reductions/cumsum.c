@@ -4,7 +4,7 @@
 #ifndef T
 
 #include "framework/threads/threadpool.h"
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/base/cut.h"
 #include "kernels/base/grad_ops.h"
 #include "kernels/math/tools/wrap.h"
@@ -29,7 +29,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/reductions/cumsum.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

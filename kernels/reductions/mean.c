@@ -20,7 +20,6 @@ static const tr_op_proto proto = {
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/reductions/mean.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

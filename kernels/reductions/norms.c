@@ -21,7 +21,6 @@ static const tr_slot_def out_slots[] = {{"Out", "[1]"}, {NULL}};
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/reductions/norms.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

@@ -131,7 +131,6 @@ static void from_end(void *out, const void *x, const tr_shape *shape, const layo
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/reductions/reduce.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- from function to operator ---------------------------------------------------------------- */

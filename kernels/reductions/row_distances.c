@@ -7,7 +7,6 @@
  * much shorter. A row of zeros has no direction: its cosine is 0, and its gradient that of a row of length 1, so that all is finite. */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X, Y };

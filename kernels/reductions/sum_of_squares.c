@@ -5,7 +5,7 @@
  * gradient flows through it: it is applied to gradients. */
 #ifndef T
 
-#include "kernels/base/check.h"
+#include "framework/operators/op.h"
 #include "kernels/math/arrays/exact.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -21,7 +21,6 @@ static const tr_op_proto proto = {
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/reductions/sum_of_squares.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration ------------------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/sequences/sequence.h"
 #include "kernels/sequences/sequence.h"
@@ -43,7 +42,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels ------------------------------------------------------------------------------------ */
-#define TR_TEMPLATE "kernels/sequences/add_position_encoding.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

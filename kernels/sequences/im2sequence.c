@@ -131,7 +131,6 @@ static tr_status find_sequences(tr_sequences *s, grid **grids, const tr_run *io)
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/sequences/im2sequence.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

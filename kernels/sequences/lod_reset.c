@@ -5,7 +5,6 @@
 
 #include "framework/gradients/grad_second.h"
 #include "kernels/shapes/view.h"
-#include "kernels/base/check.h"
 #include "kernels/math/tools/cast.h"
 #include "kernels/sequences/sequence.h"
 

@@ -2,7 +2,6 @@
 #ifndef T
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/math/sequences/context.h"
 #include "kernels/sequences/sequence.h"
 
@@ -20,7 +19,6 @@ static const tr_op_proto proto = {
 };
 
 /* -- kernels ------------------------------------------------------------------------------------ */
-#define TR_TEMPLATE "kernels/sequences/row_conv.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

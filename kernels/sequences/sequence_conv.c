@@ -78,7 +78,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels ------------------------------------------------------------------------------------ */
-#define TR_TEMPLATE "kernels/sequences/sequence_conv.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

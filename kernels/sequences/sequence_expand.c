@@ -6,7 +6,6 @@
 #ifndef T
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/math/sequences/sequence.h"
 #include "kernels/sequences/sequence.h"
 
@@ -153,7 +152,6 @@ static tr_status run_expand_as(const tr_run *io)
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/sequences/sequence_expand.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradients and registration ----------------------------------------------------------------- */

@@ -97,7 +97,6 @@ static tr_status flags_of(bool **is_kept, int64_t **offset, const tr_run *io, co
                                                      {is_kept, (size_t)s->offset[s->count] * sizeof **is_kept}, {NULL, 0}});
 }
 
-#define TR_TEMPLATE "kernels/sequences/sequence_ids.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- registration ------------------------------------------------------------------------------- */

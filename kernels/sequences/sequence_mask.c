@@ -1,5 +1,4 @@
 /* sequence_mask.c - lengths become rows of ones and zeros:  Y[..., j] = 1 if j < X[...], else 0. */
-#include "kernels/base/check.h"
 #include "kernels/base/shapes.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/tools/cast.h"

@@ -9,7 +9,6 @@
 #include "kernels/base/check.h"
 #include "kernels/math/arrays/elementwise.h"
 #include "kernels/math/sequences/sequence.h"
-#include "kernels/math/tools/cast.h"
 #include "kernels/sequences/sequence.h"
 
 /* -- interface: sequence_pad -------------------------------------------------------------------- */

@@ -10,7 +10,6 @@
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
 #include "kernels/base/body_lines.h"
-#include "kernels/base/check.h"
 #include "kernels/math/sequences/sequence.h"
 #include "kernels/sequences/sequence.h"
 
@@ -81,7 +80,6 @@ static tr_status check_max_index(const tr_run *io, const tr_sequences *s)
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/sequences/sequence_pool.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

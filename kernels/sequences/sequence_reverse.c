@@ -1,7 +1,6 @@
 /* sequence_reverse.c - each sequence with its rows in the opposite order. Backward is the same again, with X's sequences:
  * a gradient need not have any. */
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/math/sequences/sequence.h"
 #include "kernels/sequences/sequence.h"
 

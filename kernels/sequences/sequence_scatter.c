@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/math/tools/cast.h"
 #include "kernels/math/tools/wrap.h"
 #include "kernels/sequences/sequence.h"
@@ -65,7 +64,6 @@ static tr_status find_places(int64_t **out, tr_sequences *s, const tr_run *io, c
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/sequences/sequence_scatter.c"
 #include "kernels/math/tools/each_number.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

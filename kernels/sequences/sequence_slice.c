@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/math/sequences/sequence.h"
 #include "kernels/math/tools/cast.h"
 #include "kernels/sequences/sequence.h"

@@ -5,7 +5,6 @@
 
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 #include "kernels/math/sequences/sequence.h"
 #include "kernels/sequences/sequence.h"
 
@@ -34,7 +33,6 @@ static tr_status infer(const tr_infer *io)
 }
 
 /* -- kernels ------------------------------------------------------------------------------------ */
-#define TR_TEMPLATE "kernels/sequences/sequence_softmax.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

@@ -7,7 +7,6 @@
 #include "framework/gradients/grad_second.h"
 #include "framework/tensors/random.h"
 #include "kernels/base/check.h"
-#include "kernels/math/arrays/transpose.h"
 #include "kernels/shapes/part.h"
 
 /* -- interface ------------------------------------------------------------------------------ */

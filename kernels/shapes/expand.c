@@ -235,7 +235,6 @@ static tr_status run(const tr_run *io)
     return TR_OK;
 }
 
-#define TR_TEMPLATE "kernels/shapes/expand.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

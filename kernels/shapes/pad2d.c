@@ -11,7 +11,6 @@
 #include "framework/composites/grad_body.h"
 #include "framework/gradients/grad_second.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/base/check.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 enum { X, PADDINGS };
@@ -134,7 +133,6 @@ static int64_t planes_of_slice(const work *w)
     return 1 + 16384 / (items > 0 ? items : 1);
 }
 
-#define TR_TEMPLATE "kernels/shapes/pad2d.c"
 #include "kernels/math/tools/each_float.h"
 
 /* Out's shape from Paddings, which may hold anything. */

@@ -1,7 +1,6 @@
 /* split_byref.c - a tensor cut into pieces of whole rows, as Fluid's transpiler cuts parameters: split along dimension 0. */
 #include "framework/composites/composite.h"
 #include "framework/composites/grad_body.h"
-#include "kernels/base/check.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };

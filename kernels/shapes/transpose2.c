@@ -2,7 +2,6 @@
  *
  * The gradient is the inverse permutation; it needs no data of X. */
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/math/arrays/transpose.h"
 #include "kernels/shapes/view.h"
 

@@ -64,7 +64,6 @@ static tr_status find_samples(tr_sequences *out, const tr_run *io)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/tables/cvm.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "framework/gradients/grad_second.h"
-#include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/rows.h"
 
@@ -97,7 +96,6 @@ static tr_status lookup_table(const tr_run *io)
 
 #define LOOKUPS {[TR_FP32] = lookup_table, [TR_FP64] = lookup_table, [TR_BF16] = lookup_table, [TR_FP16] = lookup_table}
 
-#define TR_TEMPLATE "kernels/tables/lookup_table.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
  * Norms need the first: rows with equal numbers add up, and the length of a sum is not the sum of lengths. What
  * works on values alone, such as a square, takes the second. No gradient flows through them: they are applied to
  * gradients. */
-#include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 
 #include <string.h>

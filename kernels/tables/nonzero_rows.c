@@ -6,7 +6,6 @@
  * Out stands for the same tensor as X. So the gradient of X is Out's, dense or selected rows. */
 #ifndef T
 
-#include "kernels/base/check.h"
 #include "kernels/base/grad_ops.h"
 #include "kernels/base/selected_rows.h"
 #include "kernels/math/arrays/rows.h"
@@ -34,7 +33,6 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
-#define TR_TEMPLATE "kernels/tables/nonzero_rows.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------ */

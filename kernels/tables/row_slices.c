@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/programs/program.h"
 #include "kernels/base/check.h"
 #include "kernels/base/selected_rows.h"
 

@@ -3,7 +3,6 @@
  * Fluid's transpiler cuts the gradients of a table that is spread over servers in this way. In Trireme the client of the servers does that
  * itself (pserver/). Backward: the rows of all sections together, with their numbers in X. Fluid's gradient, the operator sum, leaves out
  * where a section begins. */
-#include "kernels/base/check.h"
 #include "kernels/tables/row_slices.h"
 
 #include <inttypes.h>

@@ -2,7 +2,6 @@
  *
  * Elements are copied in and out, so that what is read does not change when the element is written again, and an
  * array keeps its memory from run to run. Gradients: see tensor_array.h. */
-#include <string.h>
 
 #include "kernels/base/check.h"
 #include "kernels/tensor_arrays/tensor_array.h"

@@ -71,7 +71,6 @@ static int64_t first_row(const tr_tensor *x, int level, int64_t index)
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
-#define TR_TEMPLATE "kernels/tensor_arrays/beam_search.c"
 #include "kernels/math/tools/each_float.h"
 
 /* -- registration --------------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
  * candidates again. */
 #include <string.h>
 
-#include "kernels/base/check.h"
 #include "kernels/base/scratch.h"
 #include "kernels/tensor_arrays/tensor_array.h"
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/check.h"
 #include "kernels/tensor_arrays/lod_pick.h"
 #include "kernels/tensor_arrays/tensor_array.h"
 

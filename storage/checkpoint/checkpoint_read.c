@@ -5,15 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "framework/base/memory.h"
 #include "framework/base/path.h"
-#include "framework/tensors/dtype.h"
-#include "framework/tensors/shape.h"
 
 /* A tensor of a part. */
 typedef struct piece {

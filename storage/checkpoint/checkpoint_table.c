@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "framework/base/memory.h"
-#include "framework/base/name.h"
 #include "storage/table/table_var.h"
 
 typedef Trireme__Checkpoint__Table about;

@@ -7,7 +7,6 @@
 #include "storage/checkpoint/run.h"
 #include "storage/util/crc32c.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

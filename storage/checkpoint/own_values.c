@@ -3,11 +3,9 @@
 
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
-#include "framework/tensors/dtype.h"
 #include "storage/trireme_checkpoint.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 char *tr_own_value_name(const char *name, int trainer)
 {

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "framework/base/fork_lock.h"
 #include "framework/base/memory.h"

@@ -2,7 +2,6 @@
 #include "storage/checkpoint/snapshot.h"
 
 #include "framework/base/memory.h"
-#include "framework/tensors/dtype.h"
 #include "framework/threads/threadpool.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 #include "storage/table/table_tile.h"
 
-#include "framework/operators/infer.h"
 #include "framework/programs/program.h"
 
 #include <stdlib.h>

@@ -27,7 +27,6 @@ tr_act_reads tr_act_grad_reads(tr_act act)
 
 enum { MIN_ITEMS = 8192 };                                   /* elements of a slice */
 
-#define TR_TEMPLATE "kernels/math/arrays/activation.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

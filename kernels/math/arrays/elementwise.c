@@ -6,9 +6,7 @@
 #include "kernels/math/arrays/elementwise.h"
 
 #include "framework/base/compiler.h"
-#include "framework/tensors/random.h"
 #include "framework/threads/threadpool.h"
-#include "kernels/math/arrays/reduce.h"
 #include "kernels/math/tools/wrap.h"
 
 #include <string.h>
@@ -97,7 +95,6 @@ void tr_fill(void *out, const void *value, int64_t item_size, int64_t n)
     tr_parallel_range(n, 2 * MIN_ITEMS, fill_range, &j);
 }
 
-#define TR_TEMPLATE "kernels/math/arrays/elementwise.c"
 #include "kernels/math/tools/each_number.h"
 #else
 

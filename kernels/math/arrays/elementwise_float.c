@@ -16,7 +16,6 @@
 
 enum { MIN_ITEMS = 16384, BLOCK = 2048 };                    /* elements of a slice; of a block that stays in L1 */
 
-#define TR_TEMPLATE "kernels/math/arrays/elementwise_float.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

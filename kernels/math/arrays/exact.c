@@ -233,7 +233,6 @@ static bool add_block_shortly(tr_exact *sum, const float x[BLOCK])
     return true;
 }
 
-#define TR_TEMPLATE "kernels/math/arrays/exact.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -16,7 +16,6 @@ static int64_t items_of_slice(int64_t size)
     return 1 + MIN_ITEMS / (size > 0 ? size : 1);
 }
 
-#define TR_TEMPLATE "kernels/math/arrays/norm_rows.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

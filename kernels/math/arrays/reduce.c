@@ -55,7 +55,6 @@ void tr_reduce_any(uint8_t *out, const uint8_t *x, int64_t pre, int64_t n, int64
     tr_parallel_range(pre * post, 1 + MIN_WORK / at_least_one(n), flags_range, &j);
 }
 
-#define TR_TEMPLATE "kernels/math/arrays/reduce.c"
 #include "kernels/math/tools/each_number.h"
 #else
 

@@ -7,7 +7,6 @@
 
 enum { PIECE = 16384 };               /* elements of a slice, at least; of a row that is cut */
 
-#define TR_TEMPLATE "kernels/math/arrays/reduce_grad.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -104,7 +104,6 @@ static int64_t sums_together(float *sums, const float *x, int64_t rows, int64_t 
 
 #endif
 
-#define TR_TEMPLATE "kernels/math/arrays/row_sums.c"
 #include "kernels/math/tools/each_number.h"
 #else
 

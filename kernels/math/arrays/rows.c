@@ -150,7 +150,6 @@ static const int64_t *deal_out(int64_t *first, const int64_t *ids, int64_t count
     return order;
 }
 
-#define TR_TEMPLATE "kernels/math/arrays/rows.c"
 #include "kernels/math/tools/each_number.h"
 #else
 

@@ -26,7 +26,6 @@ static void note_bad_row(_Atomic int64_t *bad, int64_t row)
         ;
 }
 
-#define TR_TEMPLATE "kernels/math/arrays/softmax.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

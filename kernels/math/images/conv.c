@@ -73,7 +73,6 @@ static int64_t input_row(const tr_conv_shape *s, int64_t z, int64_t dz, int64_t 
     return iz < 0 || iz >= s->in[0] || iy < 0 || iy >= s->in[1] ? -1 : iz * s->in[1] + iy;
 }
 
-#define TR_TEMPLATE "kernels/math/images/conv.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -98,7 +98,6 @@ static int64_t band_size(const geometry *g, int64_t rows)
     return ((rows - 1) * band_pitch(g) + g->phases.w.out[2] + VECTOR - 1) / VECTOR * VECTOR;
 }
 
-#define TR_TEMPLATE "kernels/math/images/conv_depthwise.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

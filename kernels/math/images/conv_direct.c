@@ -129,7 +129,6 @@ static void tables_init(geometry *g)
     fill_pixels(g);
 }
 
-#define TR_TEMPLATE "kernels/math/images/conv_direct.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -112,7 +112,6 @@ static void next_row(row *at, const tr_interp *s)
 }
 
 /* -- the rest: once for each type ------------------------------------------------------------------ */
-#define TR_TEMPLATE "kernels/math/images/interp.c"
 #include "kernels/math/tools/each_float.h"
 
 #define T uint8_t

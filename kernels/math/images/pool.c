@@ -93,10 +93,8 @@ static int64_t shares_row(const shares *s, const tr_windows *w, int64_t r)
     return ((r / w->out[1] + s->before[0]) * s->height + r % w->out[1] + s->before[1]) * s->pitch + s->margin;
 }
 
-#define TR_TEMPLATE "kernels/math/images/pool.c"
 #include "kernels/math/tools/each_float.h"
 #else
-
 
 /* -- maximum --------------------------------------------------------------------------------------------------------------------- */
 

@@ -14,7 +14,6 @@ static bool is_whole(const tr_pool_shape *s)
     return whole;
 }
 
-#define TR_TEMPLATE "kernels/math/images/pool_avg.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -115,7 +115,6 @@ void tr__gemm_ask(tr_factor_find *find, void *payload)
     finds_in = payload;
 }
 
-#define TR_TEMPLATE "kernels/math/products/blas.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

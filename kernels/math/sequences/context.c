@@ -27,7 +27,6 @@ static void inside(int64_t *from, int64_t *to, const tr_window *w, int64_t t, in
         *to = *from;
 }
 
-#define TR_TEMPLATE "kernels/math/sequences/context.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -10,7 +10,6 @@
 
 enum { MIN_SEQUENCES = 4 };                                  /* of a slice */
 
-#define TR_TEMPLATE "kernels/math/sequences/crf.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

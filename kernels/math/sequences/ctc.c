@@ -42,7 +42,6 @@ TR_INLINE double add_logs(double a, double b, double c)
     return high + tr_log_f64(tr_exp_f64(a - high) + tr_exp_f64(b - high) + tr_exp_f64(c - high));
 }
 
-#define TR_TEMPLATE "kernels/math/sequences/ctc.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -6,7 +6,6 @@
 
 enum { MIN_SEQUENCES = 4 };                                  /* of a slice */
 
-#define TR_TEMPLATE "kernels/math/sequences/edit_distance.c"
 #include "kernels/math/tools/each_number.h"
 
 #elif !T_IS_FLOATING

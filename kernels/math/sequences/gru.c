@@ -9,7 +9,6 @@
 
 enum { MIN_CELLS = 2048 };                                   /* of a slice */
 
-#define TR_TEMPLATE "kernels/math/sequences/gru.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -52,7 +52,6 @@ TR_INLINE void prefetch(const void *row, int64_t bytes)
         __builtin_prefetch((const char *)row + i, 0, 2);
 }
 
-#define TR_TEMPLATE "kernels/math/sequences/lstm.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

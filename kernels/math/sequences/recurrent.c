@@ -100,7 +100,6 @@ void tr_sequences_previous(void *out, const void *state, const void *first, cons
     tr_parallel_range(count, 1 + MIN_BYTES / (1 + bytes), shift_sequences, &s);
 }
 
-#define TR_TEMPLATE "kernels/math/sequences/recurrent.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

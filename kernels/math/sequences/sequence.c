@@ -84,7 +84,6 @@ void tr_sequence_expand(void *out, const void *x, const int64_t *item, const int
         tr_parallel_range(count, sequences_of_slice(count, ref[count] * row_bytes), expand_range, &j);
 }
 
-#define TR_TEMPLATE "kernels/math/sequences/sequence.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -1,6 +1,6 @@
-/* each_float.h - read the file TR_TEMPLATE once as float and once as double.
+/* each_float.h - read a template once as float and once as double.
  *
- * Set TR_TEMPLATE to the template's path and include this. The template is plain C in terms of
+ * The template is the .c file that includes this; a header sets TR_TEMPLATE to its own path before. It is plain C in terms of
  *   T           float, double
  *   NAME(x)     x_f32, x_f64
  *   T_IS_F32    1, 0
@@ -8,6 +8,10 @@
  * each type. Never include this while T is defined. */
 #ifdef T
 #error "each_float.h within a template"
+#endif
+
+#ifndef TR_TEMPLATE
+#define TR_TEMPLATE __BASE_FILE__
 #endif
 
 #define T float

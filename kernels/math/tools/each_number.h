@@ -1,4 +1,4 @@
-/* each_number.h - read the file TR_TEMPLATE for float, double, int32_t and int64_t.
+/* each_number.h - read a template for float, double, int32_t and int64_t.
  *
  * As each_float.h, with
  *   T              float, double, int32_t, int64_t
@@ -7,6 +7,10 @@
  *   T_MAX, T_MIN   the largest and the smallest value; infinities for floating types */
 #ifdef T
 #error "each_number.h within a template"
+#endif
+
+#ifndef TR_TEMPLATE
+#define TR_TEMPLATE __BASE_FILE__
 #endif
 
 #define T_IS_FLOATING 1

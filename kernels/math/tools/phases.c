@@ -62,7 +62,6 @@ TR_INLINE void fetch_row(const void *row, int64_t bytes)
 /* Call `work` with the widest block that `count` elements fill, a constant. */
 #define IN_BLOCKS(work, count, ...) ((count) >= 16 ? work(16, __VA_ARGS__) : (count) >= 4 ? work(4, __VA_ARGS__) : work(1, __VA_ARGS__))
 
-#define TR_TEMPLATE "kernels/math/tools/phases.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

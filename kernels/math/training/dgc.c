@@ -26,7 +26,6 @@ static uint64_t digit_of(const uint32_t *counts, int64_t *k)
     return digit;
 }
 
-#define TR_TEMPLATE "kernels/math/training/dgc.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

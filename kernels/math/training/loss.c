@@ -11,7 +11,6 @@
 
 enum { MIN_ITEMS = 4096 };            /* of one slice: some microseconds of work */
 
-#define TR_TEMPLATE "kernels/math/training/loss.c"
 #include "kernels/math/tools/each_float.h"
 
 #else

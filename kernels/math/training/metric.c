@@ -45,7 +45,6 @@ double tr_pr_area(const int64_t *positive, const int64_t *negative, int64_t buck
     return hits > 0 ? area / hits : 0;
 }
 
-#define TR_TEMPLATE "kernels/math/training/metric.c"
 #include "kernels/math/tools/each_float.h"
 
 #else

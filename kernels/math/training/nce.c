@@ -40,7 +40,6 @@ void tr_sampler_draw(int64_t *out, const double *u, int64_t n, const tr_sampler 
         out[i] = sampler->kind == TR_SAMPLER_CUSTOM ? draw_custom(u[i], sampler) : (int64_t)(u[i] * (double)sampler->classes);
 }
 
-#define TR_TEMPLATE "kernels/math/training/nce.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

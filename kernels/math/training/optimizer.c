@@ -22,7 +22,6 @@ TR_INLINE void ask_for(const void *array, int64_t row, int64_t bytes)
         tr__claim_row((const char *)array + row * bytes, bytes);
 }
 
-#define TR_TEMPLATE "kernels/math/training/optimizer.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

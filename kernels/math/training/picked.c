@@ -36,7 +36,6 @@ void tr_picked_group(tr_picked_groups *groups, int64_t *memory, const int64_t *i
     groups->at = there;
 }
 
-#define TR_TEMPLATE "kernels/math/training/picked.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

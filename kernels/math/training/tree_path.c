@@ -3,7 +3,6 @@
 #include "kernels/math/training/tree_path.h"
 
 #include "framework/base/compiler.h"
-#include "framework/tensors/vecmath.h"
 #include "kernels/math/arrays/activation_scalar.h"
 
 int64_t tr_tree_depth(int64_t classes)
@@ -26,7 +25,6 @@ void tr_tree_paths(int64_t *node, uint8_t *turn, const int64_t *label, int64_t n
     }
 }
 
-#define TR_TEMPLATE "kernels/math/training/tree_path.c"
 #include "kernels/math/tools/each_float.h"
 #else
 

@@ -80,7 +80,6 @@ static void functions_have_names_and_say_what_their_gradients_read(void **state)
     assert_int_equal(tr_act_grad_reads(TR_ACT_square), TR_ACT_READS_X);
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_activation.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

@@ -66,7 +66,6 @@ static void grids_depend_on_the_shape_and_cover_it(void **state)
     assert_in_range(rows * cols, 2, TR_MAX_SLICES);
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_blas.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

@@ -90,7 +90,6 @@ static void windows_have_fluids_places(void **state)
     assert_int_equal(tr_window_reach(7, 3, 2, 2, 4), 9);
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_conv.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

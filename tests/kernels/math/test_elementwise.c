@@ -108,7 +108,6 @@ static void the_smallest_integer_does_not_trap(void **state)
     assert_int_equal(out, INT32_MIN);
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_elementwise.c"
 #include "kernels/math/tools/each_number.h"
 
 int main(void)

@@ -37,7 +37,6 @@ static void ties_go_to_the_even_one(void **state)
     assert_true(tr_exact_round_f32(&odd) == 1 + 0x1p-22f);
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_exact.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

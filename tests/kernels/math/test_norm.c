@@ -9,7 +9,6 @@ static const int64_t batches[][3] = {                         /* pre, channels, 
 };
 static const int64_t layers[][2] = {{0, 4}, {1, 1}, {3, 10}, {200, 128}, {5, 9000}};
 
-#define TR_TEMPLATE "tests/kernels/math/test_norm.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

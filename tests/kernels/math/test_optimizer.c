@@ -56,7 +56,6 @@ static void exact_step(int which, double *p, double *s, double *u, double *v, do
     }
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_optimizer.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

@@ -59,7 +59,6 @@ static double size_of(const tr_pool_shape *s, int64_t o)
     return padded;
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_pool.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

@@ -54,7 +54,6 @@ static void integers_reduce_exactly(void **state)
     assert_int_equal(small[0], 8);
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_reduce.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

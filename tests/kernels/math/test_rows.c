@@ -73,7 +73,6 @@ static void groups_are_sorted_and_stable(void **state)
         }
 }
 
-#define TR_TEMPLATE "tests/kernels/math/test_rows.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)

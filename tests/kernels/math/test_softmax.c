@@ -7,7 +7,6 @@
 static const int64_t shapes[][2] = {{0, 4}, {1, 1}, {3, 10}, {64, 10}, {100, 2073}, {500, 65}, {2, 40000}};
 enum { CASES = sizeof shapes / sizeof *shapes };
 
-#define TR_TEMPLATE "tests/kernels/math/test_softmax.c"
 #include "kernels/math/tools/each_float.h"
 
 int main(void)
