@@ -308,6 +308,7 @@ struct tr_op {
     bool                has_effect;   /* does more than write outputs (print, save, send): never left out */
     unsigned            io;           /* reaches beyond the scope: TR_IO_FILES, TR_IO_PEERS, TR_IO_CODE. A program from a file may not have it,
                                          unless the caller allows it (tr_program_check_io) */
+    bool                only_copies;  /* an output has the values of an input: it makes no NaN that was not there */
     bool                is_random;    /* wants random_key */
     bool                is_varying;   /* random_key changes from run to run (dropout), not only from op to op */
     bool                is_itemwise;  /* element i of an output depends on elements i of inputs alone, where all have as many; the kernel then

@@ -67,4 +67,4 @@ static const tr_op_proto helper_proto = {
 TR_REGISTER_OP(rnn_memory_helper, .locality = TR_POINTWISE, .proto = &helper_proto, .infer = infer, .run = assign, .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);
 TR_REGISTER_OP(assign, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .run = assign, .grad = &grad, .inplace = {{X, OUT}},
-               .inplace_count = 1);
+               .inplace_count = 1, .only_copies = true);

@@ -75,6 +75,7 @@ static Trireme__Pserver__Block *make_block(const tr_job_block *from)
     to->grad = (char *)(uintptr_t)from->grad;
     to->dtype = (uint32_t)from->dtype;
     to->bytes = (uint64_t)from->bytes;
+    to->has_is_number = to->is_number = from->is_exact;
     return to;
 }
 

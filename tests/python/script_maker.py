@@ -217,6 +217,8 @@ h = L.array_read(array, n)
         if self.often(0.15, "CompiledProgram"):
             how = ", fluid.CompiledProgram(main)"
         cut = self.random.choice([0, 1, 3, 4, 5, ROWS]) if self.is_sliced else ROWS
+        if self.is_sliced and not self.lone_mode.startswith(ROUNDING) and self.often(0.06, "a step without rows"):
+            how += ", rows=0"
         self.say(f"step({self.steps}, {cut}, {feeds}{how})")
 
     def action(self) -> None:

@@ -35,8 +35,8 @@ def feed_of(number, names, begin, end):
         else:
             found[name] = value if name == "factor" else value[begin:end]
     return found
-def step(number, cut, names, program=main):
-    begin, end = (0, {rows}) if count == 1 or not {sliced} else (0, cut) if me == 0 else (cut, {rows})
+def step(number, cut, names, program=main, rows={rows}):
+    begin, end = (0, rows) if count == 1 or not {sliced} else (0, min(cut, rows)) if me == 0 else (min(cut, rows), rows)
     cost, = exe.run(program, feed=feed_of(number, names, begin, end), fetch_list=[loss])
     note("loss of step %d" % number, np.array(cost))
 def read(first, last, cut):

@@ -25,7 +25,7 @@ FEATURES = ["table", "is_sparse", "dense", "sequences", "a second lookup", "batc
             "a dataset: batches", "a dataset: in memory", "a dataset: shuffled", "a dataset: two data sets", "a dataset: two data sets at once",
             "a dataset: tested", "a dataset: tasks", "leased tasks of two trainers", "a started reader of batches", "a started reader of samples",
             "a started reader of lists of samples", "a reader is reset", "ParallelExecutor", "with_data_parallel", "an exception in the backward part",
-            "an exception in the backward part, skipped", "an exception in the backward part of SGD",
+            "a step without rows", "an exception in the backward part, skipped", "an exception in the backward part of SGD",
             *(f"an optimizer's state: {how}" for how in ("read", "test", "program", "file", "step", "half"))]
 
 

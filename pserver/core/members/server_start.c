@@ -79,6 +79,7 @@ static void lay_out_blocks(tr_server *server)
         tr__block *b = &server->block[i];
         b->dtype = (tr_dtype)setup->blocks[i]->dtype;
         b->bytes = setup->blocks[i]->bytes;
+        b->is_number = setup->blocks[i]->is_number;
         b->first_chunk = server->chunk_count;
         b->chunks = (b->bytes + server->chunk_bytes - 1) / server->chunk_bytes;
         server->chunk_count += b->chunks;

@@ -204,6 +204,8 @@ void tr__round_add(tr_server *server, tr__round *round, uint32_t index, uint64_t
         data = to;
     }
     tr_mean_add(mean, block->dtype, sum, data, count, weight);
+    if (weight == 0 && block->is_number)
+        tr_mean_keep(mean, block->dtype, sum, data, count);
     mean->turn++;
     move_on(server, round, index, offset);
 }
@@ -239,9 +241,12 @@ static void merge_chunk(tr_server *server, const bool *who, uint32_t index, uint
     tr_mean            mean = {0};
 
     for (int i = 0; i < server->trainer_count; i++)
-        if (who[i])
+        if (who[i]) {
             tr_mean_add(&mean, block->dtype, r->merged.sum[index] + offset, r->round[i].sum[index] + offset, count,
                         r->round[i].chunk[at].total);
+            if (r->round[i].chunk[at].is_kept && r->round[i].chunk[at].total == 0)
+                tr_mean_keep(&mean, block->dtype, r->merged.sum[index] + offset, r->round[i].sum[index] + offset, count);
+        }
     tr_mean_finish(&mean, block->dtype, r->merged.sum[index] + offset, count);
 }
 

@@ -53,6 +53,7 @@ typedef struct tr__trainer {
 typedef struct tr__block {
     tr_dtype dtype;
     uint64_t bytes;
+    bool     is_number;               /* no gradient, but a number that trainers share */
     uint64_t first_chunk, chunks;     /* its chunks, in the numbering of the chunks of all blocks */
     uint32_t value;                   /* of an entry behind the blocks: the number in Setup.values */
 } tr__block;

@@ -72,11 +72,22 @@ void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int
     mean->count++;
 }
 
+void tr_mean_keep(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int64_t count)
+{
+    if (mean->count || mean->is_kept)
+        return;
+    if (sum != part)
+        memcpy(sum, part, (size_t)(count * tr_dtype_size(dtype)));
+    mean->is_kept = true;
+}
+
 void tr_mean_finish(tr_mean *mean, tr_dtype dtype, void *sum, int64_t count)
 {
     mean->is_whole = true;
-    if (mean->total == 0)                          /* no trainer had a sample, so the mean is 0 */
-        memset(sum, 0, (size_t)(count * tr_dtype_size(dtype)));
+    if (mean->total == 0) {                        /* no trainer had a sample */
+        if (!mean->is_kept)
+            memset(sum, 0, (size_t)(count * tr_dtype_size(dtype)));
+    }
     else if (mean->is_uneven)
         scale(dtype, sum, count, 1.0 / mean->total);
     else if (mean->count > 1)

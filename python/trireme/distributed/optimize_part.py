@@ -67,20 +67,29 @@ class OptimizePart:
         self._analyse()
         self.all_owners = self.owner
         if joint_on_trainers and self.joint:
-            self.kept = self._makers_of_gradients()
+            self.kept = self._needed_for_joint()
             self._analyse()
             self.all_owners = {**self.all_owners, **self.owner}
 
-    def _makers_of_gradients(self) -> set[int]:
-        """Return the places of the operators that compute, from gradients, the values that updates read."""
-        wanted: set[str] = set()
+    def _needed_for_joint(self) -> set[int]:
+        """Return the places of the operators that need several parameters' gradients, of those that use what these compute, and of those that make
+        what they read. What such an operator makes of one parameter's gradient is a gradient again: the rest, such as weight decay, is the servers'.
+        """
+        common: set[str] = set()                       # computed from several gradients, such as their norm
+        single = {*self.grads, *self.tables.values()}  # computed from one, and perhaps from what is common
         places: set[int] = set()
-        for op in reversed(self._all):
-            if not is_optimize(op):
-                continue
-            if is_table_update(op) or op.input("Param"):
-                wanted.update(op.input("Grad"))
-            elif wanted.intersection(op.output_arg_names):
+        joint = {op.index for op, _ in self.joint}
+        for op in self.ops:
+            is_joint, is_of_one = op.index in joint, bool(single.intersection(op.input_arg_names))
+            if is_joint or common.intersection(op.input_arg_names):
+                places.add(op.index)
+            if is_of_one and not is_joint:
+                single.update(op.output_arg_names)
+            elif op.index in places:
+                common.update(op.output_arg_names)
+        wanted = {name for op in self.ops if op.index in places for name in op.input_arg_names}
+        for op in reversed(self.ops):
+            if is_optimize(op) and op.index not in places and wanted.intersection(op.output_arg_names):
                 wanted.update(op.input_arg_names)
                 places.add(op.index)
         return places
