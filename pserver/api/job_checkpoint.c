@@ -282,7 +282,7 @@ static tr_status wait_for_replacements(const tr_job *job)
 
     while (atomic_load(&job->rank.awaits_replacement) && tr__clock() < deadline) {
         TR_TRY(tr_comm_status(job->rank.comm));
-        nanosleep(&(struct timespec){0, 20000000}, NULL);
+        tr__sleep(20000000);
     }
     return TR_OK;
 }

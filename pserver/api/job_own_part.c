@@ -360,7 +360,7 @@ static tr_status await_manifest(tr_manifest **out, bool *is_gone, const tr__own_
         TR_TRY(tr_comm_status(o->job->rank.comm));
         if (tr__clock() > deadline)
             return tr_fail(TR_ETIMEOUT, "its part did not come to '%s' within %lld s", folder, (long long)(PATIENCE / 1000000000));
-        nanosleep(&(struct timespec){0, NAP}, NULL);
+        tr__sleep(NAP);
     }
     *is_gone = !*out || (*out)->snapshot != number;
     return TR_OK;

@@ -59,6 +59,8 @@ tr_status tr__job_pull_entries(tr_job *job, int count, const int *blocks, void *
 
 tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
 {
+    for (int i = 0; i < count; i++)
+        TR_TRY(tr__job_check_block(job, blocks[i], "tr_job_pull"));
     TR_TRY(tr__job_pull_entries(job, count, blocks, data, ticket));
     job->blocks.pulled_at = job->step;
     atomic_fetch_add(&job->blocks.version, 1);

@@ -57,7 +57,6 @@ tr_comm *tr__comm_new(const tr_comm_options *options, const tr_comm_core *core, 
     comm->machine = *machine;
     comm->early_end = &comm->early;
     comm->own_doorbell = machine->make_doorbell(machine->self, &comm->doorbell_file);
-    snprintf(comm->transport_path, sizeof comm->transport_path, "%s", options->transport);
     pthread_mutex_init(&comm->lock, NULL);
     pthread_mutex_init(&comm->drive, NULL);
     return comm;
@@ -65,12 +64,14 @@ tr_comm *tr__comm_new(const tr_comm_options *options, const tr_comm_core *core, 
 
 tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core)
 {
-    tr_comm  *comm = *out = tr__comm_new(options, core, &tr_machine_real);
-    const int error = pthread_create(&comm->thread, NULL, tr__comm_run, comm);
-    if (error)
-        return tr_fail(TR_ENOMEM, "cannot start the communication thread: %s; ulimit -u or a cgroup's pids.max may be too small",
-                       strerror(error));
-    comm->has_thread = true;
+    char                      error[2048] = "";
+    const tr_transport_table *table = tr_transport_load(options->transport, error, sizeof error);
+    tr_comm                  *comm = *out = tr__comm_new(options, core, &tr_machine_real);
+
+    comm->table = table;
+    if (!table)
+        return tr_fail(TR_EUNSUPPORTED, "%s", error);
+    TR_TRY(tr_background_begin(&comm->thread, tr__comm_run, comm, "communicate"));
     tr__comm_pulse_begin(comm);
     /* The thread's own deadline comes first, and names the missing ranks. After it MPI_Init itself hangs. */
     tr__interruptible_begin();
@@ -221,7 +222,7 @@ tr_status tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout)
             return tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9);
         if (tr__is_interrupted())
             return tr__fail_interrupted("the wait for the servers");
-        usleep(100);
+        tr__sleep(100000);
     }
     return TR_OK;
 }
@@ -257,11 +258,11 @@ static void leave_failed(tr_comm *comm)
     while (comm->transport && !atomic_load(&comm->watch.is_told) && tr__clock() < deadline)
         owner_rest(comm, atomic_load(&comm->owner_bell), 5000000);
     if (comm->transport)
-        usleep(50000);
+        tr__sleep(50000000);
     atomic_store(&comm->is_parked, true);
     wake_thread(comm);
     tr__comm_pulse_end(comm);
-    pthread_join(comm->thread, NULL);              /* MPI is not finalized, and the memory that it may write into is kept */
+    tr_background_join(&comm->thread);             /* MPI is not finalized, and the memory that it may write into is kept */
 }
 
 /* Finalize MPI, which asks its daemon. The daemon may sleep or be gone; the job is over all the same. */
@@ -269,7 +270,7 @@ static bool end_mpi(tr_comm *comm)
 {
     if (wait_state(comm, TR__ENDED, MPI_END) != TR_OK)
         return false;                              /* the thread still runs: its memory is kept */
-    pthread_join(comm->thread, NULL);
+    tr_background_join(&comm->thread);
     tr__comm_free(comm);
     return true;
 }
@@ -284,7 +285,7 @@ void tr__comm_leave_begin(tr_comm *comm, bool is_well)
 tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must_exit)
 {
     *must_exit = false;
-    if (!comm->has_thread) {
+    if (!comm->thread.is_to_be_joined) {
         tr__comm_free(comm);
         return TR_OK;
     }

@@ -212,7 +212,9 @@ tr__rest tr__comm_choose_rest(tr_comm *comm, tr__rhythm *r, unsigned seen)
 
 void tr__comm_rest(tr_comm *comm, const tr__rest *rest)
 {
-    if (rest->kind == TR__REST_HOT)
+    if (rest->kind != TR__REST_NAP && tr__schedule)
+        tr__schedule->poll(rest->nanoseconds);
+    else if (rest->kind == TR__REST_HOT)
         tr__pause();
     else if (rest->kind == TR__REST_YIELD)
         sched_yield();

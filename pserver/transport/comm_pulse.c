@@ -89,16 +89,14 @@ static void *run(void *payload)
 
 void tr__comm_pulse_begin(tr_comm *comm)
 {
-    comm->pulse.has_thread = pthread_create(&comm->pulse.thread, NULL, run, comm) == 0;     /* without it the rank beats between two turns
-                                                                                             * only */
+    tr_background_begin(&comm->pulse.thread, run, comm, "beat");     /* without it the rank beats between two turns only */
 }
 
 void tr__comm_pulse_end(tr_comm *comm)
 {
-    if (!comm->pulse.has_thread)
+    if (!comm->pulse.thread.is_to_be_joined)
         return;
     atomic_store(&comm->pulse.ends, true);
     tr__bell_ring(&comm->pulse.bell);
-    pthread_join(comm->pulse.thread, NULL);
-    comm->pulse.has_thread = false;
+    tr_background_join(&comm->pulse.thread);
 }

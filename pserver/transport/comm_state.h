@@ -12,6 +12,7 @@
 #include "pserver/transport/comm.h"
 #include "pserver/transport/liveness.h"
 #include "pserver/transport/machine.h"
+#include "pserver/util/background.h"
 #include "pserver/util/wake.h"
 
 #include <pthread.h>
@@ -52,8 +53,7 @@ typedef struct tr__commands {
 typedef struct tr__beats {
     atomic_llong     at;                          /* when the last ones were sent; 0: never */
     tr_counter       count;
-    pthread_t        thread;
-    bool             has_thread;
+    tr_background    thread;
     atomic_bool      ends;
     atomic_uint      bell;
 } tr__beats;
@@ -85,9 +85,7 @@ struct tr_comm {
     tr_comm_options options;
     tr_comm_core    core;
     tr_machine      machine;
-    char            transport_path[1024];
-    pthread_t       thread;
-    bool            has_thread;
+    tr_background   thread;
 
     /* shared by both threads */
     atomic_int       state;

@@ -16,9 +16,7 @@ static bool begin(tr_comm *comm)
     size_t                    size;
 
     comm->now = tr__comm_clock(comm);
-    comm->table = comm->machine.load(comm->machine.self, comm->transport_path, error, sizeof error);
-    if (comm->table)
-        comm->transport = comm->table->start(&events, error, sizeof error);
+    comm->transport = comm->table->start(&events, error, sizeof error);
     if (!comm->transport) {
         pthread_mutex_lock(&comm->lock);
         comm->status = TR_EUNSUPPORTED;

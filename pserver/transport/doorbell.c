@@ -1,6 +1,7 @@
 #include "pserver/transport/doorbell.h"
 
 #include "framework/base/memory.h"
+#include "pserver/util/schedule.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@ static tr_doorbell *map(int file)
 
 tr_doorbell *tr_doorbell_new(int *file)
 {
+    if (tr__schedule)
+        return tr__schedule->make_doorbell(file);
     *file = memfd_create("trireme-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*file >= 0 && (ftruncate(*file, PAGE) != 0 || fcntl(*file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
         close(*file);
@@ -36,6 +39,8 @@ tr_doorbell *tr_doorbell_open(int64_t pid, int file)
 {
     char path[64];
 
+    if (tr__schedule)
+        return tr__schedule->open_doorbell(pid);
     if (file < 0)
         return NULL;
     snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)pid, file);
@@ -50,7 +55,7 @@ tr_doorbell *tr_doorbell_open(int64_t pid, int file)
 
 void tr_doorbell_close(tr_doorbell *bell)
 {
-    if (bell)
+    if (bell && !tr__schedule)
         munmap(bell, PAGE);
 }
 

@@ -64,12 +64,6 @@ static void close_doorbell(void *self, tr_doorbell *bell)
     tr_doorbell_close(bell);
 }
 
-static const tr_transport_table *load(void *self, const char *path, char *error, size_t size)
-{
-    (void)self;
-    return tr_transport_load(path, error, size);
-}
-
 static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t incarnation, bool can_replace, int doorbell)
 {
     (void)self;
@@ -185,6 +179,6 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 }
 
 const tr_machine tr_machine_real = {
-    NULL, now, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
+    NULL, now, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, pack_hello,
     progress, open_process, close_process, has_ended, is_open, kill_process, can_read, tell, may_explain, print, end,
 };

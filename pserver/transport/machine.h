@@ -25,8 +25,6 @@ typedef struct tr_machine {
     tr_doorbell *(*make_doorbell)(void *self, int *file);
     tr_doorbell *(*open_doorbell)(void *self, int64_t pid, int file);
     void (*close_doorbell)(void *self, tr_doorbell *bell);
-    /* Load the transport. NULL: the reason is in `error`. */
-    const tr_transport_table *(*load)(void *self, const char *path, char *error, size_t size);
     /* Make this process's hello for the other ranks (roster.h). */
     tr_status (*pack_hello)(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t incarnation, bool can_replace, int doorbell);
 

@@ -1,6 +1,8 @@
 /* transport.c - finds and loads the MPI transport. */
 #include "pserver/transport/transport.h"
 
+#include "pserver/util/schedule.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,8 +60,13 @@ const tr_transport_table *tr_transport_load(const char *path, char *error, size_
         return NULL;
     }
     const tr_transport_table *table = dlsym(library, "tr_transport_mpi");
-    if (table && table->version == TR_TRANSPORT_VERSION)
+    if (table && table->version == TR_TRANSPORT_VERSION) {
+        if (table->schedule) {
+            tr__schedule = table->schedule;
+            tr__schedule->begin();
+        }
         return table;
+    }
     snprintf(error, size, "'%s' is not the transport of this version of Trireme", path);
     return NULL;
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TR_TRANSPORT_VERSION = 2, TR_TRANSPORT_HEADER = 64 };
+enum { TR_TRANSPORT_VERSION = 3, TR_TRANSPORT_HEADER = 64 };
 
 typedef struct tr_transport tr_transport;
 
@@ -56,11 +56,13 @@ typedef struct tr_transport_table {
     /* Stop. `is_clean`: all peers are alive and stop, too, and no message is under way. Otherwise MPI is not finalized, and the process
      * must end by _exit. */
     void (*stop)(tr_transport *transport, bool is_clean);
+    /* What decides when this rank's threads run (schedule.h); NULL: the kernel. */
+    const struct tr_schedule *schedule;
 } tr_transport_table;
 
 /* The path of trireme_mpi.so: `path`, else TRIREME_TRANSPORT, else the file that belongs to this code. */
 void                      tr_transport_find(char *out, size_t size, const char *given);
-/* Load the table of the transport at this path. NULL: the reason is in `error`. */
+/* Load the table of the transport at this path, and begin its schedule, if it has one. NULL: the reason is in `error`. */
 const tr_transport_table *tr_transport_load(const char *path, char *error, size_t size);
 
 #endif

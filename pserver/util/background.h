@@ -1,6 +1,7 @@
 /* background.h - a task on a thread of its own, one at a time: a task is joined before the next one begins.
  *
- * What must stay true: one thread makes all calls, except tr_background_end: the task's own thread calls it. */
+ * What must stay true: one thread makes all calls, except tr_background_end: the task's own thread calls it. A tr_background lives
+ * until its task is joined. */
 #ifndef TR_PSERVER_BACKGROUND_H
 #define TR_PSERVER_BACKGROUND_H
 
@@ -11,8 +12,12 @@
 
 typedef struct tr_background {
     pthread_t   thread;
+    void     *(*run)(void *self);
+    void       *self;
+    int         turns_as;             /* its number in a schedule (schedule.h) */
     bool        is_to_be_joined;
     atomic_bool has_ended;            /* the task's function has returned, or is about to */
+    atomic_uint is_over;              /* its thread is about to end */
 } tr_background;
 
 /* `what` names the task in messages of failure. */

@@ -143,9 +143,9 @@ def compare_all(seeds: list[int], transport: str, has_all: bool, workers: int) -
 
 
 def build_transport(folder: Path) -> str:
-    """Compile jobs/rings.c."""
-    out, source = folder / "rings.so", Path(__file__).with_name("jobs") / "rings.c"
-    subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{Path(__file__).resolve().parents[2]}", "-o", out, source], check=True, timeout=60)
+    """Compile the transport and the schedule of forked jobs (jobs/rings.c, jobs/turns.c)."""
+    out, sources = folder / "rings.so", [Path(__file__).with_name("jobs") / name for name in ("rings.c", "turns.c")]
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", f"-I{Path(__file__).resolve().parents[2]}", "-o", out, *sources], check=True, timeout=60)
     return str(out)
 
 

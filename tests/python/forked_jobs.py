@@ -12,7 +12,6 @@ import ctypes
 import gc
 import importlib
 import io
-import mmap
 import os
 import pickle
 import pkgutil
@@ -37,7 +36,8 @@ from trireme.job import job as jobs
 from trireme.job.session import session
 
 LIMIT = 60.0                                           # seconds, for a job
-RING = 256 << 10                                       # bytes for a pair of ranks: more than jobs/rings.c needs
+RING = 256 << 10                                       # bytes for a pair of ranks: more than jobs/rings.c and turns.h need
+MILLISECOND = 10**6                                    # of a job's time, which is virtual
 
 
 @dataclass
@@ -92,11 +92,11 @@ def _leave() -> None:
             jobs._end()
 
 
-def _serve() -> None:
+def serve(role: int = lib.TR_ROLE_SERVER) -> bool:
+    """Do what trireme-pserver does. Return whether all went well."""
     out = ffi.new("tr_job **")
-    if lib.tr_dist_init() == 0 and lib.tr_job_start(out, 1, ffi.NULL) == 0:
-        lib.tr_job_serve(out[0])
-    lib.tr_job_free(out[0])
+    is_well = lib.tr_dist_init() == 0 and lib.tr_job_start(out, role, ffi.NULL) == 0 and lib.tr_job_serve(out[0]) == 0
+    return lib.tr_job_free(out[0]) == 0 and is_well
 
 
 def _fork(run: Callable[[], Outcome | None], end: Callable[[], None]) -> tuple[int, int]:
@@ -124,38 +124,71 @@ def _fork(run: Callable[[], Outcome | None], end: Callable[[], None]) -> tuple[i
         os._exit(0)
 
 
-def _become(rank: int, size: int, rings: int, name: str, extra: dict[str, str]) -> None:
-    os.environ.update(OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_RANK=str(rank), TRIREME_RINGS=f"{rank} {size} {rings:#x}", TRIREME_SHUFFLE=name, **extra)
+def become_rank(rank: int, size: int, file: int) -> None:
+    """Set what mpirun and the transport tell a rank, and where it runs: one thread of a job runs at a time."""
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[os.getppid() % len(os.sched_getaffinity(0))]})
+    os.environ.update(OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_RANK=str(rank), TRIREME_RINGS=f"{rank} {file}")
 
 
-def _collect(children: list[tuple[int, int]], deadline: float) -> list[Outcome]:
-    """Read what the processes write until they end, and end those that are late."""
-    parts: dict[int, bytes] = {fd: b"" for _, fd in children}
-    open_ones = set(parts)
-    while open_ones and time.monotonic() < deadline:
-        for fd in select.select(list(open_ones), [], [], 0.5)[0]:
-            piece = os.read(fd, 1 << 20)
-            parts[fd] += piece
-            if not piece:
-                open_ones.discard(fd)
-    living, codes = {pid for pid, _ in children}, {}
-    while living and time.monotonic() < deadline:
-        for pid in list(living):
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                living.discard(pid)
-                codes[pid] = os.waitstatus_to_exitcode(status)
-        if living:
-            time.sleep(0.0005)
-    for pid in living:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    outcomes = []
-    for pid, fd in children:
-        os.close(fd)
-        outcome = pickle.loads(parts[fd]) if parts[fd] else Outcome()
-        outcome.is_over, outcome.exit_code = pid not in living, codes.get(pid, 0)
-        outcomes.append(outcome)
+class Ranks:
+    """The ranks of a job that this process forks, their turns, and the memory that they share."""
+
+    def __init__(self, transport: str, size: int, seed: int, kills: Iterable[tuple[int, float]]) -> None:
+        """``kills``: a rank, and the milliseconds from the job's begin until it is killed."""
+        self._turns, self.size = ctypes.CDLL(transport), size
+        # The ranks share it, and nobody else. A rank that becomes another program maps the file at this address again.
+        self.file, self._bytes = os.memfd_create("trireme-rings", 0), size * size * RING
+        os.ftruncate(self.file, self._bytes)
+        self._turns.turns_map.restype = ctypes.c_void_p
+        self._memory = ctypes.c_void_p(self._turns.turns_map(self.file, ctypes.c_size_t(self._bytes)))
+        times = map(ctypes.c_int64, (time.monotonic_ns(), MILLISECOND // 20, 5 * MILLISECOND))
+        self._turns.turns_prepare(self._memory, size, ctypes.c_uint64(seed), *times)
+        for victim, after in kills:
+            self._turns.turns_kill(self._memory, victim, ctypes.c_int64(int(after * MILLISECOND)))
+
+    def wait(self, pids: list[int], fds: Iterable[int], seconds: float) -> tuple[dict[int, int], dict[int, bytes]]:
+        """Hand on the turns of ranks that have ended, and end those that are late. Return the exit codes of the others, and what came from the
+        descriptors, which are closed then."""
+        parts: dict[int, bytes] = dict.fromkeys(fds, b"")
+        ends = {os.pidfd_open(pid): i for i, pid in enumerate(pids)}
+        waited, codes, deadline = {*parts, *ends}, {}, time.monotonic() + seconds
+        while len(codes) < len(pids) and time.monotonic() < deadline:
+            for fd in select.select(list(waited), [], [], 0.5)[0]:
+                if fd in ends:
+                    rank = ends[fd]
+                    codes[rank] = os.waitstatus_to_exitcode(os.waitpid(pids[rank], 0)[1])
+                    self._turns.turns_reap(self._memory, rank, codes[rank] != 0)
+                    waited.discard(fd)
+                    continue
+                piece = os.read(fd, 1 << 20)
+                parts[fd] += piece
+                if not piece:
+                    waited.discard(fd)
+        for rank, pid in enumerate(pids):
+            if rank not in codes:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        for fd in parts:
+            while fd in waited and select.select([fd], [], [], 0)[0] and (piece := os.read(fd, 1 << 20)):
+                parts[fd] += piece
+        for fd in (*parts, *ends):
+            os.close(fd)
+        return codes, parts
+
+    def end(self) -> tuple[int, int, int]:
+        """Return how many turns there were, the job's nanoseconds, and a digest of all turns: two jobs of one seed have the same."""
+        counts = (ctypes.c_int64 * 3)()
+        self._turns.turns_count(self._memory, counts)
+        self._turns.turns_unmap(self._memory, ctypes.c_size_t(self._bytes))
+        os.close(self.file)
+        return tuple(counts)
+
+
+def _collect(ranks: Ranks, children: list[tuple[int, int]]) -> list[Outcome]:
+    codes, parts = ranks.wait([pid for pid, _ in children], [fd for _, fd in children], LIMIT)
+    outcomes = [pickle.loads(parts[fd]) if parts[fd] else Outcome() for _, fd in children]
+    for i, outcome in enumerate(outcomes):
+        outcome.is_over, outcome.exit_code = i in codes, codes.get(i, 0)
     return outcomes
 
 
@@ -186,23 +219,26 @@ def warm_up(transport: str, scripts: Iterable[tuple[str, str]]) -> None:
     gc.freeze()
 
 
-def run_job(transport: str, built: Built, folder: str, servers: int, trainers: int, mode: str = "sync", **extra: str) -> list[Outcome]:
-    """Run the script in a job. Return the outcomes of its trainers, and then those of its servers."""
-    size = servers + trainers
-    rings = mmap.mmap(-1, size * size * RING)          # the ranks share it, and nobody else
-    address = int(ffi.cast("intptr_t", ffi.from_buffer(rings)))
+def run_job(transport: str, built: Built, folder: str, servers: int, trainers: int, mode: str = "sync", *, seed: int = 0,
+            kills: Iterable[tuple[int, float]] = (), **extra: str) -> list[Outcome]:
+    """Run the script in a job, which is a function of ``seed`` (jobs/turns.h). ``kills`` are those of `Ranks`; servers come first. Return the outcomes
+    of its trainers, and then those of its servers."""
+    ranks = Ranks(transport, servers + trainers, seed, kills)
     extra = {"TRIREME_TRANSPORT": transport, "TRIREME_MODE": mode, **extra}
 
     def start(rank: int) -> tuple[int, int]:
         is_server = rank < servers
 
         def run() -> Outcome | None:
-            _become(rank, size, address, folder, extra)
-            return _serve() if is_server else _train(built, folder)
+            become_rank(rank, ranks.size, ranks.file)
+            os.environ.update(TRIREME_SHUFFLE=folder, **extra)
+            if is_server:
+                serve()
+                return None
+            return _train(built, folder)
 
         return _fork(run, (lambda: None) if is_server else _leave)
 
-    children = [start(rank) for rank in range(size)]
-    rings.close()
-    outcomes = _collect(children, time.monotonic() + LIMIT)
+    outcomes = _collect(ranks, [start(rank) for rank in range(ranks.size)])
+    ranks.end()
     return outcomes[servers:] + outcomes[:servers]

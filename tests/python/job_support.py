@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulated_jobs import simulate
 
 import trireme
 from trireme import checkpoint as checkpoints
@@ -220,8 +221,15 @@ def wait_for_newest(folder: Path, process: subprocess.Popen[str], after: int = -
     return step, (folder / f"step-{step:09}" / "manifest").stat().st_mtime
 
 
-def launch(servers: int, trainers: int, *args: object, **how: object) -> str:
-    """Run a job that must go well; return its output."""
+def launch(servers: int, trainers: int, *args: object, script: Path = SCRIPT, options: tuple[object, ...] = (), env: dict[str, str] | None = None) -> str:
+    """Run a job that must go well, in the simulator (simulated_jobs.py); return its output."""
+    ended = simulate(servers, trainers, *args, script=script, options=options, env=env or environment())
+    assert ended.code == 0, ended.text
+    return ended.text
+
+
+def launch_under_mpi(servers: int, trainers: int, *args: object, **how: object) -> str:
+    """Run a job that must go well, under mpirun; return its output."""
     code, text = Launched(servers, trainers, *args, **how).end()
     assert code == 0, text
     return text

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_support import MPIS, SCRIPT, alone, launch, needs_mpi
+from job_support import MPIS, SCRIPT, alone, launch, launch_under_mpi, needs_mpi
 
 pytestmark = pytest.mark.mpi
 
@@ -88,7 +88,7 @@ def test_a_trainer_that_dies_at_an_epochs_end_changes_no_number(tmp_path: Path, 
     plain = tmp_path / "plain"
     plain.mkdir()
     launch(2, 2, plain, script=CALLBACKS, options=("--mode", mode))
-    launch(2, 2, tmp_path, "--kill", who, script=CALLBACKS, options=("--mode", mode), replacements=True)
+    launch_under_mpi(2, 2, tmp_path, "--kill", who, script=CALLBACKS, options=("--mode", mode), replacements=True)
     assert (tmp_path / "died").exists()
     first, second = found(tmp_path, 2)
     assert first["history"] == second["history"]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from job_support import LIMIT, Launched, environment, launch, needs_mpi, wait_for
+from job_support import LIMIT, Launched, environment, launch, launch_under_mpi, needs_mpi, wait_for
 
 from trireme import checkpoint as checkpoints
 
@@ -169,7 +169,7 @@ def test_a_folder_of_an_older_version_is_refused_or_taken_over(tmp_path):
 def test_a_job_in_a_used_folder_is_refused_resumed_or_begun_anew(tmp_path):
     folder = tmp_path / "used"
     keep = ("--checkpoint", folder, "--checkpoint-steps", 2)
-    text = launch(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
+    text = launch_under_mpi(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
     assert "holds no checkpoint: the job begins" in text
     before = steps(folder)
     assert before[-1] == 9
@@ -178,13 +178,13 @@ def test_a_job_in_a_used_folder_is_refused_resumed_or_begun_anew(tmp_path):
     code, text = Launched(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=(*keep, "--resume-or-begin")).end()
     assert code == 2 and "does not hold checkpoints of 'folders.py job --steps 3 --other'" in text, text
     assert steps(folder) == before
-    assert "going on from step 9" in launch(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
-    text = launch(2, 1, "job", "--steps", 12, script=SCRIPT, options=(*keep, "--resume"))
+    assert "going on from step 9" in launch_under_mpi(1, 1, "job", "--steps", 9, script=SCRIPT, options=(*keep, "--resume-or-begin"))
+    text = launch_under_mpi(2, 1, "job", "--steps", 12, script=SCRIPT, options=(*keep, "--resume"))
     assert "going on from step 9" in text and steps(folder)[-1] == 12
     before = steps(folder)
-    text = launch(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=(*keep, "--anew"))
+    text = launch_under_mpi(1, 1, "job", "--steps", 3, "--other", script=SCRIPT, options=(*keep, "--anew"))
     assert "of another run" in text and steps(folder) == [2, 3] and steps(aside(folder)) == before, text
-    assert "going on from step 3" in launch(1, 1, "job", "--steps", 4, "--other", script=SCRIPT, options=(*keep, "--resume"))
+    assert "going on from step 3" in launch_under_mpi(1, 1, "job", "--steps", 4, "--other", script=SCRIPT, options=(*keep, "--resume"))
 
 
 @needs_mpi

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, Launched, launch, needs_mpi
+from job_support import MPIS, SCRIPT, Launched, launch, launch_under_mpi, needs_mpi
 
 import trireme as fluid
 from trireme.distributed.values import LIMIT, decode, encode
@@ -84,7 +84,7 @@ def test_all_trainers_get_the_same(tmp_path: Path, servers: int) -> None:
 @pytest.mark.parametrize(("at", "turn"), [("before-1", 1), ("behind-1", 1), ("step-6", 1), ("step-3", 0)])
 @pytest.mark.parametrize("replacements", [True, False])
 def test_a_dead_trainer_is_waited_for_and_gets_what_it_got(tmp_path: Path, at: str, turn: int, replacements: bool) -> None:
-    text = launch(2, 2, "--out", tmp_path / "out", "--kill", 1, "--at", at, script=MEET, replacements=replacements)
+    text = launch_under_mpi(2, 2, "--out", tmp_path / "out", "--kill", 1, "--at", at, script=MEET, replacements=replacements)
     assert (tmp_path / "out.died").exists(), text
     expect_rounds(said(tmp_path / "out", 2), 2, 3, broken=turn)
 

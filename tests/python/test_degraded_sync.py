@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import Launched, each_mpi, launch, needs_mpi, results
+from job_support import Launched, each_mpi, launch, launch_under_mpi, needs_mpi, results
 
 pytestmark = pytest.mark.mpi
 STEPS = 80
@@ -83,7 +83,7 @@ def test_with_backups_a_dead_server_is_replaced(version, tmp_path):
 @each_mpi
 def test_with_backups_nobody_waits_for_a_slow_trainer(version, tmp_path):
     pauses = ("--pause", 0.04, "--steps", 20, "--times", tmp_path / "times")
-    text = launch(2, 3, *pauses, "--slow", 2, version=version, options=("--mode", "sync(backups=1)"))
+    text = launch_under_mpi(2, 3, *pauses, "--slow", 2, version=version, options=("--mode", "sync(backups=1)"))
     assert text.count(" of 3: ") == 3
     assert np.median(np.diff(np.loadtxt(tmp_path / "times"))) < 0.3       # the slow one pauses 0.4 s after each step
 

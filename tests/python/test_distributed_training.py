@@ -8,7 +8,9 @@ import sys
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, SEQUENCES, SMALL, Launched, alone, each_mpi, environment, job_lines, launch, needs_mpi, results
+from job_support import (
+    MPIS, SCRIPT, SEQUENCES, SMALL, Launched, alone, each_mpi, environment, job_lines, launch, launch_under_mpi, needs_mpi, results,
+)
 
 import trireme as fluid
 from trireme.launch.mpi import Layout, command_line
@@ -156,7 +158,7 @@ def test_hundreds_of_small_parameters_travel_in_few_messages(servers):
 
 def test_every_reader_waits_for_a_parameter_on_its_way():
     """The server sleeps while a step's run returns; then the parameters are looked at in every way."""
-    text = launch(1, 1, script=SMALL.with_name("late.py"), env=environment(TRIREME_TIMEOUT="30"))
+    text = launch_under_mpi(1, 1, script=SMALL.with_name("late.py"), env=environment(TRIREME_TIMEOUT="30"))
     assert "all was new" in text
 
 
@@ -172,13 +174,13 @@ def test_all_trainers_save_and_one_writes(tmp_path):
 
 @each_mpi
 def test_every_mpi_gives_the_same_bits(version, one_process, tmp_path):
-    launch(2, 1, "--optimizer", "adam", "--out", tmp_path / "r.npz", version=version)
+    launch_under_mpi(2, 1, "--optimizer", "adam", "--out", tmp_path / "r.npz", version=version)
     assert_equal(results(tmp_path / "r.npz"), one_process("adam"))
 
 
 @each_mpi
 def test_more_ranks_than_cores(version, one_process, tmp_path):
-    text = launch(3, 6, "--out", tmp_path / "r.npz", version=version)
+    text = launch_under_mpi(3, 6, "--out", tmp_path / "r.npz", version=version)
     assert_follows(results(tmp_path / "r.npz"), one_process("sgd"))
     assert len([line for line in text.splitlines() if line.startswith("trainer ")]) == 6
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from job_support import LIMIT, environment, launch, needs_mpi
+from job_support import LIMIT, environment, launch_under_mpi, needs_mpi
 
 import trireme
 from trireme.native import env_names
@@ -125,7 +125,7 @@ def losses(text):
 
 def promised():
     """The losses that the README shows: of one process, of a job."""
-    shown = re.search(r"```console\n\$ python circle.py\n(.*?)\$ trireme launch(.*?)```", DOCS[0].read_text(), re.S)
+    shown = re.search(r"```console\n\$ python circle.py\n(.*?)\$ trireme launch_under_mpi(.*?)```", DOCS[0].read_text(), re.S)
     return losses(shown[1]), losses(shown[2])
 
 
@@ -141,7 +141,7 @@ def test_the_readmes_example_runs_as_printed(tmp_path):
 def test_the_readmes_example_runs_in_a_job(tmp_path):
     script, _ = example("circle.py", tmp_path)
     options = re.search(r"^\$ trireme launch --servers (\d+) --trainers (\d+) circle.py$", DOCS[0].read_text(), re.M)
-    got = losses(launch(int(options[1]), int(options[2]), script=script))
+    got = losses(launch_under_mpi(int(options[1]), int(options[2]), script=script))
     assert got == pytest.approx(promised()[1], abs=0.002)
 
 
@@ -156,7 +156,7 @@ def test_examples_run(name, tmp_path):
 def test_examples_run_in_a_job(name, tmp_path):
     script, said = example(name, tmp_path)
     servers = int(re.search(r"of (\d+) servers", said)[1])
-    assert launch(servers, 2, script=script).count("cost 0.0000") == 2
+    assert launch_under_mpi(servers, 2, script=script).count("cost 0.0000") == 2
 
 
 def stand_in(folder, name, text):

@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from job_support import LIMIT, SCRIPT, Launched, environment, launch, needs_mpi
+from job_support import LIMIT, SCRIPT, Launched, environment, launch_under_mpi, needs_mpi
 
 from trireme.launch import cli
 from trireme.errors import NotFoundError
@@ -442,7 +442,7 @@ def advised(folder, rule):
 @needs_mpi
 @pytest.mark.mpi
 def test_a_slow_trainer_is_found(tmp_path):
-    launch(1, 2, "--steps", 40, "--slow", 0.05, script=PACED, options=("--log", tmp_path))
+    launch_under_mpi(1, 2, "--steps", 40, "--slow", 0.05, script=PACED, options=("--log", tmp_path))
     found = advised(tmp_path, "slow_trainer")
     assert re.match(r"trainer 1 works \d.* more, in its script, before it hands over a step's data", found.text) and found.bound > 0.5
     figures = figures_in(tmp_path)
@@ -471,21 +471,21 @@ def test_a_trainer_that_sleeps_for_ever_is_named(mode, step, tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_slow_readers_of_data_are_seen(tmp_path):
-    launch(1, 2, "--steps", 40, "--sleep", 0.05, script=PACED, options=("--log", tmp_path))
+    launch_under_mpi(1, 2, "--steps", 40, "--sleep", 0.05, script=PACED, options=("--log", tmp_path))
     assert advised(tmp_path, "slow_scripts").bound > 0.5
 
 
 @needs_mpi
 @pytest.mark.mpi
 def test_servers_that_apply_are_seen(tmp_path):
-    launch(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, "--ftrl", script=PACED, options=("--log", tmp_path, "--standbys", 0))
+    launch_under_mpi(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, "--ftrl", script=PACED, options=("--log", tmp_path, "--standbys", 0))
     assert "use more servers than 1" in advised(tmp_path, "servers_apply").text
 
 
 @needs_mpi
 @pytest.mark.mpi
 def test_rows_are_told_from_what_is_compressed(tmp_path):
-    launch(1, 2, "--keys", 20000, "--width", 64, script=ROWS, options=("--log", tmp_path, "--standbys", 0))
+    launch_under_mpi(1, 2, "--keys", 20000, "--width", 64, script=ROWS, options=("--log", tmp_path, "--standbys", 0))
     figures = figures_in(tmp_path)
     assert advice.compressible(figures) is None and "--compress fp16" not in explained(tmp_path)
     assert sum(figures.traffic(kind)[0] for kind in ("rows", "row_gradients")) > 0.9 * figures.mean("bytes")
@@ -496,7 +496,7 @@ def test_rows_are_told_from_what_is_compressed(tmp_path):
 def test_many_tables_are_seen_and_one_has_fewer_messages(tmp_path):
     messages = {}
     for tables in (52, 1):
-        launch(4, 2, "--tables", tables, script=ROWS, options=("--log", tmp_path / str(tables), "--standbys", 0))
+        launch_under_mpi(4, 2, "--tables", tables, script=ROWS, options=("--log", tmp_path / str(tables), "--standbys", 0))
         messages[tables] = figures_in(tmp_path / str(tables)).mean("messages")
     saved = int(re.search(r"saves (\d+) messages", advised(tmp_path / "52", "many_tables").text)[1])
     assert saved > 300 and messages[52] - messages[1] > 0.9 * saved, messages
@@ -508,7 +508,7 @@ def test_many_tables_are_seen_and_one_has_fewer_messages(tmp_path):
 def test_bytes_that_compression_would_save_are_those_that_it_saves(tmp_path):
     figures = {}
     for compress, back in (("none", "none"), ("fp16", "bf16")):
-        launch(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, script=PACED,
+        launch_under_mpi(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, script=PACED,
                options=("--log", tmp_path / compress, "--standbys", 0, "--compress", compress, "--compress-parameters", back))
         figures[compress] = figures_in(tmp_path / compress)
     plain, smaller = figures["none"], figures["fp16"]
@@ -522,7 +522,7 @@ def test_bytes_that_compression_would_save_are_those_that_it_saves(tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_a_job_that_computes_is_left_alone(tmp_path):
-    launch(1, 1, "--steps", 12, "--width", 256, "--layers", 30, "--batch", 256, script=PACED, options=("--log", tmp_path))
+    launch_under_mpi(1, 1, "--steps", 12, "--width", 256, "--layers", 30, "--batch", 256, script=PACED, options=("--log", tmp_path))
     text = explained(tmp_path)
     assert re.search(r"^advice: compute-bound \(\d+% of a step\): all is well", text, re.M), text
 
@@ -548,7 +548,7 @@ def test_a_trainer_that_was_killed_leaves_a_log(tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_every_field_of_the_logs_is_described(tmp_path):
-    launch(2, 2, "--tables", 2, script=ROWS, options=("--log", tmp_path / "logs", "--standbys", 1, "--checkpoint", tmp_path / "kept"))
+    launch_under_mpi(2, 2, "--tables", 2, script=ROWS, options=("--log", tmp_path / "logs", "--standbys", 1, "--checkpoint", tmp_path / "kept"))
     lines = [(path.name, json.loads(line)) for path in sorted((tmp_path / "logs").iterdir()) for line in path.read_text().splitlines()]
     assert {name for name, _ in lines} == {"launcher.jsonl", "server-0.jsonl", "server-1.jsonl", "standby-0.jsonl", "trainer-0.jsonl", "trainer-1.jsonl"}
     told = set(re.findall(r"`([^`]+)`", (SCRIPT.parents[3] / "docs" / "logs.md").read_text()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from job_support import SCRIPT, launch, needs_mpi
+from job_support import SCRIPT, launch_under_mpi, needs_mpi
 
 from trireme.launch import cli
 from trireme.launch import doctor, fabric, mpi
@@ -57,5 +57,5 @@ def test_an_unknown_transport_is_refused(capsys) -> None:
 @pytest.mark.mpi
 @pytest.mark.parametrize("way, words", [("ucx", "over UCX"), ("ofi", "over libfabric")])
 def test_a_job_on_one_host_takes_it(way, words) -> None:
-    done = launch(1, 2, "--steps", 5, options=("--transport", way))
+    done = launch_under_mpi(1, 2, "--steps", 5, options=("--transport", way))
     assert f", {words}" in done, done

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, launch_command, needs_mpi, said_in
+from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, launch_under_mpi, launch_command, needs_mpi, said_in
 
 from trireme.launch import ends
 from trireme.launch.watch import Ranks
@@ -468,7 +468,7 @@ def test_no_process_is_left_of_a_job_whose_launcher_is_killed(version, tmp_path)
         job.process.communicate(timeout=LIMIT)
         pids = [mpirun, *(one.pid for one in ranks.known.values())]
         until(lambda: not any(map(is_running, pids)), "processes are left")
-        launch(1, 1, "--steps", 3, version=version)
+        launch_under_mpi(1, 1, "--steps", 3, version=version)
         assert not kept_by(job)
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, Launched, alone, assert_within, each_mpi, environment, job_lines, launch, needs_mpi, results, wait_for_newest
+from job_support import (
+    LIMIT, MPIS, Launched, alone, assert_within, each_mpi, environment, job_lines, launch, launch_under_mpi, needs_mpi, results, wait_for_newest,
+)
 
 from trireme import checkpoint as checkpoints
 from trireme.launch.mpi import Layout, command_line
@@ -260,7 +262,7 @@ def test_a_signal_to_the_launcher_is_a_checkpoint_and_an_exit_code(version, numb
     step = checkpoints.steps(tmp_path / "c")[0]
     assert re.search(rf"trainer 0, .* stopped by {number.name} after step {step}; the checkpoint is {tmp_path}/c/step-0*{step}\n", text)
     assert len(job_lines(text)) == 1 and "the job was stopped, exit code 75" in text
-    launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, version=version, options=keep(tmp_path / "c", 1000, "--resume"))
+    launch_under_mpi(1, 2, "--out", tmp_path / "r.npz", script=RESUME, version=version, options=keep(tmp_path / "c", 1000, "--resume"))
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, step)
 
 
@@ -384,7 +386,7 @@ def test_a_signal_behind_the_end_of_trainer_0_is_a_checkpoint_of_what_others_mad
 def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(tmp_path):
     folder = tmp_path / "c"
     options = ("--mode", "async", *keep(folder, 5, "--checkpoint-keep", 9))
-    text = launch(2, 3, "--kill", 7, "--pause", 0.05, script=RESUME, options=options)
+    text = launch_under_mpi(2, 3, "--kill", 7, "--pause", 0.05, script=RESUME, options=options)
     assert "died" in text or "lost" in text
     steps = checkpoints.steps(folder)
     assert len(steps) >= 3
@@ -392,7 +394,7 @@ def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(tmp_path):
         checkpoints.find(folder, step).verify()
     found = checkpoints.newest(folder)
     assert [found.trainer(i)[0] for i in (1, 2)] == [20, 20] and found.step == 20
-    assert "trainer 1: 4 steps to step 24" in launch(1, 3, "--steps", 24, script=RESUME, options=(*options, "--resume"))
+    assert "trainer 1: 4 steps to step 24" in launch_under_mpi(1, 3, "--steps", 24, script=RESUME, options=(*options, "--resume"))
 
 
 def test_the_interval_counts_from_the_last_checkpoint_of_any_trainer(tmp_path):

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within, each_mpi, environment, job_lines, launch, listeners, needs_mpi
+from job_support import LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within, each_mpi, environment, job_lines, launch_under_mpi, listeners, needs_mpi
 
 from trireme.launch import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
@@ -289,7 +289,7 @@ def test_a_resumed_job_tells_its_step_once_and_a_new_one_does_not(tmp_path):
 
 @needs_mpi
 def test_a_launcher_that_srun_has_started_is_no_trainer():
-    assert "-> " in launch(1, 1, "--steps", 5, env=environment(PMIX_RANK="3"))
+    assert "-> " in launch_under_mpi(1, 1, "--steps", 5, env=environment(PMIX_RANK="3"))
 
 
 def test_a_job_of_processes_that_join_none(monkeypatch, capsys):
@@ -311,7 +311,7 @@ def test_dry_run_prints_the_line(capsys):
 
 @each_mpi
 def test_the_first_line_says_which_mpi(version):
-    text = launch(1, 1, "--steps", 5, version=version)
+    text = launch_under_mpi(1, 1, "--steps", 5, version=version)
     assert f"trireme launch: 1 server, 1 trainer, 1 standby, {MPIS[version]}" in text
     assert text.count("trireme launch:") == 1
 
@@ -348,9 +348,9 @@ def test_a_job_of_one_host_listens_on_this_host_alone(version, tmp_path):
 @needs_mpi
 def test_servers_that_hold_nothing_are_said_once(tmp_path):
     (tmp_path / "go").touch()
-    text = launch(5, 2, tmp_path / "go", 1, script=SCRIPT.with_name("says.py"))
+    text = launch_under_mpi(5, 2, tmp_path / "go", 1, script=SCRIPT.with_name("says.py"))
     assert text.count("servers have nothing to hold") == 1 and re.search(r"^trireme: (\d) of 5 servers have nothing to hold: --servers (\d) is", text, re.M), text
-    assert "nothing to hold" not in launch(1, 2, tmp_path / "go", 1, script=SCRIPT.with_name("says.py"))
+    assert "nothing to hold" not in launch_under_mpi(1, 2, tmp_path / "go", 1, script=SCRIPT.with_name("says.py"))
 
 
 @needs_mpi
@@ -568,7 +568,7 @@ def test_a_variable_that_makes_no_sense_ends_the_job_and_is_named(name, text):
 @needs_mpi
 def test_an_empty_variable_is_one_that_is_not_there():
     names = ("NUM_THREADS", "TIMEOUT", "START_TIMEOUT", "LOG_SECONDS", "MODE", "COMPRESS", "CHECKPOINT", "CHECKPOINT_STEPS", "LOCAL")
-    launch(1, 1, script=UNLIKE, env=environment(**{f"TRIREME_{name}": "" for name in names}))
+    launch_under_mpi(1, 1, script=UNLIKE, env=environment(**{f"TRIREME_{name}": "" for name in names}))
 
 
 @needs_mpi

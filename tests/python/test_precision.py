@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, environment, launch, needs_mpi, results
+from job_support import SCRIPT, environment, launch_under_mpi, needs_mpi, results
 
 import trireme as fluid
 from trireme.launch import cli
@@ -274,7 +274,7 @@ def test_a_saved_job_refuses_words_that_are_none(tmp_path):
 @pytest.mark.mpi
 def test_a_job_has_the_precision_that_its_launcher_environment_or_executor_says(tmp_path):
     def trained(name, *args, options=(), **env):
-        launch(2, 2, "--steps", 20, *args, "--out", tmp_path / name, options=options, env=environment(**env), script=SCRIPT.with_name("digits.py"))
+        launch_under_mpi(2, 2, "--steps", 20, *args, "--out", tmp_path / name, options=options, env=environment(**env), script=SCRIPT.with_name("digits.py"))
         return results(tmp_path / name)
 
     exact = trained("exact.npz")

@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from job_support import LIMIT, SCRIPT, environment, launch, needs_mpi
+from job_support import LIMIT, SCRIPT, environment, launch_under_mpi, needs_mpi
 
 from trireme.launch import cli
 from trireme.errors import InvalidArgumentError
@@ -203,7 +203,7 @@ def test_old_logs_go_and_nothing_else(tmp_path):
 @pytest.mark.mpi
 def test_a_job_says_how_far_it_is_and_leaves_logs(tmp_path):
     script = SCRIPT.with_name("paced.py")
-    text = launch(1, 2, "--steps", 60, "--sleep", 0.04, script=script, options=("--progress", 0.5, "--log", tmp_path / "logs"))
+    text = launch_under_mpi(1, 2, "--steps", 60, "--sleep", 0.04, script=script, options=("--progress", 0.5, "--log", tmp_path / "logs"))
     lines = re.findall(r"^trireme launch: (step .*)$", text, re.M)
     whole = r"step \d+  [\d.]+ steps/s  loss [\d.]+  2 trainers  1 server  1 standby"
     assert any(re.fullmatch(whole, line) for line in lines), text                  # one at the end may have a trainer less

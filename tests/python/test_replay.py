@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, Launched, launch, needs_mpi, own_of
+from job_support import MPIS, SCRIPT, Launched, launch, launch_under_mpi, needs_mpi, own_of
 
 import trireme as fluid
 from trireme.distributed import fetched
@@ -181,7 +181,7 @@ def test_a_job_that_starts_again_has_the_metrics_of_one_that_was_not_stopped(kil
 @pytest.mark.mpi
 @pytest.mark.parametrize("step", [1, 12, 14, 39], ids=["first", "numbers", "tensors", "late"])
 def test_a_death_before_the_record_of_a_step_costs_nothing_that_was_computed_before_its_end(step, undisturbed, tmp_path):
-    text = launch(2, 2, "--out", tmp_path / "r", "--unrecorded", step, "--pause", 0.05, script=METRICS)
+    text = launch_under_mpi(2, 2, "--out", tmp_path / "r", "--unrecorded", step, "--pause", 0.05, script=METRICS)
     assert f"after step {step} of trainer 0" in text and "nothing is kept" not in text, text
     assert_same(tmp_path / "r", undisturbed, text, [step])
 
@@ -205,7 +205,7 @@ def test_a_rank_that_is_killed_at_any_moment_costs_no_metric(victim, tmp_path):
 @pytest.mark.mpi
 @pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 def test_a_replacement_has_the_metrics_of_the_trainer_that_died(undisturbed, tmp_path):
-    text = launch(2, 2, "--out", tmp_path / "r", "--kill", 27, script=METRICS, replacements=True, version="5")
+    text = launch_under_mpi(2, 2, "--out", tmp_path / "r", "--kill", 27, script=METRICS, replacements=True, version="5")
     assert "takes the place of trainer 1" in text and "trainer 1: 27 replayed" in text
     assert_same(tmp_path / "r", undisturbed, text, [0])
 

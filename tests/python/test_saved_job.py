@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from job_support import MPIS, Launched, launch, needs_mpi
+from job_support import MPIS, Launched, launch_under_mpi, needs_mpi
 from saved_job_support import SCRIPT, assert_holds, begin, data, mpirun, run, script, values  # noqa: F401 - a fixture
 from test_mutations import crc32c
 
@@ -297,7 +297,7 @@ def test_a_killed_rank_costs_no_bit(data, tmp_path):
 def test_the_launcher_brings_it_home(data, tmp_path, victim):
     """A killed server's place is taken by a standby, and a killed trainer's job is started again: the same bits."""
     script(data, "--write", tmp_path / "job", "--epochs", 2000, "--servers", 2)
-    launch(2, 2, "--save", tmp_path / "want", script=tmp_path / "job")
+    launch_under_mpi(2, 2, "--save", tmp_path / "want", script=tmp_path / "job")
     job = Launched(2, 2, "--save", tmp_path / "got", script=tmp_path / "job")
     ranks = job.ranks()
     while len(list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))) < 2:
@@ -329,10 +329,10 @@ def kill_and_await_replacement(job, victim, condition):
 def test_a_standby_takes_the_place_of_its_trainer(data, tmp_path, victim, resumes):
     """It needs no Python, counts steps as the dead one did, and costs no bit."""
     script(data, "--write", tmp_path / "job", "--epochs", 300, "--dropout", 0.2, "--servers", 2, "--save", tmp_path / "got")
-    launch(2, 2, "--save", tmp_path / "want", script=tmp_path / "job", version="5")
+    launch_under_mpi(2, 2, "--save", tmp_path / "want", script=tmp_path / "job", version="5")
     keep, first = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 100), 0
     if resumes:
-        launch(2, 2, "--steps", first := 150, script=tmp_path / "job", options=keep, version="5")
+        launch_under_mpi(2, 2, "--steps", first := 150, script=tmp_path / "job", options=keep, version="5")
     job = Launched(2, 2, script=tmp_path / "job", options=(*keep, *["--resume"] * resumes), version="5", replacements=True)
     text = kill_and_await_replacement(job, victim, lambda: max(checkpoints.steps(tmp_path / "c"), default=0) > first)
     assert text.count("going on from step") == resumes, text
@@ -362,7 +362,7 @@ def test_a_standby_takes_its_trainers_leased_tasks(mode, tmp_path):
 @pytest.mark.mpi
 def test_its_standby_takes_the_place_of_a_server(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--epochs", 2000, "--servers", 2, "--save", tmp_path / "want")
-    launch(2, 2, script=tmp_path / "job", version="5")
+    launch_under_mpi(2, 2, script=tmp_path / "job", version="5")
     job = Launched(2, 2, "--save", tmp_path / "got", script=tmp_path / "job", version="5", replacements=True)
     ranks = job.ranks()
     while len(list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))) < 2:

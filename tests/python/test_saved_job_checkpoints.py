@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from job_support import LIMIT, MPIS, Launched, assert_within, environment, full_disk, launch, needs_mpi, wait_for, wait_for_newest
+from job_support import (
+    LIMIT, MPIS, Launched, assert_within, environment, full_disk, launch, launch_under_mpi, needs_mpi, wait_for, wait_for_newest,
+)
 from saved_job_support import assert_holds, begin, data, mpirun, run, script, values  # noqa: F401 - a fixture
 
 from trireme import checkpoint as checkpoints
@@ -279,11 +281,11 @@ def test_a_stop_on_a_full_disk_names_no_checkpoint(data, tmp_path):
 @pytest.mark.mpi
 def test_the_launcher_says_where_checkpoints_are(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--save", tmp_path / "want", "--servers", 2)
-    launch(2, 2, script=tmp_path / "job")
+    launch_under_mpi(2, 2, script=tmp_path / "job")
     keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 4, "--checkpoint-seconds", 0.5)
-    launch(2, 2, "--steps", 9, "--save", tmp_path / "got", script=tmp_path / "job", options=keep)
+    launch_under_mpi(2, 2, "--steps", 9, "--save", tmp_path / "got", script=tmp_path / "job", options=keep)
     assert checkpoints.steps(tmp_path / "c")[0] == 9
-    text = launch(2, 2, "--save", tmp_path / "got", script=tmp_path / "job", options=(*keep, "--resume"))
+    text = launch_under_mpi(2, 2, "--save", tmp_path / "got", script=tmp_path / "job", options=(*keep, "--resume"))
     assert "going on from step 9" in text, text
     assert_holds(tmp_path / "got", tmp_path / "want")
 

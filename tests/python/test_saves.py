@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from job_support import MPIS, SCRIPT, Launched, launch, needs_mpi
+from job_support import MPIS, SCRIPT, Launched, launch, launch_under_mpi, needs_mpi
 
 pytestmark = pytest.mark.mpi
 
@@ -47,13 +47,13 @@ def test_a_save_that_trainer_0_cannot_write_fails_on_all(tmp_path: Path) -> None
 @pytest.mark.parametrize("replacements", [True, False])
 @pytest.mark.parametrize("kill", ["in", "behind"])
 def test_the_replacement_of_trainer_0_writes_the_checkpoint_that_was_not_complete(tmp_path: Path, kill: str, replacements: bool) -> None:
-    text = launch(2, 2, "--out", tmp_path / "out", "--kill", kill, script=SAVES, replacements=replacements)
+    text = launch_under_mpi(2, 2, "--out", tmp_path / "out", "--kill", kill, script=SAVES, replacements=replacements)
     assert (tmp_path / "out.died").exists(), text
     expect_same(text, 2)
 
 
 @HAS_FIVE
 def test_the_next_trainer_writes_after_the_loss_of_trainer_0(tmp_path: Path) -> None:
-    text = launch(2, 3, "--out", tmp_path / "out", "--kill", "in", script=SAVES, options=("--mode", "async", "--standbys", 0))
+    text = launch_under_mpi(2, 3, "--out", tmp_path / "out", "--kill", "in", script=SAVES, options=("--mode", "async", "--standbys", 0))
     assert "the others go on" in text
     expect_same(text, 3, first=1)

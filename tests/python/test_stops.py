@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from job_support import MPIS, SCRIPT, launch, needs_mpi
+from job_support import MPIS, SCRIPT, launch, launch_under_mpi, needs_mpi
 
 pytestmark = pytest.mark.mpi
 
@@ -67,7 +67,7 @@ def test_data_that_end_before_the_stop_end_the_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dies", [2, 4, 5])
 def test_a_stop_outlives_trainers(tmp_path: Path, mode: str, kill: int, dies: int) -> None:
     """Trainer 1 stops the training, and one dies before that, or after it; its replacement comes to the same end."""
-    text = launch(2, 2, "--out", tmp_path / "out", "--stop", 1, "--kill", kill, "--dies", dies, "--seconds", 0.01, script=STOPS,
+    text = launch_under_mpi(2, 2, "--out", tmp_path / "out", "--stop", 1, "--kill", kill, "--dies", dies, "--seconds", 0.01, script=STOPS,
                   options=("--mode", mode, "--standbys", 1), replacements=True)
     found = ends(text)
     assert (tmp_path / "out.died").exists() or (mode, dies) == ("async", 5), text   # it may have heard of the stop by then
@@ -106,7 +106,7 @@ def test_a_handler_that_stops_no_more_lets_a_resumed_job_go_on(tmp_path: Path) -
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_trainer_that_leaves_in_the_middle_is_said_once(tmp_path: Path, mode: str, who: int) -> None:
-    text = launch(1, 2, "--out", tmp_path / "out", "--leave", who, "--steps", 400, "--seconds", 0.01, script=STOPS, options=("--mode", mode, "--progress", 30))
+    text = launch_under_mpi(1, 2, "--out", tmp_path / "out", "--leave", who, "--steps", 400, "--seconds", 0.01, script=STOPS, options=("--mode", mode, "--progress", 30))
     assert text.count(f"trainer {who} left after step 4; the others go on") == 1, text
     assert text.count("left after step") == 1, text
 

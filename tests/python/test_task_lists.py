@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from job_support import MPIS, SCRIPT, alone, launch, needs_mpi
+from job_support import MPIS, SCRIPT, alone, launch, launch_under_mpi, needs_mpi
 
 pytestmark = pytest.mark.mpi
 
@@ -32,6 +32,6 @@ def test_each_call_is_a_pass(tmp_path: Path, mode: str) -> None:
 @pytest.mark.parametrize("replacements", [True, False])
 def test_a_death_between_two_lists_costs_no_task(tmp_path: Path, replacements: bool) -> None:
     """Lines of an earlier call are not read again; those of the call in which a trainer died are, by the other or by its replacement."""
-    job = launch(2, 2, tmp_path, "--kill", script=LISTS, options=("--mode", "async"), replacements=replacements)
+    job = launch_under_mpi(2, 2, tmp_path, "--kill", script=LISTS, options=("--mode", "async"), replacements=replacements)
     found, wanted = lines_of(job), lines_of(alone(tmp_path, script=LISTS))
     assert found["day2"] >= wanted["day2"] and found["again"] == wanted["again"], job

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, Launched, alone, launch, needs_mpi, own_of
+from job_support import MPIS, SCRIPT, Launched, alone, launch, launch_under_mpi, needs_mpi, own_of
 
 pytestmark = pytest.mark.mpi
 
@@ -47,7 +47,7 @@ def test_unequal_trainers_come_to_an_end_in_every_mode(tmp_path: Path, mode: str
 @pytest.mark.parametrize(("kill", "at"), [(0, "1-4"), (1, "1-1"), (1, "0-end"), (0, "0-end")])
 def test_a_death_while_a_trainer_waits_changes_no_bit(tmp_path: Path, kill: int, at: str) -> None:
     launch(2, 2, "--out", tmp_path / "still", "--end", "both", script=APART)
-    launch(2, 2, "--out", tmp_path / "out", "--end", "both", "--kill", kill, "--at", at, script=APART, replacements=at != "1-1")
+    launch_under_mpi(2, 2, "--out", tmp_path / "out", "--end", "both", "--kill", kill, "--at", at, script=APART, replacements=at != "1-1")
     assert (tmp_path / "out.died").exists()
     found, wanted = own_of(tmp_path / "out", 2), own_of(tmp_path / "still", 2)
     ends = [name for name in wanted if name[1].startswith("2.")]

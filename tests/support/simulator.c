@@ -111,6 +111,7 @@ void tr_sim_attach(tr_sim *sim, int rank, const tr_sim_program *program)
     for (r->host = 0; r->host < rank && strcmp(sim->rank[r->host].program.host, program->host) != 0;)
         r->host++;
     r->comm = tr__comm_new(&options, &core, &machine);
+    r->comm->table = &tr__sim_transport;
     sim->at[rank * TR__THREADS + TR__THREAD] = sim->now + tr__sim_time(sim, sim->options.delay);
     sim->at[rank * TR__THREADS + TR__OWNER] = sim->at[rank * TR__THREADS + TR__BEATER] = INT64_MAX;
 }

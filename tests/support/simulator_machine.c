@@ -92,15 +92,6 @@ static void close_doorbell(void *self, tr_doorbell *bell)
     (void)bell;
 }
 
-static const tr_transport_table *load(void *self, const char *path, char *error, size_t size)
-{
-    (void)self;
-    (void)path;
-    (void)error;
-    (void)size;
-    return &tr__sim_transport;
-}
-
 static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t incarnation, bool can_replace, int doorbell)
 {
     Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
@@ -210,6 +201,6 @@ static __attribute__((noreturn)) void end(void *self, tr_rank_end how, int code)
 
 tr_machine tr__sim_machine(tr__sim_rank *r)
 {
-    return (tr_machine){r, clock_of, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
+    return (tr_machine){r, clock_of, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, pack_hello,
                         progress, open_process, close_process, has_ended, is_open, kill_process, can_read, tell, may_explain, print, end};
 }

@@ -32,6 +32,7 @@ struct tr_feed_threads {
     tr_chunk           *free, *ready; /* ready: in the order of their numbers */
     piece_node         *pieces, **pieces_end;
     bool                is_closed, is_stopping;
+    bool                is_starved;   /* the thread that reads waits for a piece */
     bool                has_ended;    /* all pieces were read, or reading has failed: no further chunk gets a number */
     int64_t             wanted;       /* number of the next chunk to be taken */
     int                 working;      /* chunks that have a number and are not ready */
@@ -112,8 +113,10 @@ static tr_chunk *wait_for_chunk(tr_feed_threads *feed)
 static bool wait_for_piece(tr_feed_threads *feed, tr_piece *out)
 {
     pthread_mutex_lock(&feed->lock);
+    feed->is_starved = true;
     while (!feed->pieces && !feed->is_closed && !feed->is_stopping)
         pthread_cond_wait(&feed->has_piece, &feed->lock);
+    feed->is_starved = false;
     piece_node *node = feed->is_stopping ? NULL : feed->pieces;
     if (node) {
         *out = node->piece;
@@ -297,6 +300,12 @@ static bool can_take(const tr_feed_threads *feed)
     return feed->ready && (feed->spec->is_unordered || feed->ready->number == feed->wanted);
 }
 
+/* Is no thread at work? One is waiting for a piece, with the chunk that it would fill. */
+static bool is_idle(const tr_feed_threads *feed)
+{
+    return feed->is_starved && !feed->pieces && feed->working == 1;
+}
+
 static bool is_at_end(const tr_feed_threads *feed)
 {
     return feed->has_ended && !feed->working && !feed->ready;
@@ -304,13 +313,12 @@ static bool is_at_end(const tr_feed_threads *feed)
 
 tr_status tr_feed_take(tr_chunk **out, tr_feed_threads *feed, int64_t deadline)
 {
-    const struct timespec until = {deadline / 1000000000, deadline % 1000000000};
-    int                   waited = 0;
+    bool is_late = false;
 
     *out = NULL;
     pthread_mutex_lock(&feed->lock);
-    while (!can_take(feed) && !is_at_end(feed) && !waited)
-        waited = pthread_cond_timedwait(&feed->is_ready, &feed->lock, &until);
+    while (!can_take(feed) && !is_at_end(feed) && !is_late)
+        is_late = !tr__cond_wait(&feed->is_ready, &feed->lock, deadline, is_idle(feed));
     const bool found = can_take(feed), ended = is_at_end(feed);
     if (found) {
         *out = feed->ready;
